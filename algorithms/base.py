@@ -1,0 +1,60 @@
+"""The contract of algorithms: a pure JAX function from rows and inputs to scores; everything else is operators.
+
+An algorithm says which tables it needs and how a batch is scored. Loss, gradients, pulls and pushes are the flow's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import jax
+
+from ..platform.operators.base import Operator, TableSpec
+
+
+class Inputs(NamedTuple):
+    """One encoded batch as the jitted step sees it. Indices point into the pulled rows [n, dim]; absent features and padded
+    examples point at an all-zero row.
+
+    Attributes:
+        scalar: int32[batch, num_scalar]; one column per categorical slot, the intercept's last if the model has one.
+        bag_index: int32[num_values]; values of multi-valued and weighted slots.
+        bag_segment: int32[num_values]; example * num_bags + slot of each value, batch * num_bags for padding.
+        bag_weight: float32[num_values]; 1 for multi-valued slots, the map's value for weighted ones, 0 for padding.
+        dense: float32[batch, num_dense]; standardised continuous slots (0 where absent), then elements of dense vectors.
+        dense_index: int32[num_dense]; the row of each of them.
+        label: float32[batch, num_labels].
+        weight: float32[batch]; example weight, 0 on padding.
+    """
+
+    scalar: jax.Array
+    bag_index: jax.Array
+    bag_segment: jax.Array
+    bag_weight: jax.Array
+    dense: jax.Array
+    dense_index: jax.Array
+    label: jax.Array
+    weight: jax.Array
+
+
+class Algorithm(NamedTuple):
+    """A recipe, made by a factory from its options.
+
+    Attributes:
+        tables: the sparse tables it keeps.
+        optimizer: table name -> the operator that ends its chain where the statement names none: TableSpec -> Operator.
+        scores: (rows by table name, float32[n, dim] each; inputs) -> float32[batch, num_labels], before the link.
+        link: scores -> predictions.
+        loss: (scores, labels) -> float32[batch, num_labels].
+        classifier: labels must be 0 or 1.
+        intercept: a feature that every example has, slot "(intercept)".
+    """
+
+    tables: tuple[TableSpec, ...]
+    optimizer: Callable[[TableSpec], Operator]
+    scores: Callable[[Mapping[str, jax.Array], Inputs], jax.Array]
+    link: Callable[[jax.Array], jax.Array]
+    loss: Callable[[jax.Array, jax.Array], jax.Array]
+    classifier: bool = True
+    intercept: bool = True

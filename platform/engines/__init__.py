@@ -1,0 +1,1 @@
+"""Engines: where queries run and tasks are placed."""

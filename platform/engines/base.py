@@ -1,0 +1,80 @@
+"""What an engine is: where queries run, files are read and tables are written. Text and names are Spark SQL's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Parquet files that a training or prediction reads directly, piece by piece, in order.
+
+    Attributes:
+        files: absolute paths, in the order of reading.
+        columns: result column -> source column, for a scan of references and renames; the result's order.
+        project: None, or makes the result's rows of one piece (a table of the source columns `needed`), for row-wise
+            expressions and filters. Called from several threads, keeps the order of rows.
+        needed: the source columns that are read.
+        schema: the result's columns, in Spark's types.
+    """
+
+    files: tuple[str, ...]
+    columns: dict[str, str]
+    project: Callable[[pa.Table], pa.Table] | None
+    needed: tuple[str, ...]
+    schema: pa.Schema
+
+
+class Engine(Protocol):
+    """Runs SQL that is not ours.
+
+    Every method takes Spark SQL and raises StatementError, with the position inside the text it was given, for a query that
+    cannot run (syntax, unknown table or column, unsupported function, missing file).
+    """
+
+    name: str
+
+    def execute(self, statement: str) -> pa.Table | None:
+        """Run one statement (SELECT, CREATE, INSERT, SHOW TABLES, ...); a result table, or None where there is none."""
+        ...
+
+    def schema(self, query: str) -> pa.Schema:
+        """Return the result columns of a query, in Spark's types, without running it."""
+        ...
+
+    def reader(self, query: str) -> pa.RecordBatchReader:
+        """Run a query and stream its result."""
+        ...
+
+    def scan(self, query: str) -> Scan | None:
+        """Return how to read a query's result in place, or None where it has to be staged."""
+        ...
+
+    def stage(self, query: str, folder: Path) -> Scan:
+        """Run a query once and write its result, in its order, as Parquet files (row groups of 122,880 rows) into `folder`."""
+        ...
+
+    def register(self, name: str, files: Sequence[Path]) -> None:
+        """Make Parquet files a temporary view of this session, replacing one of that name."""
+        ...
+
+    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool) -> None:
+        """Write a warehouse table; it appears whole or not at all."""
+        ...
+
+    def relations(self) -> list[str]:
+        """Return the names of tables and views, for completion and error messages."""
+        ...
+
+    def columns(self, relation: str) -> list[str]:
+        """Return a table's or view's column names, for completion."""
+        ...
+
+    def close(self) -> None:
+        """Release connections and temporary files."""
+        ...

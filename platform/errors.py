@@ -1,0 +1,74 @@
+"""The errors of xpsql.
+
+    XpsqlError
+    ├── StatementError          a statement that cannot run; carries line, column and the offending text
+    │   ├── OptionError         an unknown option, or a value out of its range
+    │   └── NotAvailableError   a statement that this version parses but does not run
+    ├── ModelError              a model or version that is absent, busy, damaged or too new
+    ├── DataError               training or prediction data that cannot be used; names the column or row
+    └── TrainingError           a training that stopped after it started
+
+Every message says what was expected, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Position(NamedTuple):
+    """Where a piece of a statement stands: 1-based line and column, and the text itself."""
+
+    line: int
+    column: int
+    text: str
+
+
+class XpsqlError(Exception):
+    """Base of all errors that xpsql raises on purpose."""
+
+
+class StatementError(XpsqlError):
+    """A statement that cannot run.
+
+    Attributes:
+        message: what was expected, what came, what to do; without the position.
+        position: where in the statement or script, if known.
+    """
+
+    def __init__(self, message: str, position: Position | None = None) -> None:
+        self.message = message
+        self.position = position
+        where = f" (line {position.line}, column {position.column}, at {position.text!r})" if position else ""
+        super().__init__(message + where)
+
+
+class OptionError(StatementError):
+    """An option that does not exist, or a value that it does not take."""
+
+
+class NotAvailableError(StatementError):
+    """A statement or clause of the language that this version does not run yet."""
+
+
+class ModelError(XpsqlError):
+    """A model or version that is absent, busy, damaged, or written by a newer xpsql."""
+
+
+class DataError(XpsqlError):
+    """Data that cannot be learned from or scored; the message names the column, file or row."""
+
+
+class TrainingError(XpsqlError):
+    """A training that failed after it had started."""
+
+
+def suggestion(name: str, valid: Iterable[str]) -> str:
+    """Return " Did you mean x?" for the nearest valid name, followed by all valid names."""
+    names = sorted(valid)
+    near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)
+    mean = next((n for n in names if near and n.lower() == near[0]), None)
+    listed = ", ".join(names) if names else "none"
+    return (f" Did you mean {mean}?" if mean else "") + f" Valid: {listed}."

@@ -1,0 +1,1 @@
+"""One training, as data flows: encode, pull, compute, push."""

@@ -1,0 +1,57 @@
+"""What a training statement says, checked: the input of `train`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..options import option
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of WITH."""
+
+    batch_size: int = option(1024, "examples per update", minimum=1, maximum=1 << 20)
+    passes: int = option(1, "times the data is read", minimum=1, maximum=10_000)
+    workers: int = option(1, "workers under way at once; with one, results are deterministic", minimum=1, maximum=4096)
+    shards: int = option(1, "servers of the parameter server", minimum=1, maximum=1024)
+    sync: str = option("asp", "consistency between workers", choices=("asp", "ssp", "bsp"))
+    slack: int = option(4, "steps a worker may be ahead of the slowest (ssp)", minimum=0)
+    checkpoint_seconds: float = option(60.0, "seconds between checkpoints", minimum=1)
+    seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
+    nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
+    hashed: tuple = option((), "BIGINT columns that hold ready-made ids")  # type: ignore[type-arg]
+    share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
+
+
+@dataclass(frozen=True)
+class Use:
+    """A part as a statement uses it: its name, the options given, and the options object with defaults filled in."""
+
+    name: str
+    given: Mapping[str, Any]
+    options: Any
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A training: statement text, model, parts, roles of columns, and the query.
+
+    `share` in settings is a tuple of (slot, slot whose rows it uses).
+    """
+
+    statement: str
+    model: str
+    algorithm: Use
+    operators: tuple[Use, ...]
+    query: str
+    labels: tuple[str, ...] = ("label",)
+    weight: str | None = None
+    time: str | None = None
+    group: str | None = None
+    ignore: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    parent: int | None = None
+    replace: bool = False

@@ -1,0 +1,186 @@
+"""How the options of a part (operator, algorithm, statement) are declared, checked and listed.
+
+A part declares its options once, as a frozen dataclass whose fields are made by `option`:
+
+    @dataclass(frozen=True)
+    class FtrlOptions:
+        alpha: float = option(0.1, "learning rate", minimum=0, open_minimum=True)
+
+From this one declaration come the check of a statement's values (`parse`), the listing of SHOW and DESCRIBE
+(`describe`), and the typed object that the part's factory receives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
+
+from .errors import OptionError, Position, suggestion
+
+O = TypeVar("O")  # noqa: E741  the options dataclass of a part
+P = TypeVar("P", covariant=True)
+
+
+class Value(NamedTuple):
+    """The value of one option in a statement: a literal (number, string, bool, None), a column name or a tuple of values."""
+
+    value: Any
+    position: Position | None = None
+
+
+class Limits(NamedTuple):
+    """What `option` declares beside type and default."""
+
+    help: str
+    minimum: float | None
+    maximum: float | None
+    open_minimum: bool
+    open_maximum: bool
+    choices: tuple[str, ...]
+
+    def text(self) -> str:
+        """Return the range as readers write it: `(0, 1]`, `a | b`, or an empty string."""
+        if self.choices:
+            return " | ".join(self.choices)
+        if self.minimum is None and self.maximum is None:
+            return ""
+        low = "(-inf" if self.minimum is None else f"{'(' if self.open_minimum else '['}{self.minimum:g}"
+        high = "inf)" if self.maximum is None else f"{self.maximum:g}{')' if self.open_maximum else ']'}"
+        return f"{low}, {high}"
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    open_minimum: bool = False,
+    open_maximum: bool = False,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """Declare one option as a dataclass field: its default, one line of help, and the values it takes."""
+    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices)
+    return dataclasses.field(default=default, metadata={"limits": limits})
+
+
+class Described(NamedTuple):
+    """One option as SHOW and DESCRIBE list it."""
+
+    name: str
+    type: str
+    default: Any
+    range: str
+    help: str
+
+
+def describe(options: type[Any]) -> list[Described]:
+    """List the options that a dataclass declares, in order of declaration."""
+    hints = get_type_hints(options)
+    return [
+        Described(f.name, type_name(hints[f.name]), f.default, f.metadata["limits"].text(), f.metadata["limits"].help)
+        for f in dataclasses.fields(options)
+    ]
+
+
+def parse(options: type[O], given: Mapping[str, Value], owner: str) -> O:
+    """Check the values of a statement against a declaration and return the options object.
+
+    Args:
+        options: the dataclass that declares them.
+        given: option name to value; names are compared without case.
+        owner: what the options belong to, for messages: "operator ftrl".
+
+    Raises:
+        OptionError: an unknown name, a wrong type or a value out of range.
+    """
+    fields = {f.name: f for f in dataclasses.fields(options)}  # type: ignore[arg-type]
+    hints = get_type_hints(options)
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        field = fields.get(name.lower())
+        if field is None:
+            raise OptionError(f"{owner} has no option {name!r}.{suggestion(name, fields)}", value.position)
+        values[field.name] = check(value, hints[field.name], field.metadata["limits"], f"option {field.name} of {owner}")
+    return options(**values)
+
+
+def check(value: Value, hint: Any, limits: Limits, what: str) -> Any:
+    """Return the value converted to the declared type, or raise OptionError saying what was expected."""
+    expected = type_name(hint)
+    converted = convert(value.value, expected)
+    if converted is REFUSED:
+        raise OptionError(f"{what} expects {article(expected)}, got {value.value!r}.", value.position)
+    if limits.choices and converted is not None and str(converted).lower() not in limits.choices:
+        raise OptionError(f"{what} does not take {value.value!r}.{suggestion(str(value.value), limits.choices)}", value.position)
+    if limits.choices and converted is not None:
+        return str(converted).lower()
+    if isinstance(converted, (int, float)) and not inside(converted, limits):
+        raise OptionError(f"{what} expects a value in {limits.text()}, got {value.value!r}.", value.position)
+    return converted
+
+
+REFUSED = object()
+
+
+def convert(value: Any, expected: str) -> Any:
+    """Return `value` as the expected type ("float", "int or none", ...), or REFUSED."""
+    if value is None:
+        return None if expected.endswith("or none") else REFUSED
+    kind = expected.removesuffix(" or none")
+    if kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if kind == "int" and isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value):
+        return int(value)
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "string" and isinstance(value, str):
+        return value
+    if kind == "list":
+        return value if isinstance(value, tuple) else (value,)
+    return REFUSED
+
+
+def inside(number: float, limits: Limits) -> bool:
+    """Tell whether a number lies in the declared range; NaN lies in none."""
+    low, high = limits.minimum, limits.maximum
+    if number != number:
+        return False
+    if low is not None and (number < low or (limits.open_minimum and number == low)):
+        return False
+    return not (high is not None and (number > high or (limits.open_maximum and number == high)))
+
+
+def type_name(hint: Any) -> str:
+    """Return the name of an option's type as users read it."""
+    text = hint.__name__ if isinstance(hint, type) else str(hint)
+    none = " or none" if "None" in text else ""
+    text = text.replace("str", "string")
+    for name in ("tuple", "float", "bool", "int", "string"):
+        if name in text:
+            return ("list" if name == "tuple" else name) + none
+    raise TypeError(f"options are float, int, bool, str or tuple, not {hint}")
+
+
+def article(expected: str) -> str:
+    """Return "a float", "an int", ..."""
+    return ("an " if expected.startswith("int") else "a ") + expected
+
+
+class Part(NamedTuple, Generic[O, P]):
+    """A named, optioned part: an operator or an algorithm, as the tuples OPERATORS and ALGORITHMS hold them.
+
+    Attributes:
+        name: as written in SQL.
+        options: the dataclass that declares its options.
+        make: the factory; its docstring's first line is the part's summary.
+    """
+
+    name: str
+    options: type[O]
+    make: Callable[..., P]
+
+    @property
+    def summary(self) -> str:
+        return (self.make.__doc__ or "").strip().partition("\n")[0]

@@ -1,0 +1,1 @@
+"""The SQL surface: our statements, ML.* table functions, scripts."""

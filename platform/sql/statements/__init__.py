@@ -1,0 +1,1 @@
+"""Our statements, one file each."""

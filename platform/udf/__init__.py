@@ -1,0 +1,1 @@
+"""SQL functions registered in every engine."""

@@ -1,0 +1,1 @@
+"""Models and exports in the warehouse."""

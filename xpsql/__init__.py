@@ -1,0 +1,1 @@
+"""Train large sparse models with SQL."""
