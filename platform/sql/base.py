@@ -1,11 +1,14 @@
-"""The contract of statements: parse into a command, run it in a session, return a result."""
+"""The contracts of statements (parse into a command, run it in a session, return a result) and of table functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
+
+from ..errors import Position
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -38,3 +41,45 @@ class Statement(NamedTuple):
     grammar: str
     help: str
     parse: Callable[[Cursor], Command]
+
+
+class Call(NamedTuple):
+    """One call of a table function, parsed: `ML.NAME(MODEL model [VERSION version] [, TABLE t | (query)] [, argument ...])`.
+
+    Attributes:
+        model: the model's name.
+        version: as written, or None for the one served.
+        query: the data's query (`SELECT * FROM t` for a table), or None where no data is given.
+        arguments: what follows, in order: a bare name or a literal each.
+        columns: the result columns that the outer query can need, in lower case, or None for all of them.
+        folder: an empty folder of this call, where a function may write its result.
+        position: where the call stands.
+    """
+
+    model: str
+    version: int | None
+    query: str | None
+    arguments: tuple[Any, ...]
+    columns: frozenset[str] | None
+    folder: Path
+    position: Position
+
+
+class TableFunction(NamedTuple):
+    """A function of the FROM clause, as the tuple FUNCTIONS holds them.
+
+    Attributes:
+        name: the word after `ML.`, "PREDICT".
+        grammar: its form, as docs print it.
+        help: one line.
+        data: whether it takes TABLE t | (query): "required", "optional" or "none".
+        arguments: what the arguments after that are, for messages: ("a slot", "a value", "k"); all are required.
+        run: gives the rows, or the Parquet files that it wrote.
+    """
+
+    name: str
+    grammar: str
+    help: str
+    data: str
+    arguments: tuple[str, ...]
+    run: Callable[[Session, Call], pa.Table | list[Path]]

@@ -1,0 +1,200 @@
+"""Reading one statement, token by token: what every statement's and table function's parser is written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from ..errors import Position, StatementError, suggestion
+from ..options import Value
+from .lexer import Token, locate, tokenize, unquote
+
+T = TypeVar("T")
+CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
+
+
+class Cursor:
+    """A place in the tokens of one statement, and the ways to read on from it.
+
+    Words are compared without case. Positions are those of `text`, which may be a whole script.
+
+    Example:
+        cursor = Cursor.of("DROP MODEL IF EXISTS m")
+        cursor.expect("DROP", "MODEL")
+        careful = cursor.accept("IF", "EXISTS")
+        name = cursor.identifier("a model name")
+        cursor.done()
+    """
+
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.index = 0
+
+    @classmethod
+    def of(cls, text: str) -> Cursor:
+        """Return a cursor at the start of one statement."""
+        return cls(text, tokenize(text))
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all of the statement is read."""
+        return self.index >= len(self.tokens)
+
+    @property
+    def statement(self) -> str:
+        """The whole statement as written, from its first to its last token."""
+        return self.text[self.tokens[0].start : self.tokens[-1].end] if self.tokens else ""
+
+    def peek(self, *words: str) -> bool:
+        """Tell whether these words or symbols, in this order, come next."""
+        ahead = self.tokens[self.index : self.index + len(words)]
+        return len(ahead) == len(words) and all(
+            token.kind in ("word", "symbol") and token.text.upper() == word.upper()
+            for token, word in zip(ahead, words, strict=True)
+        )
+
+    def accept(self, *words: str) -> bool:
+        """Read these words or symbols if all of them come next, in this order; tell whether they did."""
+        found = self.peek(*words)
+        if found:
+            self.index += len(words)
+        return found
+
+    def expect(self, *words: str) -> None:
+        """Read these words or symbols.
+
+        Raises:
+            StatementError: something else comes.
+        """
+        for word in words:
+            if not self.accept(word):
+                raise self.expected(word.upper())
+
+    def one_of(self, *words: str) -> str:
+        """Read one of these words and return it in upper case."""
+        for word in words:
+            if self.accept(word):
+                return word.upper()
+        raise self.expected(" or ".join(w.upper() for w in words))
+
+    def identifier(self, what: str) -> str:
+        """Read a name, plain or in backticks. `what` says what is expected here: "a model name"."""
+        return self.take(("word", "quoted"), what).name
+
+    def integer(self, what: str) -> int:
+        """Read a non-negative whole number."""
+        if not self.at_end and not self.tokens[self.index].text.isdecimal():
+            raise self.expected(what)
+        return int(self.take(("number",), what).text)
+
+    def string(self, what: str) -> str:
+        """Read a string literal and return the text that it stands for."""
+        return unquote(self.take(("string",), what).text)
+
+    def columns(self, what: str) -> tuple[str, ...]:
+        """Read one or more names with commas between them."""
+        return self.listed(lambda: self.identifier(what))
+
+    def options(self) -> dict[str, Value]:
+        """Read a parenthesised list `(name = value, ...)`, possibly empty; no name may come twice.
+
+        The position of each value is that of its whole `name = value`.
+        """
+        options: dict[str, Value] = {}
+        self.expect("(")
+        if self.accept(")"):
+            return options
+        for name, value in self.listed(self.option):
+            if name in options:
+                raise StatementError(f"The option {name} is given twice.", value.position)
+            options[name] = value
+        self.expect(")")
+        return options
+
+    def option(self) -> tuple[str, Value]:
+        """Read one `name = value`; the name in lower case."""
+        first = self.index
+        name = self.identifier("an option name").lower()
+        self.expect("=")
+        value = self.value()
+        return name, Value(value, self.span(first))
+
+    def value(self) -> Any:
+        """Read a number, string, TRUE, FALSE, NULL, name, `slot AS slot` (a pair), or a parenthesised tuple of these."""
+        if self.accept("("):
+            values = () if self.peek(")") else self.listed(self.value)
+            self.expect(")")
+            return values
+        if self.accept("-"):
+            return -self.number()
+        self.accept("+")
+        token = self.take(("number", "string", "word", "quoted"), "a value")
+        if token.kind == "number":
+            return number(token)
+        if token.kind == "string":
+            return unquote(token.text)
+        if token.kind == "word" and token.text.upper() in CONSTANTS:
+            return CONSTANTS[token.text.upper()]
+        return (token.name, self.identifier("a slot")) if self.accept("AS") else token.name
+
+    def number(self) -> int | float:
+        """Read an unsigned number."""
+        return number(self.take(("number",), "a number"))
+
+    def listed(self, read: Callable[[], T]) -> tuple[T, ...]:
+        """Read one or more of something with commas between them."""
+        items = [read()]
+        while self.accept(","):
+            items.append(read())
+        return tuple(items)
+
+    def rest(self, what: str = "a query") -> tuple[str, Position]:
+        """Read everything up to the end of the statement, as written, and say where it starts."""
+        if self.at_end:
+            raise self.expected(what)
+        start = self.tokens[self.index].start
+        position = self.position()
+        self.index = len(self.tokens)
+        return self.text[start : self.tokens[-1].end], position
+
+    def done(self) -> None:
+        """Require the end of the statement."""
+        if not self.at_end:
+            raise self.expected("the end of the statement")
+
+    def position(self) -> Position:
+        """Return where the next token stands; at the end, the place just after the last one."""
+        if self.at_end:
+            return locate(self.text, self.tokens[-1].end if self.tokens else 0, "end of statement")
+        token = self.tokens[self.index]
+        return locate(self.text, token.start, token.text)
+
+    def span(self, first: int) -> Position:
+        """Return the position and text of the tokens from number `first` to the last one read."""
+        start, end = self.tokens[first].start, self.tokens[self.index - 1].end
+        return locate(self.text, start, self.text[start:end])
+
+    def error(self, message: str) -> StatementError:
+        """Return an error about the next token."""
+        return StatementError(message, self.position())
+
+    def expected(self, what: str, valid: Iterable[str] = ()) -> StatementError:
+        """Return the error that `what` was expected here; `valid` lists what can be written, for the nearest name."""
+        position = self.position()
+        names = list(valid)
+        came = position.text if self.at_end else repr(position.text)
+        return StatementError(f"Expected {what}, got {came}.{suggestion(position.text, names) if names else ''}", position)
+
+    def take(self, kinds: tuple[str, ...], what: str) -> Token:
+        """Read one token of these kinds."""
+        if self.at_end or self.tokens[self.index].kind not in kinds:
+            raise self.expected(what)
+        self.index += 1
+        return self.tokens[self.index - 1]
+
+
+def number(token: Token) -> int | float:
+    """Return the number that a literal such as 12, 1.5, 1e-3, 10L or 2.5D stands for."""
+    text = token.text.rstrip("LSYDFB")
+    return int(text) if text.isdecimal() else float(text)

@@ -1,0 +1,7 @@
+"""The table functions ML.*, one file each. Every file makes one `TableFunction`; FUNCTIONS lists them all."""
+
+from __future__ import annotations
+
+from ..base import TableFunction
+
+FUNCTIONS: tuple[TableFunction, ...] = ()

@@ -1,0 +1,107 @@
+"""Text to tokens: as Spark SQL reads words, names, strings, numbers and comments, with the place of each.
+
+Written here rather than taken from a parser library: a message needs the exact start of every token, an unclosed string its
+opening quote, and a script its `${name}`; and the words after SHOW must stay words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..errors import Position, StatementError
+
+PATTERNS = {
+    "space": r"\s+|--[^\n]*",
+    "comment": r"/\*",
+    "string": r"[rR]'[^']*'|[rR]\"[^\"]*\"|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"",
+    "quoted": r"`(?:[^`]|``)*`",
+    "variable": r"\$\{\w*\}",
+    "number": r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:[LSYDF]|BD)?(?!\w)",
+    "word": r"\w+",
+    "open": r"['\"`]",
+    "symbol": r".",
+}
+TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()), re.DOTALL)
+COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+class Token(NamedTuple):
+    """One token: kind is word, quoted (a backticked name), string, number, variable or symbol; text is as written."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def name(self) -> str:
+        """The identifier that a word or a backticked name stands for."""
+        return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
+
+
+def tokenize(text: str) -> tuple[Token, ...]:
+    """Return the tokens of a text, without comments.
+
+    Raises:
+        StatementError: a string, backticked name or comment that is not closed.
+    """
+    return tuple(scan(text))
+
+
+def scan(text: str) -> Iterator[Token]:
+    place = 0
+    while match := TOKEN.match(text, place):
+        kind, place = str(match.lastgroup), match.end()
+        if kind == "comment":
+            place = comment_end(text, match.start())
+        elif kind == "open":
+            raise unclosed("string or name", text, match.start())
+        elif kind != "space":
+            yield Token(kind, match.group(), match.start())
+
+
+def comment_end(text: str, start: int) -> int:
+    """Return where the comment that starts here ends; comments nest, as in Spark."""
+    depth = 0
+    for edge in COMMENT_EDGE.finditer(text, start):
+        depth += 1 if edge.group() == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    raise unclosed("comment", text, start)
+
+
+def unclosed(what: str, text: str, start: int) -> StatementError:
+    line = text[start:].partition("\n")[0]
+    return StatementError(f"This {what} is not closed.", locate(text, start, line))
+
+
+def locate(text: str, offset: int, shown: str) -> Position:
+    """Return the position of an offset in a text."""
+    before = text[:offset]
+    return Position(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1, shown)
+
+
+ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+def unquote(literal: str) -> str:
+    """Return the text that a Spark string literal stands for."""
+    if literal[0] in "rR":
+        return literal[2:-1]
+    quote = literal[0]
+    return ESCAPE.sub(unescape, literal[1:-1].replace(quote * 2, quote))
+
+
+def unescape(match: re.Match[str]) -> str:
+    code = match.group(1)
+    if code[0] in "uU" and len(code) > 1:
+        return chr(int(code[1:], 16))
+    if len(code) == 3:
+        return chr(int(code, 8))
+    return ESCAPED.get(code, code)
