@@ -7,16 +7,18 @@ from typing import Any, TypeVar
 
 from ..errors import Position, StatementError, suggestion
 from ..options import Value
-from .lexer import Token, locate, tokenize, unquote
+from .lexer import Token, tokenize, unquote
+from .source import Source
 
 T = TypeVar("T")
 CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
+RESERVED = frozenset({"AS", "FROM", "SELECT", "USING", "WHERE", "WITH"})  # never names, unless in backticks
 
 
 class Cursor:
     """A place in the tokens of one statement, and the ways to read on from it.
 
-    Words are compared without case. Positions are those of `text`, which may be a whole script.
+    Words are compared without case. Positions are those of the script that the statement stands in.
 
     Example:
         cursor = Cursor.of("DROP MODEL IF EXISTS m")
@@ -26,15 +28,16 @@ class Cursor:
         cursor.done()
     """
 
-    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
-        self.text = text
+    def __init__(self, source: Source, tokens: Sequence[Token]) -> None:
+        self.source = source
         self.tokens = tokens
         self.index = 0
 
     @classmethod
     def of(cls, text: str) -> Cursor:
         """Return a cursor at the start of one statement."""
-        return cls(text, tokenize(text))
+        source = Source.of(text)
+        return cls(source, tokenize(source))
 
     @property
     def at_end(self) -> bool:
@@ -44,7 +47,7 @@ class Cursor:
     @property
     def statement(self) -> str:
         """The whole statement as written, from its first to its last token."""
-        return self.text[self.tokens[0].start : self.tokens[-1].end] if self.tokens else ""
+        return self.source.text[self.tokens[0].start : self.tokens[-1].end] if self.tokens else ""
 
     def peek(self, *words: str) -> bool:
         """Tell whether these words or symbols, in this order, come next."""
@@ -80,6 +83,8 @@ class Cursor:
 
     def identifier(self, what: str) -> str:
         """Read a name, plain or in backticks. `what` says what is expected here: "a model name"."""
+        if not self.at_end and self.tokens[self.index].text.upper() in RESERVED:
+            raise self.expected(what)
         return self.take(("word", "quoted"), what).name
 
     def integer(self, what: str) -> int:
@@ -128,7 +133,6 @@ class Cursor:
             return values
         if self.accept("-"):
             return -self.number()
-        self.accept("+")
         token = self.take(("number", "string", "word", "quoted"), "a value")
         if token.kind == "number":
             return number(token)
@@ -151,12 +155,16 @@ class Cursor:
 
     def rest(self, what: str = "a query") -> tuple[str, Position]:
         """Read everything up to the end of the statement, as written, and say where it starts."""
+        position = self.position()
+        return self.remainder(what).text, position
+
+    def remainder(self, what: str = "a query") -> Source:
+        """Read everything up to the end of the statement, as a source that puts errors in their place."""
         if self.at_end:
             raise self.expected(what)
         start = self.tokens[self.index].start
-        position = self.position()
         self.index = len(self.tokens)
-        return self.text[start : self.tokens[-1].end], position
+        return self.source.cut(start, self.tokens[-1].end)
 
     def done(self) -> None:
         """Require the end of the statement."""
@@ -166,14 +174,14 @@ class Cursor:
     def position(self) -> Position:
         """Return where the next token stands; at the end, the place just after the last one."""
         if self.at_end:
-            return locate(self.text, self.tokens[-1].end if self.tokens else 0, "end of statement")
+            return self.source.position(self.tokens[-1].end if self.tokens else 0, "end of statement")
         token = self.tokens[self.index]
-        return locate(self.text, token.start, token.text)
+        return self.source.position(token.start, token.text)
 
     def span(self, first: int) -> Position:
         """Return the position and text of the tokens from number `first` to the last one read."""
         start, end = self.tokens[first].start, self.tokens[self.index - 1].end
-        return locate(self.text, start, self.text[start:end])
+        return self.source.position(start, self.source.text[start:end])
 
     def error(self, message: str) -> StatementError:
         """Return an error about the next token."""

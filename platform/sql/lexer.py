@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..errors import Position, StatementError
+from ..errors import StatementError
+from .source import Source
 
 PATTERNS = {
     "space": r"\s+|--[^\n]*",
     "comment": r"/\*",
     "string": r"[rR]'[^']*'|[rR]\"[^\"]*\"|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"",
     "quoted": r"`(?:[^`]|``)*`",
-    "variable": r"\$\{\w*\}",
+    "variable": r"\$?\$\{\w*\}",
     "number": r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:[LSYDF]|BD)?(?!\w)",
     "word": r"\w+",
     "open": r"['\"`]",
@@ -44,46 +45,40 @@ class Token(NamedTuple):
         return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
 
 
-def tokenize(text: str) -> tuple[Token, ...]:
+def tokenize(source: Source) -> tuple[Token, ...]:
     """Return the tokens of a text, without comments.
 
     Raises:
         StatementError: a string, backticked name or comment that is not closed.
     """
-    return tuple(scan(text))
+    return tuple(scan(source))
 
 
-def scan(text: str) -> Iterator[Token]:
+def scan(source: Source) -> Iterator[Token]:
     place = 0
-    while match := TOKEN.match(text, place):
+    while match := TOKEN.match(source.text, place):
         kind, place = str(match.lastgroup), match.end()
         if kind == "comment":
-            place = comment_end(text, match.start())
+            place = comment_end(source, match.start())
         elif kind == "open":
-            raise unclosed("string or name", text, match.start())
+            raise unclosed("string or name", source, match.start())
         elif kind != "space":
             yield Token(kind, match.group(), match.start())
 
 
-def comment_end(text: str, start: int) -> int:
+def comment_end(source: Source, start: int) -> int:
     """Return where the comment that starts here ends; comments nest, as in Spark."""
     depth = 0
-    for edge in COMMENT_EDGE.finditer(text, start):
+    for edge in COMMENT_EDGE.finditer(source.text, start):
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
-    raise unclosed("comment", text, start)
+    raise unclosed("comment", source, start)
 
 
-def unclosed(what: str, text: str, start: int) -> StatementError:
-    line = text[start:].partition("\n")[0]
-    return StatementError(f"This {what} is not closed.", locate(text, start, line))
-
-
-def locate(text: str, offset: int, shown: str) -> Position:
-    """Return the position of an offset in a text."""
-    before = text[:offset]
-    return Position(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1, shown)
+def unclosed(what: str, source: Source, start: int) -> StatementError:
+    line = source.text[start:].partition("\n")[0]
+    return StatementError(f"This {what} is not closed.", source.position(start, line))
 
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
