@@ -1,12 +1,20 @@
 """The contract of operators: pure, composable transforms on rows and gradients inside the server.
 
 A push gathers the rows of its keys, runs the table's chain as one jitted function, and scatters the result. For a chain
-(o1, ..., ok) whose last element is the optimizer, a push is
+(o1, ..., ok) whose last element is the optimizer, a pull is
 
+    rows = ok.read(rows, context); o1.read(...); o2.read(...); ...                 # rows["w"] now holds the weights
+
+and a push starts from what a pull sees:
+
+    old = rows = the pull's
     gradients, rows = o1.before(gradients, rows, context); ...; ok.before(...)     # ok moves the weights
     rows = ok.after(old, rows, context); ...; o1.after(old, rows, context)         # reverse order
 
-and a pull is `rows = o1.read(rows, context); ...; ok.read(...)`, after which rows["w"] holds the weights.
+so decay by time in `read` is lazy and exact: a push stores the decayed row and the time it was decayed to (`last_seen`).
+Operators read and change rows["w"] whatever the optimizer keeps. One that derives w from other columns (ftrl, from z and
+n) has `settle`, which runs after every `read` and `after` of another operator and brings its columns into agreement. The
+functions `pull` and `push` below are this paragraph as code; the server jits them.
 
 Shapes, with n the padded number of keys of a push:
     gradients            float32[n, dim]
@@ -23,6 +31,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 Rows = Mapping[str, jax.Array]
 
@@ -37,13 +46,14 @@ class Context(NamedTuple):
         shows, clicks: uint32[n], examples and positive examples of the key in this push (0 in a pull).
         updates: uint32[n], updates the row has had before this push.
         staleness: uint32[n], updates of the row since it was pulled (0 in a pull).
-        age_seconds: float32[n], newest TIME pushed minus the row's last_seen, never negative; 0 for a new row.
+        age_seconds: float32[n], newest TIME pushed, this push included, minus the row's last_seen, never negative; 0 for a
+            new row. A push sets last_seen to that newest TIME, so that ages add up to the time that passed.
         new: bool[n], True where this push creates the row.
     """
 
     valid: jax.Array
     keys: jax.Array
-    count: jax.Array
+    count: jax.Array  # type: ignore[assignment]  # tuple.count is of no use here
     shows: jax.Array
     clicks: jax.Array
     updates: jax.Array
@@ -58,8 +68,9 @@ class Column(NamedTuple):
     Attributes:
         dim: floats per row.
         init: (seed, keys uint32[n, 2]) -> float32[n, dim], a pure function of the key; None: zeros.
-        transient: not stored: False/0 at the start of each push, summed over valid entries after it into the push's
-            report (`violations`). A transient column is how an operator counts.
+        transient: not stored: 0 at the start of each push, summed over valid entries after it into the push's report
+            (`violations`). A transient column is how an operator counts. Where the one named `failed` is not 0 the table
+            stores nothing of the push and raises an error that names slot and key.
     """
 
     dim: int
@@ -94,32 +105,39 @@ class Operator(NamedTuple):
         columns: the columns it adds to the row.
         before: (gradients, rows, context) -> (gradients, rows), in chain order; the optimizer's moves the weights.
         after: (old_rows, new_rows, context) -> new_rows, in reverse order.
-        read: (rows, context) -> rows, in chain order: what a pull sees.
+        read: (rows, context) -> rows, the optimizer's first, then in chain order: what a pull sees.
+        settle: (rows, changed_rows, context) -> changed_rows, of an optimizer that derives w: where another operator
+            changed w, make the stored columns follow; elsewhere make w follow them.
         optimizer: True for the operator that ends a chain.
+        name: as written in SQL, for messages.
+        needs: columns that another operator of the chain must keep.
+        needs_time: True where it means nothing without the TIME clause.
     """
 
     columns: Mapping[str, Column]
     before: Callable[[jax.Array, Rows, Context], tuple[jax.Array, Rows]] = keep_gradients
     after: Callable[[Rows, Rows, Context], Rows] = keep_new
     read: Callable[[Rows, Context], Rows] = keep_rows
+    settle: Callable[[Rows, Rows, Context], Rows] = keep_new
     optimizer: bool = False
+    name: str = "operator"
+    needs: tuple[str, ...] = ()
+    needs_time: bool = False
 
 
 def chain(*operators: Operator) -> Operator:
     """Compose operators into one, in the order given; the last one is the optimizer.
 
     Raises:
-        ValueError: no optimizer at the end, one before the end, or two operators that declare the same column differently.
+        ValueError: no optimizer at the end, one before the end, two operators that declare the same column differently, or
+            an operator that needs a column which none keeps.
     """
-    if not operators or not operators[-1].optimizer:
-        raise ValueError("a chain ends with an optimizer (ftrl, ...)")
-    if any(o.optimizer for o in operators[:-1]):
-        raise ValueError("only the last operator of a chain may be an optimizer; a step after it would not be learned from")
-    columns: dict[str, Column] = {}
-    for operator in operators:
-        for name, column in operator.columns.items():
-            if columns.setdefault(name, column) != column:
-                raise ValueError(f"two operators of the chain declare the column {name!r} differently")
+    check_order(operators)
+    columns = joined_columns(operators)
+    *others, optimizer = operators
+
+    def settled(rows: Rows, changed: Rows, context: Context) -> Rows:
+        return rows if changed is rows else optimizer.settle(rows, changed, context)
 
     def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
         for operator in operators:
@@ -127,13 +145,75 @@ def chain(*operators: Operator) -> Operator:
         return gradients, rows
 
     def after(old: Rows, new: Rows, context: Context) -> Rows:
-        for operator in reversed(operators):
-            new = operator.after(old, new, context)
+        new = optimizer.after(old, new, context)
+        for operator in reversed(others):
+            new = settled(new, operator.after(old, new, context), context)
         return new
 
     def read(rows: Rows, context: Context) -> Rows:
-        for operator in operators:
-            rows = operator.read(rows, context)
+        rows = optimizer.read(rows, context)
+        for operator in others:
+            rows = settled(rows, operator.read(rows, context), context)
         return rows
 
-    return Operator(columns, before, after, read, optimizer=True)
+    return Operator(
+        columns,
+        before,
+        after,
+        read,
+        optimizer.settle,
+        optimizer=True,
+        name=", ".join(o.name for o in operators),
+        needs_time=any(o.needs_time for o in operators),
+    )
+
+
+def check_order(operators: tuple[Operator, ...]) -> None:
+    """Raise ValueError unless the last operator, and no other, is an optimizer."""
+    names = ", ".join(o.name for o in operators) or "nothing"
+    if not operators or not operators[-1].optimizer:
+        raise ValueError(
+            f"a chain of operators ends with an optimizer (ftrl, adagrad, ...), which moves the weights; this one is: {names}. "
+            "A step after the optimizer would change a gradient that is spent: put it before."
+        )
+    early = next((o.name for o in operators[:-1] if o.optimizer), None)
+    if early is not None:
+        raise ValueError(f"a chain of operators has one optimizer, at its end; {early} stands before the end of: {names}.")
+
+
+def joined_columns(operators: tuple[Operator, ...]) -> dict[str, Column]:
+    """Return the columns of all operators; raise ValueError where two disagree or a needed one is missing."""
+    columns: dict[str, Column] = {}
+    for operator in operators:
+        for name, column in operator.columns.items():
+            if columns.setdefault(name, column) != column:
+                raise ValueError(f"{operator.name} declares the column {name!r} differently from an operator before it.")
+    for operator in operators:
+        for name in operator.needs:
+            if name not in columns:
+                raise ValueError(f"{operator.name} changes the column {name!r}, which {operators[-1].name} does not keep.")
+    return columns
+
+
+def pull(chain: Operator, rows: Rows, context: Context) -> jax.Array:
+    """Return the weights, float32[n, dim], that a pull of these stored rows sees."""
+    return chain.read(rows, context)["w"]
+
+
+def push(chain: Operator, rows: Rows, gradients: jax.Array, context: Context) -> tuple[Rows, Rows]:
+    """Apply one push to gathered rows.
+
+    Args:
+        rows: the stored columns (a new row's as its columns' init says) and the integer statistics.
+        gradients: float32[n, dim].
+
+    Returns:
+        The stored columns' new values, and the transient columns' float32[n, Column.dim], 0 on padding.
+    """
+    transient = {name: c for name, c in chain.columns.items() if c.transient}
+    counters = {name: jnp.zeros((len(gradients), c.dim), jnp.float32) for name, c in transient.items()}
+    old = chain.read({**rows, **counters}, context)
+    _, new = chain.before(gradients, old, context)
+    new = chain.after(old, new, context)
+    stored = {name: new[name] for name in chain.columns if name not in transient}
+    return stored, {name: jnp.where(context.valid[:, None], new[name], 0) for name in transient}

@@ -1,0 +1,72 @@
+"""The optimizer FTRL-Proximal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from ..options import Part, option
+from .base import Column, Context, Operator, Rows, TableSpec
+
+
+@dataclass(frozen=True)
+class FtrlOptions:
+    """Options of ftrl. The defaults suit one pass over click logs."""
+
+    alpha: float = option(0.1, "learning rate", minimum=0, open_minimum=True)
+    beta: float = option(1.0, "damping of the first updates' learning rate", minimum=0, open_minimum=True)
+    l1: float = option(0.0, "strength of L1: weights with |z| <= l1 are exactly 0", minimum=0)
+    l2: float = option(0.0, "strength of L2", minimum=0)
+
+
+def ftrl(options: FtrlOptions, table: TableSpec) -> Operator:
+    """FTRL-Proximal: per-coordinate learning rates, L1 that gives exact zeros, L2.
+
+    Per coordinate, with gradient g, it keeps z and n and derives w:
+
+        sigma = (sqrt(n + g^2) - sqrt(n)) / alpha
+        z <- z + g - sigma w;  n <- n + g^2
+        w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2)
+
+    A new row has n = 0 and the z whose w is the table's init. Where another operator changes w, z becomes the one whose w
+    that is, at the row's n; where it changes z or n, w is derived anew.
+
+    Source: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013, algorithm 1.
+    """
+    alpha, beta, l1, l2 = options.alpha, options.beta, options.l1, options.l2
+
+    def scale(n: jax.Array) -> jax.Array:
+        return (beta + jnp.sqrt(n)) / alpha + l2
+
+    def weights(z: jax.Array, n: jax.Array) -> jax.Array:
+        return jnp.sign(z) * -jnp.maximum(jnp.abs(z) - l1, 0) / scale(n)
+
+    def z_of(w: jax.Array, n: jax.Array, z: jax.Array) -> jax.Array:
+        return jnp.where(w == 0, jnp.clip(z, -l1, l1), -w * scale(n) - jnp.sign(w) * l1)
+
+    def init_z(seed: int, keys: jax.Array) -> jax.Array:
+        assert table.init is not None
+        w = table.init(seed, keys)
+        return z_of(w, jnp.zeros_like(w), jnp.zeros_like(w))
+
+    def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
+        squares = rows["n"] + gradients * gradients
+        sigma = (jnp.sqrt(squares) - jnp.sqrt(rows["n"])) / alpha
+        z = rows["z"] + gradients - sigma * rows["w"]
+        return gradients, {**rows, "z": z, "n": squares, "w": weights(z, squares)}
+
+    def read(rows: Rows, context: Context) -> Rows:
+        return {**rows, "w": weights(rows["z"], rows["n"])}
+
+    def settle(rows: Rows, changed: Rows, context: Context) -> Rows:
+        moved = changed["w"] != rows["w"]
+        z = jnp.where(moved, z_of(changed["w"], changed["n"], changed["z"]), changed["z"])
+        return {**changed, "z": z, "w": jnp.where(moved, changed["w"], weights(z, changed["n"]))}
+
+    columns = {"z": Column(table.dim, None if table.init is None else init_z), "n": Column(table.dim)}
+    return Operator(columns, before, read=read, settle=settle, optimizer=True, name="ftrl")
+
+
+FTRL = Part("ftrl", FtrlOptions, ftrl)

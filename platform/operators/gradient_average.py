@@ -1,0 +1,48 @@
+"""Averaging of a key's gradient over its occurrences in a push."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from ..options import Part, option
+from .base import Context, Operator, Rows, TableSpec
+
+DIVISORS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "count": lambda count: count,
+    "sqrt": jnp.sqrt,
+    "log": lambda count: 1 + jnp.log(count),
+}
+
+
+@dataclass(frozen=True)
+class GradientAverageOptions:
+    """Options of gradient_average."""
+
+    mode: str = option("count", "what the gradient is divided by: 1, c, sqrt(c), 1 + log(c)", choices=("none", *DIVISORS))
+
+
+def gradient_average(options: GradientAverageOptions, table: TableSpec) -> Operator:
+    """Divide a key's gradient by a function of its occurrences c in the push.
+
+    A push carries the sum of the gradients of a key's occurrences: g <- g / f(c), with f(c) = 1 (none), c (count: the mean),
+    sqrt(c), or 1 + log(c); f(1) = 1 always.
+
+    Source: the mean is mini-batch gradient descent per key; sqrt(c) keeps the variance of a sum of independent gradients, as
+    in Hoffer et al., "Train longer, generalize better", NeurIPS 2017, section 4 (learning rate ~ sqrt(batch size)).
+    """
+    if options.mode == "none":
+        return Operator({}, name="gradient_average")
+    divisor = DIVISORS[options.mode]
+
+    def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
+        count = jnp.maximum(context.count, 1).astype(jnp.float32)
+        return gradients / divisor(count)[:, None], rows
+
+    return Operator({}, before, name="gradient_average")
+
+
+GRADIENT_AVERAGE = Part("gradient_average", GradientAverageOptions, gradient_average)

@@ -1,0 +1,77 @@
+"""Limits on gradients, updates and weights; never a NaN or infinity in a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from ..options import Part, option
+from .base import Column, Context, Operator, Rows, TableSpec
+
+FLAGS = {name: Column(1, transient=True) for name in ("violations", "refused", "failed")}
+
+
+@dataclass(frozen=True)
+class SafetyOptions:
+    """Options of safety."""
+
+    max_gradient: float | None = option(None, "largest |gradient|, per element", minimum=0, open_minimum=True)
+    max_update: float | None = option(None, "largest |change of a weight| in one push", minimum=0, open_minimum=True)
+    max_weight: float | None = option(None, "largest |weight|", minimum=0, open_minimum=True)
+    on_violation: str = option("clip", "what happens to a row beyond a limit", choices=("clip", "skip", "fail"))
+
+
+def safety(options: SafetyOptions, table: TableSpec) -> Operator:
+    """Keep gradients, updates and weights within limits, and NaN and infinity out of the rows.
+
+    `clip` brings the element that is beyond a limit back to it, `skip` leaves the whole row as it was before the push,
+    `fail` ends the training with an error that names slot and key. A row whose gradient or new values hold NaN or infinity
+    is left as it was in `clip` as well, limits or none. Counted per push: `violations`, rows beyond a limit or not finite;
+    `refused`, those of them left as they were.
+
+    Its place in the chain says which gradient is limited (before or after averaging). The first operator of a chain has
+    the last word on weights.
+
+    Source: clipping by value, Pascanu et al., "On the difficulty of training recurrent neural networks", ICML 2013,
+    section 3.2, per element.
+    """
+
+    def flagged(rows: Rows, violating: jax.Array, refused: jax.Array) -> Rows:
+        failed = violating if options.on_violation == "fail" else jnp.zeros_like(violating)
+        found = zip(FLAGS, (violating, refused, failed), strict=True)
+        return {**rows, **{name: jnp.maximum(rows[name], flag.astype(jnp.float32)) for name, flag in found}}
+
+    def judged(beyond: jax.Array, broken: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return beyond | broken, broken if options.on_violation == "clip" else beyond | broken
+
+    def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
+        limited = clip(gradients, options.max_gradient)
+        violating, refused = judged(differs(gradients, limited), not_finite(gradients))
+        return jnp.where(refused, 0, limited), flagged(rows, violating, refused)
+
+    def after(old: Rows, new: Rows, context: Context) -> Rows:
+        values = [name for name in new if name in old and name not in FLAGS and new[name].dtype == jnp.float32]
+        w = clip(clip(new["w"], options.max_update, old["w"]), options.max_weight)
+        broken = jnp.any(jnp.concatenate([not_finite(new[name]) for name in values], 1), 1, keepdims=True)
+        violating, refused = judged(differs(new["w"], w), broken)
+        new = flagged({**new, "w": w}, violating, refused)
+        return {**new, **{name: jnp.where(new["refused"] > 0, old[name], new[name]) for name in values}}
+
+    return Operator(FLAGS, before, after, name="safety")
+
+
+def clip(values: jax.Array, limit: float | None, center: jax.Array | float = 0.0) -> jax.Array:
+    return values if limit is None else jnp.clip(values, center - limit, center + limit)
+
+
+def differs(given: jax.Array, limited: jax.Array) -> jax.Array:
+    return jnp.any(given != limited, 1, keepdims=True)
+
+
+def not_finite(values: jax.Array) -> jax.Array:
+    return ~jnp.all(jnp.isfinite(values), 1, keepdims=True)
+
+
+SAFETY = Part("safety", SafetyOptions, safety)
