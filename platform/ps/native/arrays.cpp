@@ -1,0 +1,32 @@
+#include "arrays.hpp"
+
+namespace xpsql {
+
+static std::string kind(uint8_t code) {
+    switch (static_cast<nb::dlpack::dtype_code>(code)) {
+        case nb::dlpack::dtype_code::Int: return "int";
+        case nb::dlpack::dtype_code::UInt: return "uint";
+        case nb::dlpack::dtype_code::Float: return "float";
+        case nb::dlpack::dtype_code::Bool: return "bool";
+        default: return "other";
+    }
+}
+
+std::string describe(nb::dlpack::dtype dtype, std::initializer_list<int64_t> shape) {
+    std::string text = kind(dtype.code) + std::to_string(dtype.bits);
+    if (shape.size() == 0) return text;
+    const char* separator = "[";
+    for (int64_t length : shape) {
+        text += separator + (length == any_length ? std::string("n") : std::to_string(length));
+        separator = ", ";
+    }
+    return text + "]";
+}
+
+void refuse(const char* name, const std::string& expected, const std::string& came, bool type) {
+    const std::string message = std::string(name) + " must be a C-contiguous array " + expected + ", got " + came;
+    if (type) throw nb::type_error(message.c_str());
+    throw nb::value_error(message.c_str());
+}
+
+}  // namespace xpsql

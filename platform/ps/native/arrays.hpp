@@ -1,0 +1,108 @@
+// Arrays as they come from Python: NumPy, JAX and Arrow buffers, checked and then seen as plain spans.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+namespace xpsql {
+
+namespace nb = nanobind;
+
+using In = nb::ndarray<nb::ro, nb::device::cpu>;
+using Out = nb::ndarray<nb::device::cpu>;
+
+template <class T>
+struct Span {
+    T* data;
+    size_t size;
+
+    T& operator[](size_t i) const { return data[i]; }
+};
+
+constexpr int64_t any_length = -1;
+
+// "uint64[3, 4]"
+std::string describe(nb::dlpack::dtype dtype, std::initializer_list<int64_t> shape);
+
+template <class Array>
+std::string describe(const Array& array) {
+    std::string text = describe(array.dtype(), {}) + "[";
+    for (size_t i = 0; i < array.ndim(); ++i) text += (i ? ", " : "") + std::to_string(array.shape(i));
+    return text + "]";
+}
+
+[[noreturn]] void refuse(const char* name, const std::string& expected, const std::string& came, bool type);
+
+// Raises TypeError for another dtype, ValueError for another shape or for memory that is not C-contiguous.
+template <class T, class Array>
+void check(const Array& array, const char* name, std::initializer_list<int64_t> shape) {
+    bool fits = array.ndim() == shape.size();
+    int64_t stride = 1;
+    for (size_t i = shape.size(); fits && i-- > 0;) {
+        const auto length = static_cast<int64_t>(array.shape(i));
+        fits = (shape.begin()[i] == any_length || shape.begin()[i] == length) &&
+               (length <= 1 || array.size() == 0 || array.stride(i) == stride);
+        stride *= length;
+    }
+    const bool typed = array.dtype() == nb::dtype<T>();
+    if (!typed || !fits) refuse(name, describe(nb::dtype<T>(), shape), describe(array), !typed);
+}
+
+template <class T>
+Span<const T> view(const In& array, const char* name, std::initializer_list<int64_t> shape = {any_length}) {
+    check<T>(array, name, shape);
+    return {static_cast<const T*>(array.data()), array.size()};
+}
+
+template <class T>
+Span<T> view(const Out& array, const char* name, std::initializer_list<int64_t> shape = {any_length}) {
+    check<T>(array, name, shape);
+    return {static_cast<T*>(array.data()), array.size()};
+}
+
+// A new NumPy array, written without the GIL and then handed to Python.
+template <class T>
+class Result {
+  public:
+    explicit Result(size_t capacity) : data_(new T[capacity]) {}
+
+    T* data() { return data_.get(); }
+    T& operator[](size_t i) { return data_[i]; }
+
+    nb::ndarray<nb::numpy, T, nb::ndim<1>> take(size_t size) {
+        nb::capsule owner(data_.get(), [](void* data) noexcept { delete[] static_cast<T*>(data); });
+        T* data = data_.release();
+        return nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner);
+    }
+
+  private:
+    std::unique_ptr<T[]> data_;
+};
+
+// One value for all elements, or an array with one for each.
+template <class T>
+class Broadcast {
+  public:
+    Broadcast(const nb::object& value, const char* name, size_t size) {
+        if (nb::isinstance<nb::int_>(value)) {
+            one_ = nb::cast<T>(value);
+            return;
+        }
+        array_ = nb::cast<In>(value);
+        each_ = view<T>(array_, name, {static_cast<int64_t>(size)}).data;
+    }
+
+    T operator[](size_t i) const { return each_ ? each_[i] : one_; }
+
+  private:
+    In array_;
+    const T* each_ = nullptr;
+    T one_ = 0;
+};
+
+}  // namespace xpsql

@@ -1,0 +1,107 @@
+// Bindings of the hash over Arrow columns. A NULL leaves the seed as it is, as in Spark.
+#include "xxh64.hpp"
+
+#include <charconv>
+
+#include "arrays.hpp"
+
+namespace xpsql {
+
+namespace {
+
+using Hashes = nb::ndarray<nb::numpy, uint64_t, nb::ndim<1>>;
+
+// Arrow's validity bitmap: bit `offset + i` of element i, least significant bit first.
+class Validity {
+  public:
+    Validity(const nb::object& bitmap, size_t offset, size_t size) : offset_(offset) {
+        if (bitmap.is_none()) return;
+        array_ = nb::cast<In>(bitmap);
+        const auto bytes = view<uint8_t>(array_, "validity");
+        if (bytes.size < (offset + size + 7) / 8) {
+            const std::string message = "validity must hold " + std::to_string(offset + size) + " bits, got " +
+                                        std::to_string(bytes.size) + " bytes";
+            throw nb::value_error(message.c_str());
+        }
+        bits_ = bytes.data;
+    }
+
+    bool operator[](size_t i) const { return !bits_ || (bits_[(offset_ + i) >> 3] >> ((offset_ + i) & 7) & 1); }
+
+  private:
+    In array_;
+    const uint8_t* bits_ = nullptr;
+    size_t offset_;
+};
+
+template <class Hash>
+Hashes hash_each(size_t size, const nb::object& validity, size_t bit_offset, const nb::object& seeds, Hash hash) {
+    const Validity valid(validity, bit_offset, size);
+    const Broadcast<uint64_t> seed(seeds, "seeds", size);
+    Result<uint64_t> hashes(size);
+    {
+        nb::gil_scoped_release unlocked;
+        for (size_t i = 0; i < size; ++i) hashes[i] = valid[i] ? hash(i, seed[i]) : seed[i];
+    }
+    return hashes.take(size);
+}
+
+template <class Offset>
+Hashes hash_strings(Span<const Offset> offsets, Span<const uint8_t> data, const nb::object& validity, size_t bit_offset,
+                    const nb::object& seeds) {
+    if (offsets.size == 0) throw nb::value_error("offsets must hold one element more than there are values, got 0");
+    bool inside = true;
+    auto hashes = hash_each(offsets.size - 1, validity, bit_offset, seeds, [&](size_t i, uint64_t seed) -> uint64_t {
+        const Offset begin = offsets[i], end = offsets[i + 1];
+        if (begin < 0 || end < begin || static_cast<uint64_t>(end) > data.size) {
+            inside = false;
+            return 0;
+        }
+        return xxh64::hash_bytes(data.data + begin, static_cast<size_t>(end - begin), seed);
+    });
+    if (!inside) throw nb::value_error("offsets must ascend and stay within data");
+    return hashes;
+}
+
+Hashes hash_bytes(const In& offsets, const In& data, const nb::object& validity, size_t bit_offset, const nb::object& seeds) {
+    const auto bytes = view<uint8_t>(data, "data");
+    if (offsets.dtype() == nb::dtype<int32_t>())
+        return hash_strings(view<int32_t>(offsets, "offsets"), bytes, validity, bit_offset, seeds);
+    return hash_strings(view<int64_t>(offsets, "offsets"), bytes, validity, bit_offset, seeds);
+}
+
+Hashes hash_int32(const In& values, const nb::object& validity, size_t bit_offset, const nb::object& seeds) {
+    const auto numbers = view<int32_t>(values, "values");
+    return hash_each(numbers.size, validity, bit_offset, seeds, [&](size_t i, uint64_t seed) {
+        return xxh64::hash_int32(static_cast<uint32_t>(numbers[i]), seed);
+    });
+}
+
+Hashes hash_int64(const In& values, const nb::object& validity, size_t bit_offset, const nb::object& seeds) {
+    const auto numbers = view<int64_t>(values, "values");
+    return hash_each(numbers.size, validity, bit_offset, seeds, [&](size_t i, uint64_t seed) {
+        return xxh64::hash_int64(static_cast<uint64_t>(numbers[i]), seed);
+    });
+}
+
+Hashes hash_int64_text(const In& values, const nb::object& validity, size_t bit_offset, const nb::object& seeds) {
+    const auto numbers = view<int64_t>(values, "values");
+    return hash_each(numbers.size, validity, bit_offset, seeds, [&](size_t i, uint64_t seed) {
+        char text[20];  // "-9223372036854775808"
+        const char* end = std::to_chars(text, text + sizeof text, numbers[i]).ptr;
+        return xxh64::hash_bytes(reinterpret_cast<const uint8_t*>(text), static_cast<size_t>(end - text), seed);
+    });
+}
+
+}  // namespace
+
+void bind_hash(nb::module_& module) {
+    using namespace nb::literals;
+    const auto none = nb::none();
+    module.def("hash_bytes", hash_bytes, "offsets"_a, "data"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
+    module.def("hash_int32", hash_int32, "values"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
+    module.def("hash_int64", hash_int64, "values"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
+    module.def("hash_int64_text", hash_int64_text, "values"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
+}
+
+}  // namespace xpsql

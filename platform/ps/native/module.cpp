@@ -1,0 +1,13 @@
+// The Python module xpsql.platform.ps._native. Its contract is _native.pyi.
+#include <nanobind/nanobind.h>
+
+namespace xpsql {
+
+void bind_hash(nanobind::module_& module);
+
+}  // namespace xpsql
+
+NB_MODULE(_native, module) {
+    module.doc() = "Hashing, uniqueness and the row store of the parameter server.";
+    xpsql::bind_hash(module);
+}
