@@ -1,0 +1,270 @@
+"""Keys of features: 64-bit hashes that plain SQL computes too.
+
+A feature's key is xxhash64(slot, CAST(value AS STRING)) exactly as Spark SQL evaluates it: XXH64 with seed 42, where the hash
+of one argument is the seed of the next and NULL leaves it unchanged. The values are a format: models on disk depend on them.
+
+Source: Spark's org.apache.spark.sql.catalyst.expressions.XxHash64 and HashExpression, for what each type hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from . import _native
+
+Keys = npt.NDArray[np.uint64]
+Seeds = int | Keys
+
+SEED = 42
+NUM_SLICES = 1024
+SLICE_SHIFT = 54
+
+
+def slices(keys: Keys) -> npt.NDArray[np.int64]:
+    """Return the slice of each key, in [0, 1024): its top ten bits."""
+    return (keys >> np.uint64(SLICE_SHIFT)).astype(np.int64)
+
+
+def slot_seed(slot: str) -> int:
+    """Return xxhash64(slot): the seed of the slot's values, and the key of its NULL."""
+    name = np.frombuffer(slot.encode(), np.uint8)
+    return int(_native.hash_bytes(np.array([0, name.size], np.int32), name, seeds=SEED)[0])
+
+
+def hashed_keys(slot: str, ids: pa.Array) -> Keys:
+    """Return xxhash64(slot, id) of ready-made ids.
+
+    Args:
+        slot: the slot's name.
+        ids: integers, hashed as BIGINT; NULL gives the key of the slot's NULL.
+    """
+    if not pa.types.is_integer(ids.type):
+        raise TypeError(f"ready-made ids of slot {slot!r} must be integers, got {ids.type}; CAST them AS BIGINT")
+    return hash_integer(ids.cast(pa.int64()), slot_seed(slot), _native.hash_int64)
+
+
+def feature_keys(slot: str, values: pa.Array) -> Keys:
+    """Return xxhash64(slot, CAST(value AS STRING)), uint64[n]; NULL gives xxhash64(slot).
+
+    Args:
+        slot: the slot's name.
+        values: strings, bools, integers or dates, or a dictionary of those.
+
+    Raises:
+        TypeError: values of another type.
+    """
+    return hash_text(values, slot_seed(slot), slot)
+
+
+def hash_text(values: pa.Array, seed: int, slot: str) -> Keys:
+    """Hash the decimal, ISO or plain text of values, after a seed."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return take_or(hash_text(values.dictionary, seed, slot), values.indices, seed)
+    if is_text(kind):
+        return hash_strings(values, seed)
+    if pa.types.is_uint64(kind):
+        return hash_strings(values.cast(pa.string()), seed)
+    if pa.types.is_integer(kind):
+        return hash_integer(values.cast(pa.int64()), seed, _native.hash_int64_text)
+    if pa.types.is_boolean(kind):
+        return take_or(hash_strings(pa.array(["false", "true"]), seed), values.cast(pa.uint8()), seed)
+    if pa.types.is_date(kind):
+        days = values.cast(pa.date32()).dictionary_encode()
+        return take_or(hash_strings(date_text(days.dictionary), seed), days.indices, seed)
+    if pa.types.is_null(kind):
+        return np.full(len(values), seed, np.uint64)
+    raise TypeError(
+        f"slot {slot!r} must hold strings, bools, integers or dates to be categorical, got {kind}; CAST it AS STRING"
+    )
+
+
+def take_or(keys: Keys, indices: pa.Array, default: int) -> Keys:
+    """Return keys[indices], with a default where the index is NULL."""
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(len(keys))
+        keys = np.append(keys, np.uint64(default))
+    return keys.take(indices.to_numpy(zero_copy_only=False))
+
+
+def date_text(days: pa.Array) -> pa.Array:
+    """Return dates, none of them NULL, as Spark writes them: years before 0000 and after 9999 have a sign."""
+    dates = days.to_numpy(zero_copy_only=False).astype("datetime64[D]")
+    starts = dates.astype("datetime64[M]")
+    months = starts.astype(np.int64) + 1970 * 12
+    parts = zip(months // 12, months % 12 + 1, (dates - starts).astype(np.int64) + 1, strict=True)
+    return pa.array(
+        [f"{'-' if y < 0 else '+' if y > 9999 else ''}{abs(y):04d}-{m:02d}-{d:02d}" for y, m, d in parts], pa.string()
+    )
+
+
+def xxhash64(columns: Sequence[pa.Array]) -> Keys:
+    """Return Spark's xxhash64(column, column, ...), uint64[n].
+
+    Args:
+        columns: one or more arrays of n values each, of any type that Spark hashes; a map is refused, as Spark refuses it.
+
+    Raises:
+        TypeError: a column of a type that is not hashed.
+        ValueError: no columns, or columns of different lengths.
+    """
+    if len({len(column) for column in columns}) != 1:
+        raise ValueError(f"xxhash64 expects one or more columns of one length, got lengths {[len(c) for c in columns]}")
+    keys = np.full(len(columns[0]), SEED, np.uint64)
+    for column in columns:
+        keys = chain(column, keys)
+    return keys
+
+
+def chain(values: pa.Array, seeds: Keys) -> Keys:
+    """Hash one column after the columns whose hashes are `seeds`."""
+    kind = values.type
+    if is_text(kind):
+        return hash_strings(values, seeds)
+    if pa.types.is_dictionary(kind):
+        return chain(values.dictionary_decode(), seeds)
+    if pa.types.is_floating(kind):
+        return hash_float(values, seeds)
+    if pa.types.is_decimal(kind):
+        return hash_decimal(values, seeds)
+    if pa.types.is_struct(kind):
+        return hash_struct(values, seeds)
+    if is_list(kind):
+        return hash_list(values, seeds)
+    if pa.types.is_null(kind):
+        return seeds
+    if pa.types.is_uint64(kind):
+        return hash_decimal(values.cast(pa.decimal128(20, 0)), seeds)
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return hash_integer(microseconds(values), seeds, _native.hash_int64)
+    if pa.types.is_int64(kind) or pa.types.is_uint32(kind):
+        return hash_integer(values.cast(pa.int64()), seeds, _native.hash_int64)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return hash_integer(values.cast(pa.int32()), seeds, _native.hash_int32)
+    if pa.types.is_date(kind):
+        return hash_integer(values.cast(pa.date32()), seeds, _native.hash_int32)
+    raise TypeError(f"xxhash64 does not take {kind}; CAST it AS STRING, or hash a map's keys and values as arrays")
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether values are bytes of any length, in one of Arrow's layouts."""
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether values are lists, in one of Arrow's layouts; a map is not."""
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
+
+
+def hash_strings(values: pa.Array, seeds: Seeds) -> Keys:
+    """Hash the bytes of strings or binaries."""
+    kind = values.type
+    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    if not (large or pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        values = values.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary())
+        large = True
+    _, offsets, data = values.buffers()
+    if len(values) == 0 or offsets is None:
+        return np.empty(0, np.uint64)
+    ends = np.frombuffer(offsets, np.int64 if large else np.int32, values.offset + len(values) + 1)[values.offset :]
+    text = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+    return _native.hash_bytes(ends, text, *validity(values), seeds)
+
+
+def hash_integer(values: pa.Array, seeds: Seeds, function: Callable[..., Keys]) -> Keys:
+    """Hash the numbers behind an array of 32 or 64 bits with a function of the native module."""
+    return function(numbers(values, np.dtype(f"i{values.type.bit_width // 8}")), *validity(values), seeds)
+
+
+def hash_float(values: pa.Array, seeds: Seeds) -> Keys:
+    """Hash the bits of floats, with one zero and one NaN, as Java's floatToIntBits and doubleToLongBits give them."""
+    double = pa.types.is_float64(values.type)
+    values = values if double else values.cast(pa.float32())
+    floats = numbers(values, np.dtype("f8" if double else "f4")).copy()
+    floats[floats == 0] = 0
+    floats[np.isnan(floats)] = np.nan
+    if double:
+        return _native.hash_int64(floats.view(np.int64), *validity(values), seeds)
+    return _native.hash_int32(floats.view(np.int32), *validity(values), seeds)
+
+
+def hash_decimal(values: pa.Array, seeds: Seeds) -> Keys:
+    """Hash the unscaled value: as BIGINT up to 18 digits, else as the bytes of Java's BigInteger.toByteArray."""
+    precision, scale = values.type.precision, values.type.scale
+    values = values.cast(pa.decimal128(precision, scale))
+    words = numbers(values, np.dtype("i8,i8"))
+    if precision <= 18:
+        return _native.hash_int64(np.ascontiguousarray(words["f0"]), *validity(values), seeds)
+    little = np.frombuffer(words.tobytes(), np.uint8).reshape(-1, 16)
+    significant = little ^ (np.where(words["f1"] < 0, 255, 0)[:, None]).astype(np.uint8)
+    top = 15 - np.argmax(significant[:, ::-1] != 0, axis=1)
+    top[~significant.any(axis=1)] = 0
+    rows = np.arange(len(values))
+    length = top + 1 + (significant[rows, top] > 127)
+    kept = np.arange(16)[None, ::-1] < length[:, None]
+    offsets = np.concatenate([[0], np.cumsum(length)])
+    return _native.hash_bytes(offsets, little[:, ::-1][kept], *validity(values), seeds)
+
+
+def hash_struct(values: pa.Array, seeds: Keys) -> Keys:
+    """Hash the fields of structs in order; a NULL struct leaves its seed."""
+    keys = seeds
+    for field in values.flatten():
+        keys = chain(field, keys)
+    return keys
+
+
+def hash_list(values: pa.Array, seeds: Keys) -> Keys:
+    """Hash the elements of lists in order, one position of all lists at a time."""
+    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+        values = values.cast(pa.large_list(values.type.value_type))
+    lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    begins = values.offsets.to_numpy()[:-1]
+    keys = seeds.copy()
+    for position in range(int(lengths.max(initial=0))):
+        rows = np.flatnonzero(lengths > position)
+        keys[rows] = chain(values.values.take(pa.array(begins[rows] + position)), keys[rows])
+    return keys
+
+
+def microseconds(values: pa.Array) -> pa.Array:
+    """Return timestamps or durations as int64 microseconds, nanoseconds rounded down."""
+    integers = values.cast(pa.int64())
+    if values.type.unit != "ns":
+        scale = {"s": 1_000_000, "ms": 1_000, "us": 1}[values.type.unit]
+        return pa.array(numbers(integers, np.dtype("i8")) * scale, mask=values.is_null().to_numpy(zero_copy_only=False))
+    return pa.array(numbers(integers, np.dtype("i8")) // 1_000, mask=values.is_null().to_numpy(zero_copy_only=False))
+
+
+def numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
+    """Return the memory behind an array of fixed-size values, without a copy; elements under NULL are arbitrary."""
+    data = values.buffers()[1]
+    if len(values) == 0 or data is None:
+        return np.empty(0, dtype)
+    return np.frombuffer(data, dtype, values.offset + len(values))[values.offset :]
+
+
+def validity(values: pa.Array) -> tuple[npt.NDArray[np.uint8] | None, int]:
+    """Return an array's validity bitmap, None where nothing is NULL, and the bit it starts at."""
+    bitmap = values.buffers()[0]
+    if values.null_count == 0 or bitmap is None:
+        return None, 0
+    return np.frombuffer(bitmap, np.uint8), values.offset
