@@ -1,0 +1,60 @@
+"""Small models made by hand, for tests of what reads them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pyarrow as pa
+
+from xpsql.warehouse.draft import Draft
+from xpsql.warehouse.manifest import Manifest, Part, Slot, Table
+from xpsql.warehouse.models import Models
+from xpsql.warehouse.rows import rows_schema
+
+TABLE = Table("w", 1, {"z": 1, "n": 1, "w": 1})
+VECTORS = Table("v", 2, {"w": 2})
+MANIFEST = Manifest(
+    statement="TRAIN MODEL ctr USING xftrl (alpha = 0.1) AS SELECT * FROM log",
+    query="SELECT * FROM log",
+    algorithm=Part("xftrl", {"alpha": 0.1}),
+    operators=(Part("decay", {"rate": 0.99}),),
+    slots=(
+        Slot("carrier", "categorical", "string", 0),
+        Slot("hour", "continuous", "double", 1),
+        Slot("rare", "bag", "array", 2),
+    ),
+    labels=("label",),
+    settings={"batch_size": 1024},
+    tables=(TABLE,),
+    seed=7,
+)
+WEIGHTS = ((-5, 0, 40, 40, 10, 1_700_000_000, 0.5), (7, 0, 50, 25, 1, 0, -1.5), (9, 1, 100, 100, 20, 60, 0.0))
+
+
+def rows(weights: tuple[tuple[float, ...], ...] = WEIGHTS) -> pa.RecordBatch:
+    """Return rows of TABLE: key, slot, shows, updates, clicks, last_seen, w each."""
+    schema = rows_schema(TABLE)
+    values = [
+        {"key": key, "slot": slot, "count": shows, "updates": updates, "shows": shows, "clicks": clicks}
+        | {"last_seen": seen, "z": 0.0, "n": 0.0, "w": weight}
+        for key, slot, shows, updates, clicks, seen, weight in weights
+    ]
+    return pa.RecordBatch.from_pylist(values, schema=schema)
+
+
+def fill(draft: Draft, batch: pa.RecordBatch | None = None, **fields: object) -> None:
+    """Write rows into a draft and commit it."""
+    batch = rows() if batch is None else batch
+    with draft.writer(TABLE) as writer:
+        writer.write(batch)
+    metrics = {"examples": 100.0, "auc": 0.75, "logloss": 0.5}
+    values = {"metrics": metrics, "examples": 100, "rows": batch.num_rows, "base_rate": 0.2} | fields
+    draft.commit(dataclasses.replace(draft.manifest, **values))
+
+
+def train(models: Models, name: str = "ctr", replace: bool = False, parent: int | None = None, **fields: object) -> int:
+    """Make one ready version and return its number."""
+    with models.begin(name, dataclasses.replace(MANIFEST, parent=parent), replace) as draft:
+        draft.progress({"batch": 10, "examples": 100, "auc": 0.7})
+        fill(draft, **fields)
+        return draft.number

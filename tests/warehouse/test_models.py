@@ -1,0 +1,274 @@
+"""Versions appear, are served, replaced and dropped in one step; names and numbers follow their rules."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.warehouse.fill import MANIFEST, TABLE, fill, rows, train
+from xpsql.platform.errors import ModelError
+from xpsql.warehouse.draft import Draft
+from xpsql.warehouse.manifest import read_manifest, write_manifest
+from xpsql.warehouse.models import Models
+from xpsql.warehouse.rows import reading
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Models:
+    return Models(tmp_path)
+
+
+def test_a_committed_version_is_served_and_reads_back_its_rows(models: Models) -> None:
+    train(models)
+    version = models.version("ctr")
+    assert (version.number, version.served, version.manifest.status) == (1, True, "ready")
+    assert version.manifest.slots == MANIFEST.slots
+    assert version.manifest.algorithm == MANIFEST.algorithm
+    assert [b.to_pylist() for b in version.rows("w")] == [rows().to_pylist()]
+    assert [b.to_pydict() for b in version.rows("w", ["w", "key"])] == [{"w": [0.5, -1.5, 0.0], "key": [-5, 7, 9]}]
+
+
+def test_names_are_one_model_whatever_their_case_and_stay_inside_the_folder(models: Models) -> None:
+    for name in ("Ctr", "../evil", ".hidden", "a b/ü", "x~1"):
+        train(models, name)
+        assert models.exists(name.upper())
+    assert models.names() == sorted(["ctr", "../evil", ".hidden", "a b/ü", "x~1"])
+    assert len(list(models.folder.iterdir())) == 5
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201])
+def test_a_name_that_is_no_folder_is_refused(models: Models, name: str) -> None:
+    with pytest.raises(ModelError, match="1 to 200 bytes"):
+        models.begin(name, MANIFEST)
+
+
+def test_an_unknown_model_is_answered_with_the_nearest_name(models: Models) -> None:
+    train(models, "clicks")
+    for use in (models.versions, models.version, models.newest, models.drop):
+        with pytest.raises(ModelError, match=r"no model click\. Did you mean clicks\? Valid: clicks\."):
+            use("click")
+
+
+def test_an_unknown_version_is_answered_with_the_list_of_versions(models: Models) -> None:
+    train(models)
+    for use in (models.version, models.promote, models.drop):
+        with pytest.raises(ModelError, match=r"no version 9\. Versions: 1"):
+            use("ctr", 9)
+
+
+def test_training_an_existing_model_needs_or_replace_or_continue(models: Models) -> None:
+    train(models)
+    with pytest.raises(ModelError, match="OR REPLACE"):
+        models.begin("CTR", MANIFEST)
+    assert train(models, parent=1) == 2
+    assert models.version("ctr").manifest.examples_total == 200
+
+
+def test_replaced_versions_are_served_until_the_new_one_is_ready(models: Models) -> None:
+    train(models)
+    train(models, parent=1)
+    models.promote("ctr", 1)
+    with models.begin("ctr", MANIFEST, replace=True) as draft:
+        assert models.version("ctr").number == 1
+        fill(draft)
+    assert [v.number for v in models.versions("ctr")] == [3]
+    assert models.version("ctr").served
+    assert [f.name for f in (models.folder / "ctr").iterdir() if f.name.startswith("v")] == ["v3"]
+
+
+def test_a_failed_replacement_leaves_the_old_version_served(models: Models) -> None:
+    train(models)
+    with pytest.raises(ZeroDivisionError), models.begin("ctr", MANIFEST, replace=True):
+        raise ZeroDivisionError("label of row 7 is null")
+    assert [(v.number, v.manifest.status, v.served) for v in models.versions("ctr")] == [
+        (1, "ready", True),
+        (2, "failed", False),
+    ]
+    assert models.versions("ctr")[1].manifest.error == "label of row 7 is null"
+    assert models.version("ctr").number == 1
+
+
+def leave_half_written(draft: Draft, error: BaseException) -> None:
+    draft.staged.mkdir()
+    with draft.writer(TABLE) as writer:
+        writer.write(rows())
+        raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()])
+def test_any_exception_fails_the_version_and_removes_its_data(models: Models, error: BaseException) -> None:
+    with pytest.raises(type(error)), models.begin("ctr", MANIFEST) as draft:
+        leave_half_written(draft, error)
+    (failed,) = models.versions("ctr")
+    assert failed.manifest.status == "failed"
+    assert failed.manifest.error == type(error).__name__
+    assert sorted(f.name for f in failed.folder.iterdir()) == ["lock", "manifest.json"]
+    assert not models.exists("ctr")
+
+
+def test_leaving_a_draft_without_a_commit_fails_the_version(models: Models) -> None:
+    with models.begin("ctr", MANIFEST):
+        pass
+    assert models.newest("ctr").manifest.error == "The training ended without a result."
+
+
+def test_a_model_whose_versions_all_failed_can_be_trained_again(models: Models) -> None:
+    models.begin("ctr", MANIFEST).fail("no")
+    with pytest.raises(ModelError, match=r"no version that is ready. Versions: 1 \(failed\)"):
+        models.version("ctr")
+    with pytest.raises(ModelError, match=r"Version 1 of model ctr is failed, not ready: no"):
+        models.version("ctr", 1)
+    assert train(models) == 2
+
+
+def test_staged_input_goes_with_the_commit(models: Models) -> None:
+    with models.begin("ctr", MANIFEST) as draft:
+        draft.staged.mkdir()
+        (draft.staged / "part-0.parquet").write_bytes(b"x")
+        fill(draft)
+    assert not draft.staged.exists()
+
+
+def test_a_second_change_of_a_model_in_training_names_who_holds_it(models: Models) -> None:
+    train(models)
+    with models.begin("ctr", MANIFEST, replace=True) as draft:
+        for change in (lambda: models.begin("ctr", MANIFEST, replace=True), lambda: models.drop("ctr")):
+            with pytest.raises(ModelError, match=r"Model ctr is being trained by process \d+ since \d{4}"):
+                change()
+        assert [v.manifest.status for v in models.versions("ctr")] == ["ready", "training"]
+        models.promote("ctr", 1)
+        draft.fail("enough")
+    models.drop("ctr")
+
+
+def test_another_model_can_be_trained_meanwhile(models: Models) -> None:
+    with models.begin("a", MANIFEST) as draft:
+        train(models, "b")
+        fill(draft)
+    assert models.names() == ["a", "b"]
+
+
+def test_a_held_version_is_served_only_when_promoted(models: Models) -> None:
+    train(models)
+    with models.begin("ctr", dataclasses.replace(MANIFEST, parent=1)) as draft:
+        draft.commit(draft.manifest, status="held")
+    assert models.version("ctr").number == 1
+    models.promote("ctr", 2)
+    assert models.version("ctr").number == 2
+    models.promote("ctr", 1)
+    assert models.version("ctr").number == 1
+
+
+def test_a_version_that_failed_cannot_be_promoted(models: Models) -> None:
+    train(models)
+    models.begin("ctr", dataclasses.replace(MANIFEST, parent=1)).fail("no")
+    with pytest.raises(ModelError, match="is failed, not ready"):
+        models.promote("ctr", 2)
+
+
+def test_dropping_the_served_version_serves_the_newest_ready_one(models: Models) -> None:
+    for parent in (None, 1, 2):
+        train(models, parent=parent)
+    models.promote("ctr", 2)
+    models.drop("ctr", 2)
+    assert [(v.number, v.served) for v in models.versions("ctr")] == [(1, False), (3, True)]
+
+
+def test_numbers_of_versions_are_never_used_twice(models: Models) -> None:
+    train(models)
+    train(models, parent=1)
+    models.drop("ctr", 2)
+    assert train(models, parent=1) == 3
+    for number in (1, 3):
+        models.drop("ctr", number)
+    assert models.names() == []
+    assert train(models) == 4
+
+
+def test_a_dropped_model_is_gone_and_its_name_is_free(models: Models) -> None:
+    train(models)
+    models.drop("CTR")
+    assert not models.exists("ctr")
+    assert list(models.folder.iterdir()) == []
+    assert train(models) == 1
+
+
+def test_a_reader_of_a_dropped_version_is_told_so(models: Models) -> None:
+    train(models)
+    version = models.version("ctr")
+    (file,) = version.files("w")
+    models.drop("ctr")
+    with pytest.raises(ModelError, match="was dropped while it was read"):
+        next(version.rows("w"))
+    with pytest.raises(ModelError, match="was dropped while it was read"), reading(file):
+        file.open()
+
+
+def test_leftovers_of_killed_processes_go_with_the_next_change(models: Models) -> None:
+    train(models)
+    folder = models.folder / "ctr"
+    for leftover in (models.folder / ".trash-1", folder / ".trash-2", folder / ".draft-3"):
+        (leftover / "rows").mkdir(parents=True)
+    (folder / ".model.json-4").touch()
+    train(models, parent=1)
+    assert sorted(f.name for f in folder.iterdir()) == ["lock", "model.json", "v1", "v2"]
+    assert [f.name for f in models.folder.iterdir()] == ["ctr"]
+
+
+def test_a_version_in_training_that_nobody_trains_is_interrupted(models: Models) -> None:
+    train(models)
+    version = models.version("ctr")
+    write_manifest(version.folder, dataclasses.replace(version.manifest, status="training"))
+    assert models.newest("ctr").manifest.status == "interrupted"
+    assert train(models) == 2
+    assert not (version.folder / "rows").exists()
+
+
+def test_a_manifest_of_a_newer_format_says_which_xpsql_is_needed(models: Models) -> None:
+    train(models)
+    path = models.version("ctr").folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2}))
+    with pytest.raises(ModelError, match=r"format 2; .* up to format 1. Install an xpsql that reads format 2"):
+        models.version("ctr")
+    models.drop("ctr")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": null}'])
+def test_a_damaged_manifest_is_named(models: Models, text: str) -> None:
+    train(models)
+    path = models.version("ctr").folder / "manifest.json"
+    path.write_text(text)
+    with pytest.raises(ModelError, match=r"manifest\.json is damaged"):
+        models.versions("ctr")
+
+
+def test_a_manifest_of_another_release_is_read_with_defaults_and_unknown_fields_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(
+        '{"format": 1, "model": "m", "version": 3, "new": 1, "slots": [{"name": "a", "new": 2}], "algorithm": {"name": "x"}}'
+    )
+    manifest = read_manifest(tmp_path)
+    assert (manifest.version, manifest.slots[0].name, manifest.algorithm.options, manifest.metrics) == (3, "a", {}, {})
+
+
+def test_a_manifest_reads_back_as_written(tmp_path: Path) -> None:
+    write_manifest(tmp_path, MANIFEST)
+    assert read_manifest(tmp_path) == MANIFEST
+
+
+def test_a_warehouse_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ModelError, match=r"Cannot write .*file/models/ctr/lock: Not a directory"):
+        Models(tmp_path / "file").begin("ctr", MANIFEST)
+    assert Models(tmp_path / "file").names() == []
+
+
+def test_a_warehouse_without_models_reads_as_empty_and_stays_untouched(tmp_path: Path) -> None:
+    models = Models(tmp_path)
+    assert models.names() == []
+    assert not models.exists("ctr")
+    with pytest.raises(ModelError, match="Valid: none"):
+        models.drop("ctr")
+    assert list(tmp_path.iterdir()) == []

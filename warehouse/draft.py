@@ -1,0 +1,127 @@
+"""A version in the making."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from ..platform.errors import XpsqlError
+from .durable import remove, storing, sync_tree
+from .locks import Lock
+from .manifest import Manifest, Table, write_manifest
+from .progress import append_progress
+from .rows import RowWriter
+
+DATA = ("rows", "dense", "staged")
+
+
+class Draft:
+    """A version that is being made, and the locks that keep others from its model meanwhile.
+
+        with models.begin("ctr", manifest) as draft:
+            draft.progress({"batch": 100, "auc": 0.71})
+            with draft.writer(table) as rows:
+                rows.write(batch)
+            draft.commit(dataclasses.replace(draft.manifest, metrics=metrics))
+
+    Leaving the block by an exception (KeyboardInterrupt too) fails the version, and so does leaving it without a commit. A
+    process that is killed leaves a version that reads as `interrupted`.
+
+    Attributes:
+        folder: the version's folder.
+        manifest: as it was begun: with version, status and time.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, locks: tuple[Lock, ...], committed: Callable[[], None]) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._locks = locks
+        self._committed = committed
+        self._open = True
+
+    @property
+    def number(self) -> int:
+        return self.manifest.version
+
+    @property
+    def staged(self) -> Path:
+        """Where staged input goes; removed once the version is committed or failed."""
+        return self.folder / "staged"
+
+    @property
+    def dense(self) -> Path:
+        """Where dense parameters go; durable with the commit."""
+        return self.folder / "dense"
+
+    def writer(self, table: Table, part: int = 0) -> RowWriter:
+        """Open a writer of one part of a table's rows."""
+        return RowWriter(self.folder / "rows" / table.name, table, part)
+
+    def progress(self, values: Mapping[str, Any]) -> None:
+        """Add a line of progress; others see it at once (ML.TRAINING_INFO)."""
+        append_progress(self.folder, values)
+
+    def commit(self, manifest: Manifest, status: Literal["ready", "held"] = "ready") -> None:
+        """Make the version appear: its files are made durable, then its manifest is replaced, which is the one atomic step.
+
+        Sets version, status, times and `examples_total` in `manifest`, and gives the locks back.
+
+        Raises:
+            ModelError: the disk is full or not writable; the version is not committed and can still be failed.
+        """
+        with storing(self.folder):
+            remove(self.staged)
+            sync_tree(self.folder)
+        begun = self.manifest.examples_total
+        self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=begun + manifest.examples))
+        self._committed()
+        self._release()
+
+    def fail(self, error: BaseException | str) -> None:
+        """Mark the version failed, with the text of the error, remove its data, and give the locks back."""
+        text = error if isinstance(error, str) else str(error) or type(error).__name__
+        try:
+            for name in DATA:
+                remove(self.folder / name)
+            self._end(dataclasses.replace(self.manifest, status="failed", error=text))
+        finally:
+            self._release()
+
+    def _end(self, manifest: Manifest) -> None:
+        """Write the last manifest of this version: what it is and when it began are the draft's, whatever `manifest` says."""
+        begun = self.manifest
+        now = datetime.now(UTC)
+        ended = dataclasses.replace(
+            manifest,
+            model=begun.model,
+            version=begun.version,
+            parent=begun.parent,
+            replaces=begun.replaces,
+            created=begun.created,
+            finished=now,
+            seconds=(now - begun.created).total_seconds() if begun.created else None,
+        )
+        write_manifest(self.folder, ended)
+        self.manifest = ended
+
+    def _release(self) -> None:
+        self._open = False
+        for lock in self._locks:
+            lock.release()
+
+    def __enter__(self) -> Draft:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._open:
+            return
+        try:
+            self.fail("The training ended without a result." if error is None else error)
+        except XpsqlError as second:
+            if error is None:
+                raise
+            error.add_note(f"Version {self.number} could not be marked failed and reads as interrupted: {second}")

@@ -1,0 +1,77 @@
+"""Writing so that a kill or a power cut leaves the old file or the new one, and errors that say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..platform.errors import ModelError
+
+REMEDIES = {
+    errno.ENOSPC: "The disk is full: free space",
+    errno.EDQUOT: "The disk quota is used up: free space",
+    errno.EFBIG: "The file is larger than this process may write: raise the limit (ulimit -f)",
+    errno.EACCES: "It is not writable: change its permissions",
+    errno.EPERM: "It is not writable: change its permissions",
+    errno.EROFS: "It is on a read-only disk: choose another warehouse",
+}
+
+
+@contextlib.contextmanager
+def storing(path: Path) -> Iterator[None]:
+    """Turn the errors of writing a file or folder into a ModelError that names it and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        remedy = REMEDIES.get(error.errno or 0, "Check the disk and the warehouse's path")
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise ModelError(f"Cannot write {path}: {reason}. {remedy}, then run the statement again.") from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replace a file atomically and durably: readers see the old text or the new one, also after a power cut.
+
+    Raises:
+        ModelError: it cannot be written; the old text stays.
+    """
+    draft = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    with storing(path):
+        try:
+            draft.write_text(text, encoding="utf-8")
+            sync(draft)
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Wait until every file and folder below `folder`, and itself, is on the disk."""
+    for parent, _, files in os.walk(folder, topdown=False):
+        for file in files:
+            sync(Path(parent, file))
+        sync(Path(parent))
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder and all in it; one that is gone, or goes meanwhile, is fine."""
+    with storing(folder):
+        while folder.exists():
+            # Another process may be removing the same leftovers.
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(folder)

@@ -1,0 +1,100 @@
+"""Who is changing a model: advisory locks that the system takes back when a process ends, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..platform.errors import ModelError
+from .durable import storing
+
+
+class Lock:
+    """An exclusive lock on a file, held until `release` or the end of the process.
+
+    Args:
+        path: the lock's file; made where absent, never removed.
+        doing: what the holder does, for the message that others get: "trained".
+
+    Raises:
+        BlockingIOError: somebody holds it.
+        ModelError: the file cannot be made.
+    """
+
+    def __init__(self, path: Path, doing: str) -> None:
+        with _not_blocking(path):
+            self._descriptor = _lock(path)
+        note = {"doing": doing, "process": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        with storing(path):
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, json.dumps(note).encode(), 0)
+
+    def release(self) -> None:
+        """Give the lock back; a second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+@contextlib.contextmanager
+def _not_blocking(path: Path) -> Iterator[None]:
+    """Report the errors of a file that cannot be made, and leave BlockingIOError, the answer of a busy lock, as it is."""
+    busy: BlockingIOError | None = None
+    with storing(path):
+        try:
+            yield
+        except BlockingIOError as error:
+            busy = error
+    if busy:
+        raise busy
+
+
+def _lock(path: Path) -> int:
+    """Return the descriptor of the locked file at `path`, which may be moved away between its opening and its locking."""
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def held(path: Path) -> bool:
+    """Tell whether somebody holds the lock of a file.
+
+    The question takes a shared lock for an instant, so it is asked only of locks that are taken once, before others can
+    see their file: a version's, never a model's.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def busy(path: Path, model: str) -> ModelError:
+    """Return the error that tells who holds the lock of a model."""
+    with contextlib.suppress(OSError, ValueError):
+        note = json.loads(path.read_text())
+        who = f"process {note['process']} since {note['since']}"
+        return ModelError(f"Model {model} is being {note['doing']} by {who}. Wait until it ends, or end that process.")
+    return ModelError(f"Model {model} is being changed by another process. Wait until it ends.")

@@ -1,0 +1,183 @@
+"""What a version of a model says about itself: one JSON file beside its rows.
+
+A new field is one line in `Manifest`, with a default: older manifests are read with that default, and an older xpsql skips
+the fields that it does not know. FORMAT grows only when an older xpsql would misread what is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from ..platform.errors import ModelError
+from .durable import replace_text
+
+FORMAT = 1
+FILE = "manifest.json"
+
+Status = Literal["training", "interrupted", "failed", "held", "ready"]
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Part:
+    """An algorithm or operator as the statement used it, with the options that it gave."""
+
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A feature column: its kind of encoding, its type in Spark's words, its number in rows, and whose rows it uses."""
+
+    name: str
+    kind: str = ""
+    type: str = ""
+    number: int = 0
+    share: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of rows: floats per weight, and its float columns with the floats of each; "w" holds what readers need."""
+
+    name: str
+    dim: int = 1
+    columns: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A piece of the input: rows [start, start + rows) of a row group of a Parquet file as it was (size, modified)."""
+
+    path: str
+    size: int = 0
+    modified: float = 0.0
+    row_group: int = 0
+    start: int = 0
+    rows: int = 0
+
+
+def _read(record: Callable[[Any], Any]) -> Mapping[str, Any]:
+    """Return the metadata of a field that a function reads from JSON."""
+    return {"read": lambda value: None if value is None else record(value)}
+
+
+def _many(record: type[Any]) -> Mapping[str, Any]:
+    """Return the metadata of a field that holds a tuple of records."""
+    return _read(lambda values: tuple(_record(record, value) for value in values))
+
+
+def _record(record: type[R], values: Mapping[str, Any]) -> R:
+    """Make a record of the values whose fields it has."""
+    fields = {f.name: f for f in dataclasses.fields(record) if f.name in values}  # type: ignore[arg-type]
+    return record(**{name: f.metadata.get("read", _same)(values[name]) for name, f in fields.items()})
+
+
+def _same(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One version of a model.
+
+    Attributes:
+        status: `training` while nobody trains reads as `interrupted`.
+        statement: the text that made it; `query` is the part after AS.
+        parent: the version it continues, if any.
+        replaces: once `ready`, every version before it is gone (OR REPLACE).
+        examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
+        rows: in all tables.
+        metrics: of its training, as ML.EVALUATE shows them.
+        base_rate: mean label of all examples so far, for the information of features.
+        statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
+    """
+
+    model: str = ""
+    version: int = 0
+    status: Status = "training"
+    statement: str = ""
+    query: str = ""
+    algorithm: Part = field(default=Part(), metadata=_read(lambda value: _record(Part, value)))
+    operators: tuple[Part, ...] = field(default=(), metadata=_many(Part))
+    slots: tuple[Slot, ...] = field(default=(), metadata=_many(Slot))
+    labels: tuple[str, ...] = ()
+    weight: str | None = None
+    time: str | None = None
+    group: str | None = None
+    ignore: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    tables: tuple[Table, ...] = field(default=(), metadata=_many(Table))
+    seed: int = 0
+    splits: tuple[Split, ...] = field(default=(), metadata=_many(Split))
+    parent: int | None = None
+    replaces: bool = False
+    created: datetime | None = field(default=None, metadata=_read(datetime.fromisoformat))
+    finished: datetime | None = field(default=None, metadata=_read(datetime.fromisoformat))
+    seconds: float | None = None
+    examples: int = 0
+    examples_total: int = 0
+    rows: int = 0
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    base_rate: float | None = None
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    xpsql: str = ""
+
+    def table(self, name: str) -> Table:
+        """Return a table by name.
+
+        Raises:
+            ModelError: the model has no such table.
+        """
+        for table in self.tables:
+            if table.name == name:
+                return table
+        have = ", ".join(t.name for t in self.tables) or "none"
+        raise ModelError(f"Version {self.version} of model {self.model} has no table {name!r}, only: {have}.")
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest of a version's folder, atomically and durably."""
+    values = {"format": FORMAT, **dataclasses.asdict(manifest)}
+    replace_text(folder / FILE, json.dumps(values, indent=1, default=datetime.isoformat) + "\n")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a version's folder.
+
+    Raises:
+        FileNotFoundError: there is none: the version is gone.
+        ModelError: it is damaged, or of a newer format.
+    """
+    return _record(Manifest, read_json(folder / FILE))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object that carries a `format`, and check that this xpsql knows it.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ModelError: it is no JSON object, or of a newer format.
+    """
+    text = path.read_text(encoding="utf-8")
+    try:
+        values = json.loads(text)
+        found = int(values["format"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ModelError(
+            f"{path} is damaged: a JSON object with a format number was expected ({error}). "
+            "Restore it from a backup, or drop the model."
+        ) from error
+    if found > FORMAT:
+        raise ModelError(
+            f"{path} has format {found}; this xpsql reads up to format {FORMAT}. Install an xpsql that reads format {found}."
+        )
+    return dict(values)

@@ -1,0 +1,298 @@
+"""The models of a warehouse and their versions.
+
+    <root>/models/<name>/lock             held by whoever changes the model
+    <root>/models/<name>/model.json       the newest version's number, so that none is used twice
+    <root>/models/<name>/promoted.json    the version that ALTER MODEL ... PROMOTE chose, if any
+    <root>/models/<name>/v<N>/            manifest.json, rows/<table>/, dense/, progress.jsonl, lock; staged/ while training
+
+Every change appears by one atomic step: a folder renamed into or out of its place, or a file replaced. Leftovers of a
+killed process have names that begin with a dot, and go with the next change of the model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from ..platform.errors import ModelError, suggestion
+from .draft import DATA, Draft
+from .durable import remove, replace_text, storing, sync
+from .locks import Lock, busy, held
+from .manifest import FORMAT, Manifest, read_json, read_manifest, write_manifest
+from .names import folder_name, model_name
+from .rows import read_rows, row_files
+
+COMMITTED = ("ready", "held")
+VERSION = re.compile(r"v([1-9][0-9]*)")
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version as it is on disk now.
+
+    Attributes:
+        folder: where it is.
+        manifest: with `interrupted` where a training ended without a word.
+        served: what statements use that name no version.
+    """
+
+    folder: Path
+    manifest: Manifest
+    served: bool
+
+    @property
+    def number(self) -> int:
+        return self.manifest.version
+
+    @property
+    def dense(self) -> Path:
+        """The folder of dense parameters."""
+        return self.folder / "dense"
+
+    def files(self, table: str) -> list[Path]:
+        """Return the Parquet files of a table's rows."""
+        return row_files(self.folder / "rows" / self.manifest.table(table).name)
+
+    def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a table, at most a row group at a time; all columns, or those named, in that order.
+
+        Raises:
+            ModelError: no such table, a damaged file, or a version that was dropped meanwhile.
+        """
+        return read_rows(self.folder / "rows" / self.manifest.table(table).name, columns)
+
+
+class Models:
+    """The models in the folder `models` of a warehouse. Reading takes no locks, and needs no writable warehouse."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "models"
+
+    def names(self) -> list[str]:
+        """Return the names of all models that have a version, sorted."""
+        if not self.folder.exists():
+            return []
+        folders = [f for f in self.folder.iterdir() if not f.name.startswith(".") and _numbers(f)]
+        return sorted(model_name(f.name) for f in folders)
+
+    def exists(self, name: str) -> bool:
+        """Tell whether a model has a version that can be used (`ready` or `held`)."""
+        return any(v.manifest.status in COMMITTED for v in self._versions(name))
+
+    def versions(self, name: str) -> list[Version]:
+        """Return the versions of a model, oldest first.
+
+        Raises:
+            ModelError: no such model; a damaged manifest, or one of a newer format.
+        """
+        found = self._versions(name)
+        if not found:
+            raise self._unknown(name)
+        return found
+
+    def version(self, name: str, number: int | None = None) -> Version:
+        """Return a version that can be used: the one of that number, or the one served.
+
+        Raises:
+            ModelError: no such model or version, or one whose training has not ended well.
+        """
+        found = self.versions(name)
+        chosen = [v for v in found if (v.served if number is None else v.number == number)]
+        listed = ", ".join(f"{v.number} ({v.manifest.status})" for v in found)
+        if not chosen:
+            missing = "no version that is ready" if number is None else f"no version {number}"
+            raise ModelError(f"Model {name} has {missing}. Versions: {listed}.")
+        manifest = chosen[0].manifest
+        if manifest.status not in COMMITTED:
+            why = f": {manifest.error}" if manifest.error else "."
+            raise ModelError(f"Version {number} of model {name} is {manifest.status}, not ready{why} Versions: {listed}.")
+        return chosen[0]
+
+    def newest(self, name: str) -> Version:
+        """Return the version to tell about: the one served, or the newest where none is ready yet.
+
+        Raises:
+            ModelError: no such model.
+        """
+        found = self.versions(name)
+        return next((v for v in found if v.served), found[-1])
+
+    def begin(self, name: str, manifest: Manifest, replace: bool = False) -> Draft:
+        """Start a new version and lock its model until the draft ends.
+
+        Args:
+            name: the model.
+            manifest: what is known before the training; `parent` names the version that it continues.
+            replace: the versions before it go once it is ready; until then they are served.
+
+        Raises:
+            ModelError: the model exists and is neither continued nor replaced, the parent cannot be used, another process
+                is changing the model, or the warehouse is not writable.
+        """
+        lock = self._lock(name, "trained")
+        try:
+            return self._begin(name, manifest, replace, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def _begin(self, name: str, manifest: Manifest, replace: bool, lock: Lock) -> Draft:
+        folder = self._folder(name)
+        parent = None if manifest.parent is None else self.version(name, manifest.parent)
+        if parent is None and not replace and self.exists(name):
+            raise ModelError(
+                f"Model {name} exists. Use TRAIN OR REPLACE MODEL to replace it, or CONTINUE MODEL to go on with new data."
+            )
+        self._sweep(folder)
+        number = 1 + max([_last(folder), *_numbers(folder)])
+        replace_text(folder / "model.json", json.dumps({"format": FORMAT, "last_version": number}))
+        begun = dataclasses.replace(
+            manifest,
+            model=model_name(folder.name),
+            version=number,
+            status="training",
+            replaces=replace,
+            created=datetime.now(UTC),
+            examples_total=parent.manifest.examples_total if parent else 0,
+        )
+        own = _place(folder, begun)
+        return Draft(folder / f"v{number}", begun, (own, lock), lambda: self._sweep(folder))
+
+    def promote(self, name: str, number: int) -> None:
+        """Serve a version by default; while another one is in training, too.
+
+        Raises:
+            ModelError: no such version, or one that is neither ready nor held.
+        """
+        self.version(name, number)
+        replace_text(self._folder(name) / "promoted.json", json.dumps({"format": FORMAT, "version": number}))
+
+    def drop(self, name: str, number: int | None = None) -> None:
+        """Remove a model, or one version of it.
+
+        Raises:
+            ModelError: no such model or version, or another process is changing the model.
+        """
+        folder = self._folder(name)
+        numbers = _numbers(folder)
+        if not numbers:
+            raise self._unknown(name)
+        if number is not None and number not in numbers:
+            raise ModelError(f"Model {name} has no version {number}. Versions: {', '.join(map(str, numbers))}.")
+        lock = self._lock(name, "dropped")
+        try:
+            if number is None:
+                _trash(folder)
+            else:
+                self._sweep(folder)
+                _trash(folder / f"v{number}")
+        finally:
+            lock.release()
+
+    def _folder(self, name: str) -> Path:
+        return self.folder / folder_name(name)
+
+    def _lock(self, name: str, doing: str) -> Lock:
+        path = self._folder(name) / "lock"
+        try:
+            return Lock(path, doing)
+        except BlockingIOError:
+            raise busy(path, name) from None
+
+    def _unknown(self, name: str) -> ModelError:
+        return ModelError(f"There is no model {name}.{suggestion(name, self.names())}")
+
+    def _versions(self, name: str) -> list[Version]:
+        folder = self._folder(name)
+        read = [m for m in (_read(folder / f"v{n}") for n in _numbers(folder)) if m is not None]
+        first = max((m.version for m in read if m.replaces and m.status == "ready"), default=0)
+        kept = [m for m in read if m.version >= first]
+        served = _served(folder, kept)
+        return [Version(folder / f"v{m.version}", m, m.version == served) for m in kept]
+
+    def _sweep(self, folder: Path) -> None:
+        """Remove what killed processes left, what a replacing version made needless, and the data of versions that failed."""
+        for leftover in self.folder.glob(".trash-*"):
+            remove(leftover)
+        for leftover in [*folder.glob(".trash-*"), *folder.glob(".draft-*")]:
+            remove(leftover)
+        for leftover in folder.glob(".*.json-*"):
+            leftover.unlink(missing_ok=True)
+        kept = {v.number: v for v in self._versions(model_name(folder.name))}
+        for number in _numbers(folder):
+            if number not in kept:
+                _trash(folder / f"v{number}")
+            elif kept[number].manifest.status in ("failed", "interrupted"):
+                for name in DATA:
+                    remove(folder / f"v{number}" / name)
+
+
+def _numbers(folder: Path) -> list[int]:
+    """Return the numbers of the versions in a model's folder, sorted; none where it is absent."""
+    if not folder.is_dir():
+        return []
+    return sorted(int(m[1]) for m in (VERSION.fullmatch(f.name) for f in folder.iterdir()) if m)
+
+
+def _last(folder: Path) -> int:
+    """Return the highest number that a version of a model ever had."""
+    path = folder / "model.json"
+    return int(read_json(path)["last_version"]) if path.exists() else 0
+
+
+def _read(folder: Path) -> Manifest | None:
+    """Read a version's manifest as it stands now; None where the version was dropped meanwhile."""
+    try:
+        manifest = read_manifest(folder)
+        if manifest.status == "training" and not held(folder / "lock"):
+            # It may have ended between the two looks.
+            manifest = read_manifest(folder)
+            if manifest.status == "training":
+                return dataclasses.replace(manifest, status="interrupted")
+    except FileNotFoundError:
+        return None
+    return manifest
+
+
+def _served(folder: Path, manifests: Sequence[Manifest]) -> int | None:
+    """Return the number of the version served: the promoted one while it is there, else the newest that is ready."""
+    usable = {m.version for m in manifests if m.status in COMMITTED}
+    try:
+        promoted = read_json(folder / "promoted.json")["version"]
+    except FileNotFoundError:
+        promoted = None
+    if promoted in usable:
+        return int(promoted)
+    return max((m.version for m in manifests if m.status == "ready"), default=None)
+
+
+def _place(folder: Path, manifest: Manifest) -> Lock:
+    """Make the folder of a version in training, whole before it is seen, and return its lock."""
+    draft = folder / f".draft-{uuid.uuid4().hex}"
+    lock = Lock(draft / "lock", "trained")
+    try:
+        write_manifest(draft, manifest)
+        with storing(folder):
+            draft.rename(folder / f"v{manifest.version}")
+            sync(folder)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def _trash(folder: Path) -> None:
+    """Remove a folder: out of sight in one step, then from the disk."""
+    trash = folder.with_name(f".trash-{uuid.uuid4().hex}")
+    with storing(folder):
+        folder.rename(trash)
+        sync(trash.parent)
+    remove(trash)

@@ -1,0 +1,147 @@
+"""The rows of a version on disk: Parquet files that Spark and DuckDB read as they are.
+
+A table's folder `rows/<table>/` holds `part-<number>.parquet`. Columns: `key` int64 (the bit pattern of the hash), `slot`
+uint16, `count`, `updates`, `shows`, `clicks` uint32, `last_seen` uint32 (seconds of event TIME, 0: never told), then float
+columns: float32, or fixed_size_list<float32> where a row has several. Spark reads uint16 as INT, uint32 as BIGINT and the
+lists as ARRAY<FLOAT>.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from ..platform.errors import ModelError
+from .durable import storing, sync
+from .manifest import Table
+
+ROW_GROUP_ROWS = 1 << 20
+
+STATISTICS = (
+    ("key", pa.int64()),
+    ("slot", pa.uint16()),
+    ("count", pa.uint32()),
+    ("updates", pa.uint32()),
+    ("shows", pa.uint32()),
+    ("clicks", pa.uint32()),
+    ("last_seen", pa.uint32()),
+)
+
+
+def rows_schema(table: Table) -> pa.Schema:
+    """Return the Arrow schema of a table's rows: key, slot and statistics, then the float columns in their order."""
+    floats = [pa.field(name, _float_type(dim), nullable=False) for name, dim in table.columns.items()]
+    return pa.schema([*(pa.field(name, type_, nullable=False) for name, type_ in STATISTICS), *floats])
+
+
+def _float_type(dim: int) -> pa.DataType:
+    return pa.float32() if dim == 1 else pa.list_(pa.field("element", pa.float32(), nullable=False), dim)
+
+
+class RowWriter:
+    """Writes one part of a table's rows, in row groups of about a million; durable once closed.
+
+    Args:
+        folder: the table's folder; made where absent.
+        table: the table's name and columns.
+        part: the number of the part; each shard writes its own.
+
+    Raises:
+        ModelError: the disk is full, or the folder is not writable; the message names the file.
+    """
+
+    def __init__(self, folder: Path, table: Table, part: int = 0) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = folder / f"part-{part:05d}.parquet"
+        self.schema = rows_schema(table)
+        self.rows = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+        with storing(self.path):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(
+                self.path, self.schema, compression="none", use_dictionary=["slot"], write_statistics=False
+            )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows, in the schema of the table; the batch may be held until its row group is full."""
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        self.rows += batch.num_rows
+        if self._waiting_rows >= ROW_GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        rows = pa.Table.from_batches(self._waiting, self.schema)
+        with storing(self.path):
+            self._writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        self._waiting, self._waiting_rows = [], 0
+
+    def close(self) -> None:
+        """Write what waits and return when all of it is on the disk."""
+        if self._waiting:
+            self._flush()
+        with storing(self.path):
+            self._writer.close()
+            sync(self.path)
+            sync(self.path.parent)
+
+    def __enter__(self) -> RowWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            self._writer.close()
+        except OSError as second:
+            error.add_note(f"Closing {self.path} failed as well: {second}")
+
+
+def row_files(folder: Path) -> list[Path]:
+    """Return the files of a table's folder, in order of their numbers; at least one.
+
+    Raises:
+        ModelError: there is none: the version is gone.
+    """
+    files = sorted(folder.glob("part-*.parquet"))
+    if not files:
+        raise _gone(folder)
+    return files
+
+
+def read_rows(folder: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a table's folder, at most a row group at a time; all columns, or those named, in that order.
+
+    Raises:
+        ModelError: a file is damaged, or went while it was read; the message names it.
+    """
+    import pyarrow.parquet as pq
+
+    for path in row_files(folder):
+        with reading(path), pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(ROW_GROUP_ROWS, columns=None if columns is None else list(columns)):
+                yield batch if columns is None else batch.select(list(columns))
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn the errors of reading a file of rows into a ModelError that names it and the remedy."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise _gone(path) from error
+    except (OSError, pa.ArrowException) as error:
+        raise ModelError(
+            f"{path} is damaged: {error}. Restore it from a backup, or promote another version of the model."
+        ) from error
+
+
+def _gone(path: Path) -> ModelError:
+    return ModelError(f"{path} is gone: its version was dropped while it was read. Read another one.")
