@@ -13,6 +13,7 @@ from ..errors import Position
 if TYPE_CHECKING:
     from ..session import Session
     from .cursor import Cursor
+    from .source import Source
 
 
 class Command(Protocol):
@@ -49,7 +50,8 @@ class Call(NamedTuple):
     Attributes:
         model: the model's name.
         version: as written, or None for the one served.
-        query: the data's query (`SELECT * FROM t` for a table), or None where no data is given.
+        data: the data's query (`SELECT * FROM t` for a table), or None where no data is given; run it under
+            `data.locating()`, so that its errors get their place in the statement.
         arguments: what follows, in order: a bare name or a literal each.
         columns: the result columns that the outer query can need, in lower case, or None for all of them.
         folder: an empty folder of this call, where a function may write its result.
@@ -58,7 +60,7 @@ class Call(NamedTuple):
 
     model: str
     version: int | None
-    query: str | None
+    data: Source | None
     arguments: tuple[Any, ...]
     columns: frozenset[str] | None
     folder: Path

@@ -49,6 +49,11 @@ class Cursor:
         """The whole statement as written, from its first to its last token."""
         return self.source.text[self.tokens[0].start : self.tokens[-1].end] if self.tokens else ""
 
+    @property
+    def next_kind(self) -> str:
+        """The kind of the next token; "end" at the end."""
+        return "end" if self.at_end else self.tokens[self.index].kind
+
     def peek(self, *words: str) -> bool:
         """Tell whether these words or symbols, in this order, come next."""
         ahead = self.tokens[self.index : self.index + len(words)]
@@ -152,6 +157,29 @@ class Cursor:
         while self.accept(","):
             items.append(read())
         return tuple(items)
+
+    def closing(self) -> int:
+        """Return the number of the token that closes the parenthesis here.
+
+        Raises:
+            StatementError: nothing does.
+        """
+        depth = 0
+        for index in range(self.index, len(self.tokens)):
+            token = self.tokens[index]
+            if token.kind == "symbol" and token.text in "()":
+                depth += 1 if token.text == "(" else -1
+                if depth == 0:
+                    return index
+        raise self.error("This parenthesis is not closed.")
+
+    def parenthesised(self) -> Source:
+        """Read a parenthesised text of any content and return what is inside."""
+        if not self.peek("("):
+            raise self.expected("(")
+        start, close = self.tokens[self.index].end, self.closing()
+        self.index = close + 1
+        return self.source.cut(start, self.tokens[close].start)
 
     def rest(self, what: str = "a query") -> tuple[str, Position]:
         """Read everything up to the end of the statement, as written, and say where it starts."""

@@ -13,12 +13,13 @@ from typing import NamedTuple
 from ..errors import StatementError
 from .source import Source
 
+VARIABLE = re.compile(r"\$?\$\{\w*\}")
 PATTERNS = {
     "space": r"\s+|--[^\n]*",
     "comment": r"/\*",
     "string": r"[rR]'[^']*'|[rR]\"[^\"]*\"|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"",
     "quoted": r"`(?:[^`]|``)*`",
-    "variable": r"\$?\$\{\w*\}",
+    "variable": VARIABLE.pattern,
     "number": r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:[LSYDF]|BD)?(?!\w)",
     "word": r"\w+",
     "open": r"['\"`]",

@@ -3,5 +3,7 @@
 from __future__ import annotations
 
 from ..base import TableFunction
+from .nearest import NEAREST
+from .predict import PREDICT
 
-FUNCTIONS: tuple[TableFunction, ...] = ()
+FUNCTIONS: tuple[TableFunction, ...] = (PREDICT, NEAREST)

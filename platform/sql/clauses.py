@@ -1,0 +1,173 @@
+"""The clauses of TRAIN and CONTINUE, between the model's name and AS; in any order, each at most once.
+
+A new clause is a reader below and a line in CLAUSES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ..errors import NotAvailableError, OptionError, StatementError
+from ..flow.plan import Settings, Use
+from ..options import Value, parse
+from . import parts
+from .cursor import Cursor
+from .release import condition
+
+GRAMMAR = """\
+[LABEL column [, column ...]]
+  [WEIGHT column] [TIME column] [GROUP column] [IGNORE (column, ...)]
+  [OPERATORS (operator [(option = value, ...)], ...)]
+  [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
+  [RELEASE WHEN condition]
+  [WITH (option = value, ...)]
+AS query"""
+
+
+class Given(NamedTuple):
+    """A part as written: its name with its place, and its options."""
+
+    name: Value
+    options: dict[str, Value]
+
+
+class Evaluate(NamedTuple):
+    """EVALUATE EVERY `every` BATCHES ON `on` BATCHES [BY `by`]."""
+
+    every: int
+    on: int
+    by: str | None
+
+
+Clauses = Mapping[str, Value]
+"""Clause to what it says: the reader's result and the position of the clause."""
+
+
+def read_clauses(cursor: Cursor) -> Clauses:
+    """Read clauses up to AS, which is read too.
+
+    Raises:
+        StatementError: something that is no clause, or a clause given twice.
+    """
+    clauses: dict[str, Value] = {}
+    while not cursor.accept("AS"):
+        word = next((word for word in CLAUSES if cursor.peek(word)), None)
+        if word is None:
+            raise cursor.expected("a clause or AS query", (*CLAUSES, "AS"))
+        if word in clauses:
+            raise cursor.error(f"The clause {word} is given twice.")
+        position = cursor.position()
+        cursor.expect(word)
+        clauses[word] = Value(CLAUSES[word](cursor), position)
+    return clauses
+
+
+def read_using(cursor: Cursor) -> Given:
+    return read_part(cursor, "an algorithm")
+
+
+def read_operators(cursor: Cursor) -> tuple[Given, ...]:
+    cursor.expect("(")
+    operators = cursor.listed(lambda: read_part(cursor, "an operator"))
+    cursor.expect(")")
+    return operators
+
+
+def read_part(cursor: Cursor, what: str) -> Given:
+    position = cursor.position()
+    name = Value(cursor.identifier(what), position)
+    return Given(name, cursor.options() if cursor.peek("(") else {})
+
+
+def read_columns(cursor: Cursor) -> tuple[str, ...]:
+    return cursor.columns("a column")
+
+
+def read_column(cursor: Cursor) -> str:
+    return cursor.identifier("a column")
+
+
+def read_ignored(cursor: Cursor) -> tuple[str, ...]:
+    cursor.expect("(")
+    columns = cursor.columns("a column")
+    cursor.expect(")")
+    return columns
+
+
+def read_evaluate(cursor: Cursor) -> Evaluate:
+    cursor.expect("EVERY")
+    every = cursor.integer("a number of batches")
+    cursor.expect("BATCHES", "ON")
+    on = cursor.integer("a number of batches")
+    cursor.expect("BATCHES")
+    return Evaluate(every, on, cursor.identifier("a column") if cursor.accept("BY") else None)
+
+
+def read_release(cursor: Cursor) -> None:
+    cursor.expect("WHEN")
+    condition(cursor)
+
+
+CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
+    "USING": read_using,
+    "LABEL": read_columns,
+    "WEIGHT": read_column,
+    "TIME": read_column,
+    "GROUP": read_column,
+    "IGNORE": read_ignored,
+    "OPERATORS": read_operators,
+    "EVALUATE": read_evaluate,
+    "RELEASE": read_release,
+    "WITH": Cursor.options,
+}
+
+ROLES = {"LABEL": "labels", "WEIGHT": "weight", "TIME": "time", "GROUP": "group", "IGNORE": "ignore"}
+"""Clauses that give columns a role, with the plan's field of each."""
+
+
+def require_available(clauses: Clauses) -> None:
+    """Refuse what is parsed but not available yet.
+
+    Raises:
+        StatementError: RELEASE WHEN without EVALUATE EVERY.
+        NotAvailableError: either of them.
+    """
+    if "RELEASE" in clauses and "EVALUATE" not in clauses:
+        raise StatementError("RELEASE WHEN needs EVALUATE EVERY: it judges those metrics. Add it.", clauses["RELEASE"].position)
+    if "EVALUATE" in clauses:
+        raise NotAvailableError(
+            "EVALUATE EVERY is parsed but not available yet. Leave it out; ML.EVALUATE measures a model after its training.",
+            clauses["EVALUATE"].position,
+        )
+
+
+def algorithm(given: Given) -> Use:
+    """Return the algorithm that USING names, its options checked."""
+    return use("algorithm", given)
+
+
+def operators(given: tuple[Given, ...]) -> tuple[Use, ...]:
+    """Return the operators of OPERATORS, their options checked."""
+    return tuple(use("operator", operator) for operator in given)
+
+
+def use(kind: str, given: Given) -> Use:
+    part = parts.find(kind, parts.built_in(kind), given.name.value, given.name.position)
+    values = {name: value.value for name, value in given.options.items()}
+    return Use(part.name, values, parts.options(kind, part, given.options))
+
+
+def settings(given: Mapping[str, Value]) -> Settings:
+    """Return the settings of WITH, checked and with defaults filled in."""
+    settings = parse(Settings, given, "WITH")
+    if not all(isinstance(column, str) for column in settings.hashed):
+        raise OptionError("option hashed of WITH expects columns: hashed = (user_id, item_id).", given["hashed"].position)
+    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in settings.share):
+        raise OptionError("option share of WITH expects pairs of slots: share = (history AS item).", given["share"].position)
+    return settings
+
+
+def roles(given: Clauses) -> dict[str, Any]:
+    """Return the roles of columns that the clauses give, as fields of a plan."""
+    return {ROLES[word]: clause.value for word, clause in given.items() if word in ROLES}

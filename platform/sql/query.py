@@ -1,0 +1,184 @@
+"""Statements for the engine, and the calls of ML.* table functions inside them.
+
+Calls are found among the tokens, before any SQL parser sees the text. So the rest of the statement reaches the engine exactly
+as written, in whatever Spark SQL the engine reads, no parser has to learn `MODEL m VERSION n`, and positions stay true. Each
+call runs first; its result is registered as a view, whose name takes the call's place in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..errors import NotAvailableError, Position, StatementError, suggestion
+from .base import Call, TableFunction
+from .cursor import Cursor
+from .functions import FUNCTIONS
+from .lexer import tokenize
+from .needs import needed_columns
+from .scopes import inlined
+from .source import Source
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """A call as written: where it starts and ends in the text around it, and what it is given."""
+
+    start: int
+    end: int
+    position: Position
+    function: TableFunction
+    model: str
+    version: int | None
+    data: Query | None
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A statement of the engine's, with the calls in it; a command."""
+
+    source: Source
+    calls: tuple[CallSite, ...]
+
+    @classmethod
+    def of(cls, source: Source) -> Query:
+        """Find the calls of a text and check their syntax."""
+        cursor = Cursor(source, tokenize(source))
+        return cls(source, tuple(find_calls(cursor)))
+
+    def run(self, session: Session) -> pa.Table | None:
+        """Run the calls, then the statement."""
+        with self.expanded(session) as source, source.locating():
+            return session.engine.execute(source.text)
+
+    @contextmanager
+    def expanded(self, session: Session) -> Iterator[Source]:
+        """Run the calls and give the text that reads their results, which stay until the end of the block."""
+        if not self.calls:
+            yield self.source
+            return
+        with TemporaryDirectory(prefix="xpsql-call-") as folder, ExitStack() as stack:
+            yield expand(self, session, Path(folder), stack)
+
+
+def find_calls(cursor: Cursor) -> Iterator[CallSite]:
+    """Find the calls at every depth of a statement, but those inside the query of a call."""
+    while not cursor.at_end:
+        if cursor.peek("ML", ".") and not preceded_by_dot(cursor) and opens_call(cursor):
+            yield read_call(cursor)
+        else:
+            cursor.index += 1
+
+
+def preceded_by_dot(cursor: Cursor) -> bool:
+    return cursor.index > 0 and cursor.tokens[cursor.index - 1].text == "."
+
+
+def opens_call(cursor: Cursor) -> bool:
+    after = cursor.tokens[cursor.index + 2 : cursor.index + 4]
+    return len(after) == 2 and after[0].kind == "word" and after[1].text == "("
+
+
+def read_call(cursor: Cursor) -> CallSite:
+    """Read `ML.NAME(MODEL m [VERSION n] [, TABLE t | (query)] [, argument ...])`."""
+    first = cursor.index
+    refuse_view(cursor)
+    cursor.expect("ML", ".")
+    function = find_function(cursor)
+    cursor.expect("(", "MODEL")
+    model = cursor.identifier("a model name")
+    version = cursor.integer("a version number") if cursor.accept("VERSION") else None
+    data = read_data(cursor, function)
+    arguments = tuple(read_argument(cursor, what) for what in function.arguments)
+    cursor.expect(")")
+    start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
+    return CallSite(start, end, cursor.span(first), function, model, version, data, arguments)
+
+
+def find_function(cursor: Cursor) -> TableFunction:
+    position = cursor.position()
+    name = cursor.identifier("a function")
+    for function in FUNCTIONS:
+        if function.name == name.upper():
+            return function
+    raise StatementError(f"There is no function ML.{name}.{suggestion(name, [f.name for f in FUNCTIONS])}", position)
+
+
+def read_data(cursor: Cursor, function: TableFunction) -> Query | None:
+    if function.data == "none" or (function.data == "optional" and not cursor.peek(",")):
+        return None
+    cursor.expect(",")
+    if cursor.accept("TABLE"):
+        return table_query(cursor)
+    if not cursor.peek("("):
+        raise cursor.expected("TABLE name or (query)")
+    return Query.of(cursor.parenthesised())
+
+
+def table_query(cursor: Cursor) -> Query:
+    """Read the name of a table, `a.b.c` with or without backticks, as the query of its rows."""
+    first = cursor.index
+    cursor.identifier("a table")
+    while cursor.accept("."):
+        cursor.identifier("a table")
+    start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
+    name = cursor.source.cut(start, end)
+    return Query(cursor.source.inserted("SELECT * FROM ", start).joined(name), ())
+
+
+def read_argument(cursor: Cursor, what: str) -> Any:
+    cursor.expect(",")
+    if cursor.peek(")"):
+        raise cursor.expected(what)
+    return cursor.value()
+
+
+def refuse_view(cursor: Cursor) -> None:
+    """Refuse a call in CREATE VIEW: the view would outlive the call's result."""
+    words = [token.text.upper() for token in cursor.tokens[:6]]
+    if words[:1] == ["CREATE"] and "VIEW" in words[: words.index("AS") if "AS" in words else len(words)]:
+        raise NotAvailableError(
+            "A view cannot hold a call of ML.*, it would outlive the result of the call. Use CREATE TABLE ... AS.",
+            cursor.position(),
+        )
+
+
+def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> Source:
+    """Run the calls of a query, each in a folder of its own, and return the text that reads their results."""
+    views = [f"xpsql_call_{token_hex(6)}" for _ in query.calls]
+    source = query.source.replaced((site.start, site.end, view) for site, view in zip(query.calls, views, strict=True))
+    for site, view in zip(query.calls, views, strict=True):
+        run_call(site, view, source, session, folder / view, stack)
+    return source
+
+
+def run_call(site: CallSite, view: str, around: Source, session: Session, folder: Path, stack: ExitStack) -> None:
+    """Run one call and register its result as a view, which goes when the stack closes."""
+    folder.mkdir()
+    data = None
+    if site.data is not None:
+        data = inlined(expand(site.data, session, folder.parent, stack), around, view)
+    columns = needed_columns(around.text, view)
+    result = site.function.run(session, Call(site.model, site.version, data, site.arguments, columns, folder, site.position))
+    session.engine.register(view, written(result, folder) if isinstance(result, pa.Table) else result)
+    stack.callback(session.engine.execute, f"DROP VIEW IF EXISTS {view}")
+
+
+def written(rows: pa.Table, folder: Path) -> list[Path]:
+    """Write a function's rows where a view can read them."""
+    import pyarrow.parquet as pq
+
+    path = folder / "rows.parquet"
+    pq.write_table(rows, path)
+    return [path]

@@ -1,0 +1,95 @@
+"""Scripts: statements separated by `;`, with `${name}` replaced before they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..errors import StatementError, suggestion
+from .base import Command, Statement
+from .cursor import Cursor
+from .lexer import VARIABLE, Token, tokenize
+from .query import Query
+from .source import Source
+from .statements import STATEMENTS
+
+
+def parse_script(text: str, variables: Mapping[str, str]) -> tuple[Command, ...]:
+    """Parse every statement of a script; nothing runs.
+
+    Args:
+        text: the script. `${name}` is replaced everywhere but in comments; `$${name}` stands for `${name}`.
+        variables: the values of names.
+
+    Raises:
+        StatementError: a statement of ours that cannot be read, or a variable without value; positions are the script's.
+    """
+    source = substituted(Source.of(text), variables)
+    return tuple(parse_statement(cursor) for cursor in statements(source))
+
+
+def statements(source: Source) -> Iterator[Cursor]:
+    """Split a text at its semicolons, and give a cursor for each statement that is not empty."""
+    tokens: list[Token] = []
+    for token in tokenize(source):
+        if token.text != ";":
+            tokens.append(token)
+        elif tokens:
+            yield Cursor(source, tokens)
+            tokens = []
+    if tokens:
+        yield Cursor(source, tokens)
+
+
+def parse_statement(cursor: Cursor) -> Command:
+    """Parse one statement: ours by its leading words, anything else as a query of the engine's."""
+    statement = find_statement(cursor)
+    if statement is None:
+        return Query.of(cursor.remainder())
+    cursor.expect(*statement.name.split())
+    command = statement.parse(cursor)
+    cursor.done()
+    return command
+
+
+def find_statement(cursor: Cursor) -> Statement | None:
+    """Return the statement of ours with the longest name that comes next.
+
+    Raises:
+        StatementError: a first word that only our statements have, followed by something else.
+    """
+    matching = [statement for statement in STATEMENTS if cursor.peek(*statement.name.split())]
+    if matching:
+        return max(matching, key=lambda statement: len(statement.name.split()))
+    ours = [statement.name for statement in STATEMENTS if cursor.peek(statement.name.split()[0])]
+    if ours and cursor.tokens[0].text.upper() not in SHARED_WORDS:
+        cursor.index = 1
+        raise cursor.expected(" or ".join(name.partition(" ")[2] for name in ours))
+    return None
+
+
+SHARED_WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "ALTER", "DROP"})  # also begin statements of the engine's
+
+
+def substituted(source: Source, variables: Mapping[str, str]) -> Source:
+    """Return the text with its variables replaced.
+
+    Raises:
+        StatementError: a variable without value.
+    """
+    edits = []
+    for token in tokenize(source):
+        if token.kind in ("variable", "string", "quoted"):
+            for match in VARIABLE.finditer(token.text):
+                start = token.start + match.start()
+                edits.append((start, start + len(match.group()), value(source, start, match.group(), variables)))
+    return source.replaced(edits)
+
+
+def value(source: Source, start: int, written: str, variables: Mapping[str, str]) -> str:
+    if written.startswith("$$"):
+        return written[1:]
+    name = written[2:-1]
+    if name not in variables:
+        message = f"The variable {name!r} has no value; give it with -D {name}=value.{suggestion(name, variables)}"
+        raise StatementError(message, source.position(start, written))
+    return variables[name]

@@ -1,0 +1,139 @@
+"""CONTINUE MODEL and EXPLAIN CONTINUE MODEL: a new version of a model from new data.
+
+A clause that is not given is the parent's. USING and WITH change only the options that they name; the algorithm stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...errors import StatementError
+from ...flow.plan import Plan
+from ...options import Value
+from .. import clauses
+from ..base import Statement
+from ..cursor import Cursor
+from ..query import Query
+
+if TYPE_CHECKING:
+    from ....warehouse.manifest import Manifest
+    from ...session import Session
+
+GRAMMAR = f"""\
+CONTINUE MODEL name [FROM VERSION n]
+  [USING algorithm (option = value, ...)]
+  {clauses.GRAMMAR}"""
+
+
+@dataclass(frozen=True)
+class Continue:
+    """A training that starts from a version, the served one where `version` is None."""
+
+    statement: str
+    model: str
+    version: int | None
+    given: clauses.Clauses
+    query: Query
+
+    def run(self, session: Session) -> pa.Table:
+        from ...flow.training import train
+
+        with self.query.expanded(session) as query, query.locating():
+            plan = self.plan(session, query.text)
+            return train(plan, session.engine, session.models, session.reporter)
+
+    def plan(self, session: Session, query: str) -> Plan:
+        """Return the plan: what the statement gives, and the parent's manifest for the rest."""
+        parent = session.models.version(self.model, self.version)
+        manifest = parent.manifest
+        roles = {field: getattr(manifest, field) for field in clauses.ROLES.values()}
+        return Plan(
+            statement=self.statement,
+            model=self.model,
+            algorithm=clauses.algorithm(self.using(manifest)),
+            operators=clauses.operators(self.operators(manifest)),
+            query=query,
+            settings=clauses.settings({**written(manifest.settings), **self.clause("WITH", {})}),
+            parent=parent.number,
+            **{**roles, **clauses.roles(self.given)},
+        )
+
+    def clause(self, word: str, default: Any) -> Any:
+        return self.given[word].value if word in self.given else default
+
+    def using(self, manifest: Manifest) -> clauses.Given:
+        """Return the parent's algorithm with the options that USING changes."""
+        name, inherited = manifest.algorithm.name, written(manifest.algorithm.options)
+        given: clauses.Given = self.clause("USING", clauses.Given(Value(name), {}))
+        if given.name.value.lower() != name:
+            raise StatementError(
+                f"CONTINUE keeps the algorithm, {name}; got {given.name.value}. Train a new model for another one.",
+                given.name.position,
+            )
+        return clauses.Given(given.name, {**inherited, **given.options})
+
+    def operators(self, manifest: Manifest) -> tuple[clauses.Given, ...]:
+        inherited = tuple(clauses.Given(Value(part.name), written(part.options)) for part in manifest.operators)
+        operators: tuple[clauses.Given, ...] = self.clause("OPERATORS", inherited)
+        return operators
+
+
+@dataclass(frozen=True)
+class ExplainContinue:
+    """What a continued training would do."""
+
+    training: Continue
+
+    def run(self, session: Session) -> pa.Table:
+        from ...flow.explain import explain
+
+        with self.training.query.expanded(session) as query, query.locating():
+            return explain(self.training.plan(session, query.text), session.engine, session.models)
+
+
+def written(values: Mapping[str, Any]) -> dict[str, Value]:
+    """Return options from a manifest as a statement would give them; JSON has lists where they had tuples."""
+    return {name: Value(as_tuple(value)) for name, value in values.items()}
+
+
+def as_tuple(value: Any) -> Any:
+    return tuple(map(as_tuple, value)) if isinstance(value, list | tuple) else value
+
+
+def parse_continue(cursor: Cursor) -> Continue:
+    first = cursor.index - 2
+    model = cursor.identifier("a model name")
+    version = cursor.integer("a version number") if cursor.accept("FROM", "VERSION") else None
+    given = clauses.read_clauses(cursor)
+    query = Query.of(cursor.remainder())
+    clauses.require_available(given)
+    check_named(given)
+    return Continue(cursor.span(first).text, model, version, given, query)
+
+
+def check_named(given: clauses.Clauses) -> None:
+    """Find what is unknown or out of range already while reading; the parent is known only when the statement runs."""
+    if "USING" in given:
+        clauses.algorithm(given["USING"].value)
+    if "OPERATORS" in given:
+        clauses.operators(given["OPERATORS"].value)
+    if "WITH" in given:
+        clauses.settings(given["WITH"].value)
+
+
+def parse_explain(cursor: Cursor) -> ExplainContinue:
+    cursor.expect("MODEL")
+    return ExplainContinue(parse_continue(cursor))
+
+
+CONTINUE = Statement("CONTINUE MODEL", GRAMMAR, "Learn from more data: a new version of a model.", parse_continue)
+EXPLAIN_CONTINUE = Statement(
+    "EXPLAIN CONTINUE",
+    "EXPLAIN CONTINUE MODEL ...",
+    "Show what a continued training would do, without starting it.",
+    parse_explain,
+)

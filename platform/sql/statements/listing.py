@@ -1,0 +1,119 @@
+"""SHOW ALGORITHMS, SHOW OPERATORS, DESCRIBE ALGORITHM, DESCRIBE OPERATOR, DESCRIBE TRAIN: the parts and their options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...errors import Position, StatementError
+from ...flow.plan import Settings
+from ...options import describe
+from .. import parts
+from ..base import Statement
+from ..cursor import Cursor
+
+if TYPE_CHECKING:
+    from ...session import Session
+
+
+@dataclass(frozen=True)
+class ShowParts:
+    """The algorithms or the operators, one row each."""
+
+    kind: str
+
+    def run(self, session: Session) -> pa.Table:
+        rows = [(part.name, part.summary, "xpsql") for part in parts.built_in(self.kind)]
+        rows += [self.plugin_row(point) for point in parts.plugged(self.kind)]
+        return pa.table(list(zip(*rows, strict=True)), names=[self.kind, "help", "package"])
+
+    def plugin_row(self, point: parts.EntryPoint) -> tuple[str, str, str]:
+        package = point.dist.name if point.dist else point.module
+        try:
+            return (point.name, parts.load(self.kind, point, None).summary, package)
+        except StatementError as error:
+            return (point.name, error.message, package)
+
+
+@dataclass(frozen=True)
+class DescribePart:
+    """The options of one algorithm or operator."""
+
+    kind: str
+    name: str
+    position: Position
+
+    def run(self, session: Session) -> pa.Table:
+        part = parts.find(self.kind, parts.built_in(self.kind), self.name, self.position)
+        return options_table(part.options)
+
+
+@dataclass(frozen=True)
+class DescribeTrain:
+    """The options of WITH."""
+
+    def run(self, session: Session) -> pa.Table:
+        return options_table(Settings)
+
+
+def options_table(options: type[Any]) -> pa.Table:
+    """Return one row per declared option: option, type, default, range, help."""
+    listed = describe(options)
+    return pa.table(
+        {
+            "option": [o.name for o in listed],
+            "type": [o.type for o in listed],
+            "default": [shown(o.default) for o in listed],
+            "range": [o.range for o in listed],
+            "help": [o.help for o in listed],
+        },
+        schema=pa.schema([(name, pa.string()) for name in ("option", "type", "default", "range", "help")]),
+    )
+
+
+def shown(default: Any) -> str:
+    """Return a default as it is written in a statement."""
+    if isinstance(default, tuple):
+        return f"({', '.join(map(shown, default))})"
+    if isinstance(default, str):
+        return f"'{default}'"
+    if default is None or isinstance(default, bool):
+        return {True: "true", False: "false", None: "null"}[default]
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def show_algorithms(cursor: Cursor) -> ShowParts:
+    return ShowParts("algorithm")
+
+
+def show_operators(cursor: Cursor) -> ShowParts:
+    return ShowParts("operator")
+
+
+def describe_algorithm(cursor: Cursor) -> DescribePart:
+    return describe_part("algorithm", cursor)
+
+
+def describe_operator(cursor: Cursor) -> DescribePart:
+    return describe_part("operator", cursor)
+
+
+def describe_part(kind: str, cursor: Cursor) -> DescribePart:
+    position = cursor.position()
+    return DescribePart(kind, cursor.identifier(f"the name of an {kind}"), position)
+
+
+def describe_train(cursor: Cursor) -> DescribeTrain:
+    cursor.accept("MODEL")
+    return DescribeTrain()
+
+
+SHOW_ALGORITHMS = Statement("SHOW ALGORITHMS", "SHOW ALGORITHMS", "List the algorithms that USING takes.", show_algorithms)
+SHOW_OPERATORS = Statement("SHOW OPERATORS", "SHOW OPERATORS", "List the operators that OPERATORS takes.", show_operators)
+DESCRIBE_ALGORITHM = Statement(
+    "DESCRIBE ALGORITHM", "DESCRIBE ALGORITHM name", "List an algorithm's options.", describe_algorithm
+)
+DESCRIBE_OPERATOR = Statement("DESCRIBE OPERATOR", "DESCRIBE OPERATOR name", "List an operator's options.", describe_operator)
+DESCRIBE_TRAIN = Statement("DESCRIBE TRAIN", "DESCRIBE TRAIN [MODEL]", "List the options of WITH.", describe_train)

@@ -1,0 +1,97 @@
+"""TRAIN MODEL and EXPLAIN TRAIN MODEL: a new model from a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...flow.plan import Plan
+from .. import clauses
+from ..base import Statement
+from ..cursor import Cursor
+from ..query import Query
+
+if TYPE_CHECKING:
+    from ...session import Session
+
+GRAMMAR = f"""\
+TRAIN [OR REPLACE] MODEL [IF NOT EXISTS] name
+  USING algorithm [(option = value, ...)]
+  {clauses.GRAMMAR}"""
+
+
+@dataclass(frozen=True)
+class Train:
+    """A training of a new model; `plan.query` is as written, with the calls that `query` runs first."""
+
+    plan: Plan
+    query: Query
+    if_not_exists: bool
+
+    def run(self, session: Session) -> pa.Table | None:
+        from ...flow.training import train
+
+        if self.if_not_exists and session.models.exists(self.plan.model):
+            session.reporter.note(f"The model {self.plan.model} exists; nothing is trained.")
+            return None
+        with self.query.expanded(session) as query, query.locating():
+            plan = replace(self.plan, query=query.text)
+            return train(plan, session.engine, session.models, session.reporter)
+
+
+@dataclass(frozen=True)
+class ExplainTrain:
+    """What a training would do."""
+
+    train: Train
+
+    def run(self, session: Session) -> pa.Table:
+        from ...flow.explain import explain
+
+        with self.train.query.expanded(session) as query, query.locating():
+            return explain(replace(self.train.plan, query=query.text), session.engine, session.models)
+
+
+def parse_train(cursor: Cursor) -> Train:
+    first = cursor.index - 1
+    or_replace = cursor.accept("OR", "REPLACE")
+    cursor.expect("MODEL")
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if or_replace and if_not_exists:
+        raise cursor.error("OR REPLACE and IF NOT EXISTS exclude each other; leave one out.")
+    model = cursor.identifier("a model name")
+    given = clauses.read_clauses(cursor)
+    if "USING" not in given:
+        raise cursor.error("TRAIN MODEL needs USING algorithm before AS.")
+    query = Query.of(cursor.remainder())
+    clauses.require_available(given)
+    return Train(make_plan(cursor.span(first).text, model, given, query, or_replace), query, if_not_exists)
+
+
+def make_plan(statement: str, model: str, given: clauses.Clauses, query: Query, or_replace: bool) -> Plan:
+    """Check what the clauses name and return the plan."""
+    return Plan(
+        statement=statement,
+        model=model,
+        algorithm=clauses.algorithm(given["USING"].value),
+        operators=clauses.operators(given["OPERATORS"].value) if "OPERATORS" in given else (),
+        query=query.source.text,
+        settings=clauses.settings(given["WITH"].value) if "WITH" in given else clauses.settings({}),
+        replace=or_replace,
+        **clauses.roles(given),
+    )
+
+
+def parse_explain(cursor: Cursor) -> ExplainTrain:
+    return ExplainTrain(parse_train(cursor))
+
+
+TRAIN = Statement("TRAIN", GRAMMAR, "Train a model on the rows of a query.", parse_train)
+EXPLAIN_TRAIN = Statement(
+    "EXPLAIN TRAIN",
+    "EXPLAIN TRAIN MODEL ...",
+    "Show the slots, operators, row layout and expected size of a training, without starting it.",
+    parse_explain,
+)
