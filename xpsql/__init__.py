@@ -1,1 +1,60 @@
-"""Train large sparse models with SQL."""
+"""Train large sparse models with SQL.
+
+    import xpsql
+    with xpsql.connect(warehouse="warehouse") as session:
+        session.sql("TRAIN MODEL ctr USING xftrl LABEL click AS SELECT * FROM log")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .platform.errors import (
+        DataError,
+        ModelError,
+        NotAvailableError,
+        OptionError,
+        Position,
+        StatementError,
+        TrainingError,
+        XpsqlError,
+    )
+    from .platform.result import Result
+    from .platform.session import Session, connect
+
+    __version__: str
+
+__all__ = [
+    "DataError",
+    "ModelError",
+    "NotAvailableError",
+    "OptionError",
+    "Position",
+    "Result",
+    "Session",
+    "StatementError",
+    "TrainingError",
+    "XpsqlError",
+    "__version__",
+    "connect",
+]
+
+MODULES = {"connect": "session", "Session": "session", "Result": "result"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import an export when it is first used, so that `import xpsql` is cheap."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("xpsql")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".platform.{MODULES.get(name, 'errors')}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

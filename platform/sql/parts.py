@@ -59,7 +59,8 @@ def load(kind: str, point: EntryPoint, position: Position | None) -> AnyPart:
         ) from error
     if not isinstance(part, Part) or part.name != point.name.lower():
         raise StatementError(
-            f"The {kind} {point.name} of package {package} must be a Part of that name, got {part!r}. Update or remove that package.",
+            f"The {kind} {point.name} of package {package} must be a Part of that name, got {part!r}. "
+            "Update or remove that package.",
             position,
         )
     return part

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from ..errors import StatementError, suggestion
+from ..errors import Position, StatementError, suggestion
 from .base import Command, Statement
 from .cursor import Cursor
 from .lexer import VARIABLE, Token, tokenize
@@ -13,7 +14,14 @@ from .source import Source
 from .statements import STATEMENTS
 
 
-def parse_script(text: str, variables: Mapping[str, str]) -> tuple[Command, ...]:
+class Step(NamedTuple):
+    """A statement of a script: what it does, and where it starts."""
+
+    command: Command
+    position: Position
+
+
+def parse_script(text: str, variables: Mapping[str, str]) -> tuple[Step, ...]:
     """Parse every statement of a script; nothing runs.
 
     Args:
@@ -24,7 +32,7 @@ def parse_script(text: str, variables: Mapping[str, str]) -> tuple[Command, ...]
         StatementError: a statement of ours that cannot be read, or a variable without value; positions are the script's.
     """
     source = substituted(Source.of(text), variables)
-    return tuple(parse_statement(cursor) for cursor in statements(source))
+    return tuple(Step(parse_statement(cursor), start(cursor)) for cursor in statements(source))
 
 
 def statements(source: Source) -> Iterator[Cursor]:
@@ -38,6 +46,12 @@ def statements(source: Source) -> Iterator[Cursor]:
             tokens = []
     if tokens:
         yield Cursor(source, tokens)
+
+
+def start(cursor: Cursor) -> Position:
+    """Return where a statement starts; its first line stands for its text."""
+    token = cursor.tokens[0]
+    return cursor.source.position(token.start, cursor.statement.partition("\n")[0])
 
 
 def parse_statement(cursor: Cursor) -> Command:

@@ -1,0 +1,80 @@
+"""Tables for people: aligned text, HTML for notebooks, and a drawn table for terminals."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def cell(value: Any) -> str:
+    """Return a value as people read it: six digits of a float, NULL, and one line for anything."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {cell(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(cell, value)) + "]"
+    return " ".join(str(value).split("\n"))
+
+
+def cells(table: pa.Table, rows: int) -> list[list[str]]:
+    """Return the columns of the first rows as text."""
+    return [[cell(value) for value in column.to_pylist()] for column in table.slice(0, rows).columns]
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def more(table: pa.Table, rows: int) -> str:
+    """Return the line that tells of the rows left out; empty if none are."""
+    hidden = table.num_rows - rows
+    return "" if hidden <= 0 else f"... {hidden:,} more row{'s' if hidden > 1 else ''}"
+
+
+def text_table(table: pa.Table, rows: int) -> str:
+    """Return the first rows as aligned plain text, numbers to the right."""
+    lines = [""] * (min(rows, table.num_rows) + 2)
+    for field, column in zip(table.schema, cells(table, rows), strict=True):
+        width = max(map(len, [field.name, *column]))
+        padded = [text.rjust(width) if is_numeric(field.type) else text.ljust(width) for text in [field.name, *column]]
+        padded.insert(1, "-" * width)
+        lines = [f"{line}  {text}" if line else text for line, text in zip(lines, padded, strict=True)]
+    return "\n".join(line.rstrip() for line in [*lines, more(table, rows)] if line.strip())
+
+
+def html_table(table: pa.Table, rows: int) -> str:
+    """Return the first rows as an HTML table."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.column_names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>"
+        for row in zip(*cells(table, rows), strict=True)
+    )
+    note = more(table, rows)
+    foot = f"<p>{note}</p>" if note else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}"
+
+
+def drawn_table(table: pa.Table, rows: int) -> Table:
+    """Return the first rows as a table that rich draws."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, caption=more(table, rows) or None, caption_justify="left")
+    for field in table.schema:
+        drawn.add_column(Text(field.name), justify="right" if is_numeric(field.type) else "left", overflow="fold")
+    for row in zip(*cells(table, rows), strict=True):
+        drawn.add_row(*map(Text, row))
+    return drawn

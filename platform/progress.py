@@ -1,0 +1,128 @@
+"""How a training, scoring or evaluation tells its progress: a bar on a terminal, log lines elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class Reporter(Protocol):
+    """Told what happens; called from one thread at a time, in the order start, update ..., finish."""
+
+    def start(self, title: str, total_examples: int | None) -> None:
+        """Begin a piece of work, with the number of its examples if known."""
+        ...
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        """Tell the examples done since `start`, and running metrics by name (logloss, auc, ...)."""
+        ...
+
+    def finish(self, message: str) -> None:
+        """End the piece of work, also one that failed; an empty message says nothing."""
+        ...
+
+    def note(self, message: str) -> None:
+        """Tell something worth knowing that is no error."""
+        ...
+
+
+class SilentReporter:
+    """Tells nothing."""
+
+    def start(self, title: str, total_examples: int | None) -> None:
+        pass
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        pass
+
+    def finish(self, message: str) -> None:
+        pass
+
+    def note(self, message: str) -> None:
+        pass
+
+
+class LogReporter:
+    """Writes plain lines, at most one every `interval_seconds` while work goes on."""
+
+    def __init__(self, stream: TextIO, interval_seconds: float = 5.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stream = stream
+        self.interval_seconds = interval_seconds
+        self.clock = clock
+        self.title = ""
+        self.total: int | None = None
+        self.started = self.last = 0.0
+
+    def start(self, title: str, total_examples: int | None) -> None:
+        self.title, self.total = title, total_examples
+        self.started = self.last = self.clock()
+        of = "" if total_examples is None else f": {total_examples:,} examples"
+        self.note(title + of)
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        now = self.clock()
+        if now - self.last < self.interval_seconds:
+            return
+        self.last = now
+        of = "" if self.total is None else f" of {self.total:,}"
+        rate = examples / (now - self.started)
+        self.note(f"{self.title}: {examples:,}{of} examples, {rate:,.0f}/s{measured(metrics)}")
+
+    def finish(self, message: str) -> None:
+        if message:
+            self.note(message)
+
+    def note(self, message: str) -> None:
+        self.stream.write(message + "\n")
+        self.stream.flush()
+
+
+class BarReporter:
+    """Draws a bar on a terminal: examples/s, running metrics, time left."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+
+        self.console = Console(file=stream)
+        self.progress: Progress | None = None
+        self.task: TaskID | None = None
+
+    def start(self, title: str, total_examples: int | None) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        columns = "{task.description}", BarColumn(), TextColumn("{task.fields[measured]}"), TimeElapsedColumn()
+        self.progress = Progress(*columns, TimeRemainingColumn(), console=self.console, transient=True)
+        self.task = self.progress.add_task(title, total=total_examples, measured="")
+        self.progress.start()
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        if self.progress is None or self.task is None:
+            return
+        elapsed = self.progress.tasks[0].elapsed
+        rate = f"{examples / elapsed:,.0f} examples/s" if elapsed else ""
+        self.progress.update(self.task, completed=examples, measured=rate + measured(metrics))
+
+    def finish(self, message: str) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = self.task = None
+        if message:
+            self.note(message)
+
+    def note(self, message: str) -> None:
+        self.console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+def reporter_for(stream: TextIO, quiet: bool) -> Reporter:
+    """Return the reporter that suits a stream: silent if `quiet`, a bar on a terminal, log lines elsewhere."""
+    if quiet:
+        return SilentReporter()
+    return BarReporter(stream) if stream.isatty() else LogReporter(stream)
+
+
+def measured(metrics: Mapping[str, float]) -> str:
+    return "".join(f", {name} {value:.4f}" for name, value in metrics.items())

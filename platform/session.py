@@ -1,0 +1,143 @@
+"""A session: an engine, the models of a warehouse, and the statements run on both."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from .errors import NotAvailableError, StatementError, XpsqlError, suggestion
+from .progress import Reporter, reporter_for
+from .result import Result
+from .sql.script import Step, parse_script
+
+if TYPE_CHECKING:
+    from ..warehouse.models import Models
+    from .engines.base import Engine
+
+DEFAULT_WAREHOUSE = "xpsql_warehouse"
+
+
+class Session:
+    """Runs statements, ours and the engine's; a context manager.
+
+    Example:
+        with xpsql.connect(warehouse="warehouse") as session:
+            session.sql("SELECT * FROM ML.PREDICT(MODEL ctr, TABLE ${day})", day="tuesday").to_pandas()
+
+    Attributes:
+        engine: runs queries.
+        models: the models of the warehouse.
+        reporter: told the progress of trainings.
+    """
+
+    def __init__(self, engine: Engine, models: Models, reporter: Reporter) -> None:
+        self.engine = engine
+        self.models = models
+        self.reporter = reporter
+
+    def sql(self, text: str, **variables: object) -> Result:
+        """Run one or more statements separated by `;` and return the result of the last one.
+
+        Args:
+            text: the statements; all of ours are parsed before the first one runs.
+            variables: the values of `${name}`.
+
+        Raises:
+            XpsqlError: with what was expected, what came and what to do; statements after the one that failed do not run.
+        """
+        result = Result(None)
+        for result in self.run(text, {name: str(value) for name, value in variables.items()}):  # noqa: B007
+            pass
+        return result
+
+    def run(self, text: str, variables: Mapping[str, str]) -> Iterator[Result]:
+        """Run statements one by one, giving the result of each before the next one starts."""
+        for step in parse_script(text, variables):
+            yield self.run_step(step)
+
+    def run_step(self, step: Step) -> Result:
+        try:
+            return Result(step.command.run(self))
+        except StatementError as error:
+            if error.position is None:
+                raise type(error)(error.message, step.position) from error.__cause__
+            raise
+        except XpsqlError as error:
+            line, column, text = step.position
+            error.add_note(f"In the statement at line {line}, column {column}: {text}")
+            raise
+
+    def close(self) -> None:
+        """Release what the engine holds; tables and models stay."""
+        self.engine.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+class EngineKind(NamedTuple):
+    """An engine as the tuple ENGINES holds it: its name, and what opens it on a warehouse's folder."""
+
+    name: str
+    open: Callable[[Path], Engine]
+
+
+def open_duckdb(warehouse: Path) -> Engine:
+    from .engines.duckdb import DuckDBEngine
+
+    return DuckDBEngine(warehouse)
+
+
+def open_spark(warehouse: Path) -> Engine:
+    raise NotAvailableError("The engine spark is not available yet. Use the engine duckdb, which reads the same SQL.")
+
+
+ENGINES = (EngineKind("duckdb", open_duckdb), EngineKind("spark", open_spark))
+
+
+def connect(warehouse: str | Path | None = None, engine: str = "duckdb", reporter: Reporter | None = None) -> Session:
+    """Open a session.
+
+    Args:
+        warehouse: the folder of tables and models, a path or file:// URL; by default $XPSQL_WAREHOUSE or ./xpsql_warehouse.
+            It is made by the first statement that writes.
+        engine: where queries run: "duckdb".
+        reporter: told the progress of trainings; by default a bar or log lines on stderr.
+
+    Raises:
+        StatementError: an engine or a kind of URL that does not exist.
+    """
+    chosen = next((kind for kind in ENGINES if kind.name == engine.lower()), None)
+    if chosen is None:
+        raise StatementError(f"There is no engine {engine!r}.{suggestion(engine, [kind.name for kind in ENGINES])}")
+    root = warehouse_path(warehouse if warehouse is not None else os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE))
+    opened = chosen.open(root)
+
+    from ..warehouse.models import Models
+
+    return Session(opened, Models(root), reporter or reporter_for(sys.stderr, quiet=False))
+
+
+def warehouse_path(warehouse: str | Path) -> Path:
+    """Return the absolute folder that a path or file:// URL names.
+
+    Raises:
+        StatementError: a URL of another kind, or something that is no folder.
+    """
+    url = urlsplit(str(warehouse))
+    if url.scheme == "file":
+        path = Path(unquote(url.path))
+    elif "://" in str(warehouse):
+        raise StatementError(f"A warehouse is a path or a file:// URL, got {str(warehouse)!r}. Mount {url.scheme}:// as a folder.")
+    else:
+        path = Path(warehouse).expanduser()
+    if path.exists() and not path.is_dir():
+        raise StatementError(f"The warehouse {path} is a file; it must be a folder, or nothing yet.")
+    return path.absolute()
