@@ -1,0 +1,98 @@
+"""Proximal regularisation of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..errors import OptionError
+from ..options import Part, option
+from .base import Context, Operator, Rows, TableSpec
+
+Proximal = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+@dataclass(frozen=True)
+class RegularizeOptions:
+    """Options of regularize."""
+
+    penalty: str = option("l2", "what is penalised", choices=("l1", "l2", "elastic", "group"))
+    strength: float = option(1e-4, "strength s, per update of a row", minimum=0)
+    l1_ratio: float = option(0.5, "share of l1 in elastic", minimum=0, maximum=1)
+    by_frequency: tuple[Any, ...] = option((), "((count, s), ...): strength s of rows seen at most count times, ascending")
+
+
+def regularize(options: RegularizeOptions, table: TableSpec) -> Operator:
+    """Pull weights towards 0: l1, l2, elastic net or group lasso, as a proximal step after each update of a row.
+
+        l1       w <- sign(w) max(|w| - s, 0)
+        l2       w <- w / (1 + s)
+        elastic  l1 with l1_ratio s, then l2 with (1 - l1_ratio) s
+        group    w <- w max(1 - s / |w|_2, 0), over the row's vector: all of it becomes 0, or nothing
+
+    by_frequency = ((10, 1e-3), (1000, 1e-5)): s is 1e-3 for rows that occurred at most 10 times, this push included, 1e-5 up
+    to 1000, and `strength` beyond.
+
+    Source: Parikh and Boyd, "Proximal Algorithms", Foundations and Trends in Optimization 2014, section 6.5; group lasso: Yuan
+    and Lin, "Model selection and estimation in regression with grouped variables", JRSS B 2006.
+    """
+    ranges = frequency_ranges(options.by_frequency)
+    ratio = options.l1_ratio
+    steps: dict[str, Proximal] = {
+        "l1": soft_threshold,
+        "l2": shrink,
+        "elastic": lambda w, s: shrink(soft_threshold(w, ratio * s), (1 - ratio) * s),
+        "group": group_threshold,
+    }
+    step = steps[options.penalty]
+
+    def after(old: Rows, new: Rows, context: Context) -> Rows:
+        seen = new["count"] + context.count
+        strength = jnp.full(seen.shape, options.strength, jnp.float32)
+        for bound, value in reversed(ranges):
+            strength = jnp.where(seen <= bound, value, strength)
+        return {**new, "w": step(new["w"], strength[:, None])}
+
+    return Operator({}, after=after, name="regularize")
+
+
+def soft_threshold(w: jax.Array, s: jax.Array) -> jax.Array:
+    return jnp.sign(w) * jnp.maximum(jnp.abs(w) - s, 0)
+
+
+def shrink(w: jax.Array, s: jax.Array) -> jax.Array:
+    return w / (1 + s)
+
+
+def group_threshold(w: jax.Array, s: jax.Array) -> jax.Array:
+    norm = jnp.sqrt(jnp.sum(w * w, 1, keepdims=True))
+    return w * jnp.maximum(1 - s / jnp.where(norm > 0, norm, 1), 0)
+
+
+def frequency_ranges(given: tuple[Any, ...]) -> tuple[tuple[int, float], ...]:
+    """Check by_frequency; a single pair may stand without the outer parentheses.
+
+    Raises:
+        OptionError: not pairs of a count and a strength, or counts that do not ascend.
+    """
+    pairs = (given,) if len(given) == 2 and all(isinstance(v, (int, float)) for v in given) else given
+    try:
+        ranges = tuple((int(bound), float(strength)) for bound, strength in pairs)
+    except (TypeError, ValueError) as error:
+        raise OptionError(
+            f"option by_frequency of operator regularize expects pairs (count, strength), got {given!r}."
+        ) from error
+    bounds = [bound for bound, _ in ranges]
+    if bounds != sorted(set(bounds)) or any(bound < 1 or not strength >= 0 for bound, strength in ranges):
+        raise OptionError(
+            "option by_frequency of operator regularize expects counts from 1, ascending, and strengths of at least 0, "
+            f"got {given!r}."
+        )
+    return ranges
+
+
+REGULARIZE = Part("regularize", RegularizeOptions, regularize)
