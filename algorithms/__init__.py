@@ -1,1 +1,11 @@
-"""Algorithms, one file each."""
+"""Algorithms, one file each; a new one is a file and a line here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..platform.options import Part
+from .base import Algorithm
+from .xftrl import XFTRL
+
+ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (XFTRL,)

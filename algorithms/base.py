@@ -18,9 +18,10 @@ class Inputs(NamedTuple):
     examples point at an all-zero row.
 
     Attributes:
-        scalar: int32[batch, num_scalar]; one column per categorical slot, the intercept's last if the model has one.
+        scalar: int32[num_scalar, batch]; one line per categorical slot, the intercept's last if the model has one.
         bag_index: int32[num_values]; values of multi-valued and weighted slots.
-        bag_segment: int32[num_values]; example * num_bags + slot of each value, batch * num_bags for padding.
+        bag_example: int32[num_values]; the example of each value, 0 for padding.
+        bag_slot: int32[num_values]; which multi-valued slot each value belongs to, counted from 0.
         bag_weight: float32[num_values]; 1 for multi-valued slots, the map's value for weighted ones, 0 for padding.
         dense: float32[batch, num_dense]; standardised continuous slots (0 where absent), then elements of dense vectors.
         dense_index: int32[num_dense]; the row of each of them.
@@ -30,7 +31,8 @@ class Inputs(NamedTuple):
 
     scalar: jax.Array
     bag_index: jax.Array
-    bag_segment: jax.Array
+    bag_example: jax.Array
+    bag_slot: jax.Array
     bag_weight: jax.Array
     dense: jax.Array
     dense_index: jax.Array

@@ -91,6 +91,13 @@ class Draft:
         finally:
             self._release()
 
+    def discard(self) -> None:
+        """Remove the version, as if it had not begun, and give the locks back: its statement cannot run."""
+        try:
+            remove(self.folder)
+        finally:
+            self._release()
+
     def _end(self, manifest: Manifest) -> None:
         """Write the last manifest of this version: what it is and when it began are the draft's, whatever `manifest` says."""
         begun = self.manifest

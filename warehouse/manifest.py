@@ -34,13 +34,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Slot:
-    """A feature column: its kind of encoding, its type in Spark's words, its number in rows, and whose rows it uses."""
+    """A feature column: its kind of encoding, its type in Spark's words, its number in rows, whose rows it uses, whether its
+    values are ready-made ids, and the elements of a vector."""
 
     name: str
     kind: str = ""
     type: str = ""
     number: int = 0
     share: str | None = None
+    hashed: bool = False
+    dim: int = 0
 
 
 @dataclass(frozen=True)

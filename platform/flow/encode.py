@@ -1,0 +1,251 @@
+"""Encoding: Arrow columns to keys.
+
+A chunk's distinct features are hashed once; its examples refer to them by small codes, so that finding a batch's unique keys
+is an array look-up. Equal keys of two slots (WITH share) have one code.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..ps._native import unique
+from ..ps.keys import feature_keys, hashed_keys, slot_seed
+from .slots import CATEGORICAL, CONTINUOUS, INTERCEPT, INTERCEPT_NUMBER, MULTI, VECTOR, WEIGHTED, Columns, Slot
+
+Codes = NDArray[np.int32]
+ABSENT = -1
+
+
+class Bag(NamedTuple):
+    """The values of one multi-valued or weighted slot.
+
+    Attributes:
+        codes: int32[k].
+        weights: float32[k].
+        offsets: int64[rows + 1]; the values of example i are offsets[i]:offsets[i + 1].
+    """
+
+    codes: Codes
+    weights: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+
+
+class Chunk(NamedTuple):
+    """Encoded examples.
+
+    Attributes:
+        keys: uint64[num_codes], distinct.
+        slots: uint16[num_codes], the slot of each key.
+        scalar: int32[num_scalar, rows] of codes; -1 is absent.
+        bags: one per multi-valued or weighted slot.
+        dense: float32[num_dense, rows], NaN where absent.
+        dense_codes: int32[num_dense].
+        label: float32[num_labels, rows], NaN where null.
+        weight: float32[rows].
+        time: uint32[rows], seconds since 1970; 0 without TIME.
+    """
+
+    keys: NDArray[np.uint64]
+    slots: NDArray[np.uint16]
+    scalar: Codes
+    bags: tuple[Bag, ...]
+    dense: NDArray[np.float32]
+    dense_codes: Codes
+    label: NDArray[np.float32]
+    weight: NDArray[np.float32]
+    time: NDArray[np.uint32]
+
+
+class Vocabulary:
+    """The distinct features of one chunk while it is being encoded; hands out codes."""
+
+    def __init__(self) -> None:
+        self.keys: list[NDArray[np.uint64]] = []
+        self.slots: list[NDArray[np.uint16]] = []
+        self.size = 0
+
+    def add(self, keys: NDArray[np.uint64], slot: int) -> int:
+        """Add keys of a slot and return the first one's provisional code."""
+        self.keys.append(keys)
+        self.slots.append(np.full(len(keys), slot, np.uint16))
+        self.size += len(keys)
+        return self.size - len(keys)
+
+    def finish(self) -> tuple[NDArray[np.uint64], NDArray[np.uint16], Codes]:
+        """Return the distinct keys, their slots, and final codes by provisional code (the last entry, -1, is absent)."""
+        if not self.size:
+            return np.empty(0, np.uint64), np.empty(0, np.uint16), np.array([ABSENT], np.int32)
+        keys, inverse = unique(np.concatenate(self.keys))
+        slots = np.empty(len(keys), np.uint16)
+        slots[inverse[::-1]] = np.concatenate(self.slots)[::-1]
+        return keys, slots, np.append(inverse, np.int32(ABSENT)).astype(np.int32)
+
+
+def encode(table: pa.Table, columns: Columns, with_labels: bool) -> Chunk:
+    """Encode a chunk of rows.
+
+    Args:
+        table: columns.learned, or columns.inputs when scoring.
+        columns: slots and roles.
+        with_labels: read label, weight and time too.
+
+    Raises:
+        DataError: a vector whose length differs from the others', or a weight that is NULL or negative.
+    """
+    rows = table.num_rows
+    vocabulary = Vocabulary()
+    number = {slot.name: slot.number for slot in columns.slots}
+    scalar_slots = columns.of_kind(CATEGORICAL)
+    scalar = np.empty((len(scalar_slots) + columns.intercept, rows), np.int32)
+    for line, slot in zip(scalar, scalar_slots, strict=False):
+        encode_categorical(table.column(slot.name), slot, number[slot.source], columns.null_features, vocabulary, line)
+    if columns.intercept:
+        scalar[-1] = vocabulary.add(np.array([slot_seed(INTERCEPT)], np.uint64), INTERCEPT_NUMBER)
+    bags = [encode_bag(table.column(s.name), s, number[s.source], vocabulary) for s in columns.of_kind(MULTI, WEIGHTED)]
+    dense, dense_codes = encode_dense(table, columns, vocabulary)
+    keys, slots, final = vocabulary.finish()
+    return Chunk(
+        keys,
+        slots,
+        np.take(final, scalar, out=scalar, mode="wrap"),
+        tuple(bag._replace(codes=final[bag.codes]) for bag in bags),
+        dense,
+        final[dense_codes],
+        np.stack([floats(table.column(name)) for name in columns.labels]) if with_labels else np.zeros((0, rows), np.float32),
+        example_weights(table, columns.weight if with_labels else None),
+        seconds(table.column(columns.time)) if with_labels and columns.time else np.zeros(rows, np.uint32),
+    )
+
+
+def encode_categorical(
+    column: pa.ChunkedArray, slot: Slot, source_number: int, null_features: bool, vocabulary: Vocabulary, out: Codes
+) -> None:
+    """Write the provisional codes of a categorical column into out: int32[rows]."""
+    at = 0
+    for piece in column.chunks:
+        piece = piece if pa.types.is_dictionary(piece.type) else pc.dictionary_encode(piece)
+        first = vocabulary.add(keys_of(piece.dictionary, slot), source_number)
+        indices = piece.indices
+        if piece.null_count:
+            null = (
+                vocabulary.add(np.array([slot_seed(slot.source)], np.uint64), source_number) - first if null_features else None
+            )
+            codes = indices.fill_null(-1 if null is None else null).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+            codes = codes + np.int32(first) if null is not None else np.where(codes < 0, ABSENT, codes + np.int32(first))
+            out[at : at + len(piece)] = codes
+        else:
+            np.add(indices.to_numpy(zero_copy_only=False), np.int32(first), out=out[at : at + len(piece)], casting="unsafe")
+        at += len(piece)
+
+
+def keys_of(values: pa.Array, slot: Slot) -> NDArray[np.uint64]:
+    """Return the keys of a slot's distinct values."""
+    return hashed_keys(slot.source, values) if slot.hashed else feature_keys(slot.source, values)
+
+
+def encode_bag(column: pa.ChunkedArray, slot: Slot, source_number: int, vocabulary: Vocabulary) -> Bag:
+    """Encode an array or map column; NULL arrays and NULL values are absent."""
+    codes, weights, lengths = [], [], []
+    for piece in column.chunks:
+        parents = pc.list_parent_indices(piece) if slot.kind == MULTI else None
+        if slot.kind == MULTI:
+            values, numbers = pc.list_flatten(piece), parents.to_numpy(zero_copy_only=False)
+            value_weights = np.ones(len(values), np.float32)
+        else:
+            values, value_weights, numbers = flatten_map(piece)
+        keep = values.is_valid().to_numpy(zero_copy_only=False) & np.isfinite(value_weights)
+        dictionary = pc.dictionary_encode(values)
+        first = vocabulary.add(keys_of(dictionary.dictionary, slot), source_number)
+        indices = dictionary.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        codes.append((indices[keep] + first).astype(np.int32))
+        weights.append(value_weights[keep])
+        lengths.append(np.bincount(numbers[keep], minlength=len(piece)))
+    joined = np.concatenate(lengths) if lengths else np.zeros(0, np.int64)
+    return Bag(
+        np.concatenate(codes) if codes else np.empty(0, np.int32),
+        np.concatenate(weights) if weights else np.empty(0, np.float32),
+        np.concatenate([[0], np.cumsum(joined)]).astype(np.int64),
+    )
+
+
+def flatten_map(piece: pa.MapArray) -> tuple[pa.Array, NDArray[np.float32], NDArray[np.int64]]:
+    """Return the keys, values (NaN where NULL) and row numbers of a map column's entries."""
+    entries = pa.ListArray.from_arrays(piece.offsets, pa.StructArray.from_arrays([piece.keys, piece.items], ["k", "v"]))
+    if piece.null_count:
+        entries = pc.if_else(piece.is_valid(), entries, pa.scalar([], entries.type))
+    flat = pc.list_flatten(entries)
+    return flat.field("k"), floats(flat.field("v")), pc.list_parent_indices(entries).to_numpy(zero_copy_only=False)
+
+
+def encode_dense(table: pa.Table, columns: Columns, vocabulary: Vocabulary) -> tuple[NDArray[np.float32], Codes]:
+    """Encode continuous slots, one line each, then vectors, one line per element."""
+    lines: list[NDArray[np.float32]] = []
+    codes: list[int] = []
+    for slot in columns.of_kind(CONTINUOUS):
+        lines.append(floats(table.column(slot.name)))
+        codes.append(vocabulary.add(np.array([slot_seed(slot.name)], np.uint64), slot.number))
+    for slot in columns.of_kind(VECTOR):
+        vectors = vector_lines(table.column(slot.name), slot)
+        first = vocabulary.add(hashed_keys(slot.name, pa.array(np.arange(len(vectors)))), slot.number)
+        lines.extend(vectors)
+        codes.extend(range(first, first + len(vectors)))
+    dense = np.stack(lines) if lines else np.zeros((0, table.num_rows), np.float32)
+    return dense, np.array(codes, np.int64)
+
+
+def vector_lines(column: pa.ChunkedArray, slot: Slot) -> NDArray[np.float32]:
+    """Return a vector column as float32[dim, rows]; a NULL vector is all absent.
+
+    Raises:
+        DataError: a vector has another length than the slot's.
+    """
+    array = column.combine_chunks()
+    lengths = pc.list_value_length(array)
+    wrong = pc.fill_null(pc.not_equal(lengths, slot.dim), False)
+    if pc.any(wrong).as_py():
+        row = pc.index(wrong, True).as_py()
+        raise DataError(f"Vector {slot.name} has {slot.dim} elements; row {row} of its chunk has {lengths[row].as_py()}.")
+    vectors = np.full((len(array), slot.dim), np.nan, np.float32)
+    vectors[array.is_valid().to_numpy(zero_copy_only=False)] = floats(pc.list_flatten(array)).reshape(-1, slot.dim)
+    return vectors.T
+
+
+def floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float32]:
+    """Return numbers, decimals or booleans as float32, NaN where NULL."""
+    if pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    elif pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    array = values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()
+    return array.astype(np.float32)
+
+
+def example_weights(table: pa.Table, name: str | None) -> NDArray[np.float32]:
+    """Return the example weights, 1 without a WEIGHT column."""
+    if name is None:
+        return np.ones(table.num_rows, np.float32)
+    weights = floats(table.column(name))
+    wrong = ~(weights >= 0) | np.isinf(weights)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"WEIGHT {name} must be a finite number of at least 0; row {row} of its chunk has {table.column(name)[row]}."
+        )
+    return weights
+
+
+def seconds(column: pa.ChunkedArray) -> NDArray[np.uint32]:
+    """Return a timestamp, date or integer column as seconds since 1970, 0 where NULL or earlier."""
+    kind = column.type
+    if pa.types.is_date(kind):
+        column = column.cast(pa.timestamp("s"))
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("s", kind.tz), safe=False)
+    values = column.cast(pa.int64()).fill_null(0).to_numpy()
+    return np.clip(values, 0, 2**32 - 1).astype(np.uint32)

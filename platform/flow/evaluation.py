@@ -1,0 +1,80 @@
+"""ML.EVALUATE on data: one row of metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...warehouse.models import Version
+from ..engines.base import Engine
+from ..errors import DataError
+from .encode import floats
+from .metrics import Metrics, gauc
+from .prediction import Scorer
+from .slots import matched
+from .staging import readable
+
+if TYPE_CHECKING:
+    from ..progress import Reporter
+
+
+def evaluate(version: Version, engine: Engine, query: str, reporter: Reporter) -> pa.Table:
+    """Score a query's rows with a version and measure the predictions of the first label.
+
+    Returns:
+        One row: examples, auc, logloss, normalized_entropy, mae, rmse, pcopc, and gauc where the model has a GROUP column
+        that the query returns.
+
+    Raises:
+        StatementError: the query cannot run, or lacks a column of the model or its label.
+        DataError: a label is NULL, or of a classifier and not 0 or 1.
+    """
+    scorer = Scorer(version)
+    label, group = scorer.columns.labels[0], scorer.columns.group
+    with readable(engine, query) as scan:
+        inputs = matched(scorer.columns, scan.schema, scorer.columns.inputs)
+        own = matched(scorer.columns, scan.schema, [label])[label]
+        grouped = [name for name in scan.schema.names if group is not None and name.lower() == group.lower()]
+        metrics = Metrics(scorer.algorithm.classifier)
+        kept: list[tuple[pa.Array, np.ndarray, np.ndarray]] = []  # type: ignore[type-arg]
+        reporter.start(f"ML.EVALUATE of {version.manifest.model} v{version.number}", None)
+        try:
+            for rows, predictions in scorer.score(scan, inputs, [own, *grouped]):
+                labels = floats(rows.column(own))
+                check(labels, own, scorer.algorithm.classifier, metrics.examples)
+                metrics.add(labels, predictions[:, 0])
+                if grouped:
+                    kept.append((plain(rows.column(grouped[0])), labels, predictions[:, 0]))
+                reporter.update(metrics.examples, {})
+        finally:
+            reporter.finish("")
+    row = metrics.as_dict()
+    if grouped:
+        row["gauc"] = grouped_auc(kept) if scorer.algorithm.classifier else None
+    return pa.Table.from_pylist([row])
+
+
+def plain(column: pa.ChunkedArray) -> pa.Array:
+    column = column.combine_chunks()
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def grouped_auc(kept: list[tuple[pa.Array, np.ndarray, np.ndarray]]) -> float | None:  # type: ignore[type-arg]
+    """Return the GAUC of chunks of (group, labels, predictions)."""
+    if not kept:
+        return None
+    names = pc.dictionary_encode(pa.chunked_array([k[0] for k in kept]).combine_chunks(), null_encoding="encode")
+    numbers = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return gauc(numbers, np.concatenate([k[1] for k in kept]), np.concatenate([k[2] for k in kept]))
+
+
+def check(labels: np.ndarray, name: str, classifier: bool, before: int) -> None:  # type: ignore[type-arg]
+    """Refuse labels that predictions cannot be measured against."""
+    good = (labels == 0) | (labels == 1) if classifier else np.isfinite(labels)
+    if not good.all():
+        row = int(np.argmin(good))
+        wanted = "0 or 1" if classifier else "a finite number"
+        raise DataError(f"LABEL {name} must be {wanted}; row {before + row} has {labels[row]}. Filter such rows out.")

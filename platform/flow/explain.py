@@ -1,0 +1,93 @@
+"""EXPLAIN TRAIN: what a training would do, without starting anything."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..engines.base import Engine
+from ..operators.base import Operator
+from .plan import Plan
+from .recipe import Recipe, recipe_of
+from .slots import Columns, columns_of
+from .splits import splits_of
+from .state import check_continues
+
+if TYPE_CHECKING:
+    from ...warehouse.models import Models
+
+ROW_OVERHEAD_BYTES = 16
+STATISTICS_BYTES = 22
+FEATURES_PER_VALUE = 0.25
+EXAMPLES_PER_SECOND = 300_000
+
+
+def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
+    """Describe a training: property and value, a row each.
+
+    Raises:
+        StatementError, ModelError: whatever would stop the training before it starts.
+    """
+    recipe = recipe_of(plan)
+    parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
+    if parent is not None:
+        check_continues(recipe, parent)
+    schema = engine.schema(plan.query)
+    columns = columns_of(schema, plan, recipe.algorithm.intercept, parent.manifest if parent else None)
+    rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
+    rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
+    for spec, operators in recipe.chains.items():
+        rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {operators.name}"))
+        rows.append((f"row of {spec.name}", row_text(operators)))
+    rows += input_rows(plan, engine, columns, recipe)
+    settings = plan.settings
+    rows += [("shards", str(settings.shards)), ("workers", f"{settings.workers}, sync {settings.sync}")]
+    rows += [("batch size", str(settings.batch_size)), ("passes", str(settings.passes))]
+    return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
+
+
+def slot_rows(columns: Columns) -> list[tuple[str, str]]:
+    shared = {slot.name: f", uses the rows of {slot.source}" for slot in columns.slots if slot.source != slot.name}
+    return [(f"slot {s.name}", f"{s.kind} ({s.type}){shared.get(s.name, '')}") for s in columns.slots]
+
+
+def role_rows(columns: Columns) -> list[tuple[str, str]]:
+    roles = [("label", ", ".join(columns.labels)), ("weight", columns.weight), ("time", columns.time)]
+    roles += [("group", columns.group), ("ignored", ", ".join(columns.ignore))]
+    return [(name, value) for name, value in roles if value]
+
+
+def row_bytes(operators: Operator) -> int:
+    """Return the bytes that a row takes in memory, index included."""
+    floats = sum(column.dim for column in operators.columns.values() if not column.transient)
+    return ROW_OVERHEAD_BYTES + STATISTICS_BYTES + 4 * floats
+
+
+def row_text(operators: Operator) -> str:
+    kept = ", ".join(f"{name} float32[{c.dim}]" for name, c in operators.columns.items() if not c.transient)
+    return f"{kept}; count, updates, shows, clicks, last_seen, slot; {row_bytes(operators)} bytes with key and index"
+
+
+def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe) -> list[tuple[str, str]]:
+    """Describe input, memory and time; what only a run of the query would tell is said to be unknown."""
+    scan = engine.scan(plan.query)
+    if scan is None:
+        return [
+            ("input", "staged: the query runs once, its result is written as Parquet"),
+            ("estimated rows", "known once staged"),
+        ]
+    splits = splits_of(scan)
+    examples = sum(split.rows for split in splits)
+    how = "read in place" if scan.project is None else "read in place, expressions and filters evaluated piece by piece"
+    features = int(examples * len(columns.slots) * FEATURES_PER_VALUE)
+    size = sum(row_bytes(operators) for operators in recipe.chains.values()) * features
+    cores = min(plan.settings.workers, len(os.sched_getaffinity(0)))
+    seconds = examples * plan.settings.passes / (EXAMPLES_PER_SECOND * cores)
+    return [
+        ("input", f"{how}: {len(splits)} splits of {len(scan.files)} files"),
+        ("estimated rows", f"{examples}{'' if scan.project is None else ' before filters'}"),
+        ("estimated memory", f"at most about {size / 2**20:.0f} MiB for {features} features"),
+        ("estimated time", f"about {seconds:.1f} s of learning"),
+    ]

@@ -1,0 +1,137 @@
+"""Scoring rows with a version: its weights in memory, its encoder, its algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ...warehouse.models import Version
+from ..engines.base import Engine, Scan
+from ..errors import StatementError
+from ..ps._native import Store
+from .ahead import Ahead
+from .batches import Batch, batches
+from .encode import encode
+from .recipe import algorithm_of
+from .slots import Columns, columns_from, matched
+from .splits import read, splits_of
+from .step import inputs_of, score_step
+from .training import scaler_of
+
+if TYPE_CHECKING:
+    from ..progress import Reporter
+
+BATCH_SIZE = 4096
+AHEAD_CHUNKS = 1
+
+
+class Scored(NamedTuple):
+    """A chunk of rows and their predictions, float32[rows, num_labels]."""
+
+    rows: pa.Table
+    predictions: NDArray[np.float32]
+
+
+class Weights:
+    """The weights of a version, by key: what readers need, without the optimizer's state."""
+
+    def __init__(self, version: Version) -> None:
+        self._stores = {}
+        self._dims = {table.name: table.dim for table in version.manifest.tables}
+        for name, dim in self._dims.items():
+            store = self._stores[name] = Store([("w", "float32", dim)])
+            for batch in version.rows(name, ["key", "w"]):
+                keys, w = batch.columns
+                w = w.flatten() if dim > 1 else w
+                rows, _ = store.insert(keys.to_numpy().view(np.uint64))
+                store.scatter(rows, [0], [w.to_numpy().reshape(-1, dim)])
+
+    def pull(self, keys: NDArray[np.uint64], size: int) -> dict[str, NDArray[np.float32]]:
+        """Return the weights of unique keys by table, float32[size, dim]; zeros for keys the model does not know."""
+        pulled = {}
+        for name, store in self._stores.items():
+            weights = pulled[name] = np.zeros((size, self._dims[name]), np.float32)
+            store.gather(store.lookup(keys), [0], [weights])
+        return pulled
+
+
+class Scorer:
+    """Scores rows with a version.
+
+    Raises:
+        StatementError, ModelError: the version's parts or files cannot be used.
+    """
+
+    def __init__(self, version: Version) -> None:
+        self.columns: Columns = columns_from(version.manifest)
+        self.algorithm = algorithm_of(version.manifest)
+        self._weights = Weights(version)
+        self._scaler = scaler_of(self.columns, version)
+        self._step = score_step(self.algorithm)
+
+    def score(self, scan: Scan, inputs: Mapping[str, str], carried: Sequence[str]) -> Iterator[Scored]:
+        """Score the rows of a scan, in order.
+
+        Args:
+            inputs: the model's column -> the scan's.
+            carried: columns of the scan that the chunks have beside predictions.
+        """
+        wanted = list(dict.fromkeys([*inputs.values(), *carried]))
+
+        def chunks() -> Iterator[tuple[pa.Table, list[Batch]]]:
+            for split in splits_of(scan):
+                for table in read(scan, split, wanted, BATCH_SIZE):
+                    features = table.select(list(inputs.values())).rename_columns(list(inputs))
+                    chunk = encode(features, self.columns, with_labels=False)
+                    yield table.select(list(carried)), list(batches(chunk, BATCH_SIZE, 0))
+
+        with Ahead(chunks, AHEAD_CHUNKS) as ahead:
+            for table, cut in ahead:
+                yield Scored(table, np.concatenate([self._predict(batch) for batch in cut]))
+
+    def _predict(self, batch: Batch) -> NDArray[np.float32]:
+        dense = self._scaler.scale(batch.dense, BATCH_SIZE)
+        predictions = self._step(self._weights.pull(batch.keys, batch.size), inputs_of(batch, dense))
+        return np.asarray(predictions)[: batch.examples]
+
+
+def predict(
+    version: Version, engine: Engine, query: str, columns: frozenset[str] | None, folder: Path, reporter: Reporter
+) -> list[Path]:
+    """Run ML.PREDICT: write the query's columns and predicted_<label> as Parquet.
+
+    Args:
+        columns: the result columns that are needed, in lower case; None for all.
+        folder: empty; the files go here.
+
+    Raises:
+        StatementError: the query cannot run, or lacks a column of the model, or has it as another kind.
+    """
+    scan = engine.scan(query) or engine.stage(query, folder / "input")
+    scorer = Scorer(version)
+    inputs = matched(scorer.columns, scan.schema, scorer.columns.inputs)
+    added = [f"predicted_{label}" for label in scorer.columns.labels]
+    clash = {name.lower() for name in added} & {name.lower() for name in scan.schema.names}
+    if clash:
+        raise StatementError(f"The input already has the column {', '.join(sorted(clash))}; rename it with AS.")
+    carried = [name for name in scan.schema.names if columns is None or name.lower() in columns]
+    schema = pa.schema([*(scan.schema.field(name) for name in carried), *(pa.field(name, pa.float64()) for name in added)])
+    path = folder / "predictions.parquet"
+    reporter.start(f"ML.PREDICT with {version.manifest.model} v{version.number}", None)
+    examples = 0
+    try:
+        with pq.ParquetWriter(path, schema, compression="lz4", use_dictionary=carried) as writer:
+            for rows, predictions in scorer.score(scan, inputs, carried):
+                scores = [pa.array(predictions[:, i].astype(np.float64)) for i in range(len(added))]
+                writer.write_table(pa.table([*rows.columns, *scores], names=schema.names).cast(schema))
+                examples += len(predictions)
+                reporter.update(examples, {})
+    finally:
+        reporter.finish("")
+    return [path]

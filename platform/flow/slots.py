@@ -1,0 +1,272 @@
+"""From the columns of a training query to slots: which are learned from, what kind each is, and what the others are for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from ...warehouse.manifest import Manifest
+from ..errors import StatementError, suggestion
+from .plan import Plan
+
+INTERCEPT = "(intercept)"
+INTERCEPT_KIND = "intercept"
+INTERCEPT_NUMBER = 0xFFFF
+CATEGORICAL, CONTINUOUS, MULTI, WEIGHTED, VECTOR = "categorical", "continuous", "multi-valued", "weighted", "vector"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A feature column.
+
+    Attributes:
+        name: the column.
+        kind: categorical, continuous, multi-valued, weighted or vector.
+        type: the column's Arrow type.
+        number: as stored with each row.
+        source: the slot whose rows it uses; its own name unless shared.
+        hashed: values are ready-made 64-bit ids.
+        dim: elements of a vector; 0 until the first batch tells, and for other kinds.
+    """
+
+    name: str
+    kind: str
+    type: str
+    number: int
+    source: str
+    hashed: bool = False
+    dim: int = 0
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How a model reads a query's columns: its slots and the columns with another role."""
+
+    slots: tuple[Slot, ...]
+    labels: tuple[str, ...]
+    weight: str | None
+    time: str | None
+    group: str | None
+    ignore: tuple[str, ...]
+    null_features: bool
+    intercept: bool
+
+    def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
+        return tuple(slot for slot in self.slots if slot.kind in kinds)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that scoring needs."""
+        return tuple(slot.name for slot in self.slots)
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """The columns that training needs."""
+        return self.inputs + self.labels + tuple(c for c in (self.weight, self.time) if c)
+
+    @property
+    def intercept_slot(self) -> tuple[Slot, ...]:
+        """The slot of the intercept, if the model has one."""
+        return (Slot(INTERCEPT, INTERCEPT_KIND, "", INTERCEPT_NUMBER, INTERCEPT),) if self.intercept else ()
+
+    @property
+    def slot_names(self) -> dict[int, str]:
+        """Slot number -> name."""
+        return {slot.number: slot.name for slot in (*self.slots, *self.intercept_slot)}
+
+
+def columns_of(schema: pa.Schema, plan: Plan, intercept: bool, parent: Manifest | None) -> Columns:
+    """Find the slots and roles of a training query.
+
+    A version that continues another keeps its slots, in their order, and may add some.
+
+    Raises:
+        StatementError: a role's column is missing, a type is no slot kind, two columns have one name, or nothing is left
+            to learn from.
+    """
+    names = [name.lower() for name in schema.names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise StatementError(f"The query has two columns named {', '.join(twice)}; give each column a name of its own with AS.")
+    own = {name.lower(): name for name in schema.names}
+    roles = [("LABEL", plan.labels), ("IGNORE", plan.ignore)]
+    roles += [(role, (c,)) for role, c in (("WEIGHT", plan.weight), ("TIME", plan.time), ("GROUP", plan.group)) if c]
+    roles += [("WITH hashed", plan.settings.hashed), ("WITH share", tuple(c for pair in plan.settings.share for c in pair))]
+    for role, wanted in roles:
+        for column in wanted:
+            if column.lower() not in own:
+                raise StatementError(
+                    f"{role} names {column!r}, which the query does not return.{suggestion(column, own.values())}"
+                )
+    found = {role: tuple(own[c.lower()] for c in wanted) for role, wanted in roles}
+    for role in ("LABEL", "WEIGHT"):
+        for column in found.get(role, ()):
+            require_number(schema.field(column), role)
+    if plan.time:
+        require_time(schema.field(found["TIME"][0]))
+    taken = {c for role in ("LABEL", "IGNORE", "WEIGHT", "TIME", "GROUP") for c in found.get(role, ())}
+    left = [field for field in schema if field.name not in taken]
+    if not left:
+        raise StatementError("The query returns no column to learn from beside label, weight, time, group and ignored ones.")
+    shared = {own[a.lower()]: own[b.lower()] for a, b in plan.settings.share}
+    slots = tuple(
+        Slot(
+            f.name, kind_of(f, found["WITH hashed"]), str(f.type), i, shared.get(f.name, f.name), f.name in found["WITH hashed"]
+        )
+        for i, f in enumerate(left)
+    )
+    slots = slots if parent is None else continued(slots, parent)
+    check_shared(slots)
+    only = {role: (found[role][0] if role in found else None) for role in ("WEIGHT", "TIME", "GROUP")}
+    return Columns(
+        slots,
+        found["LABEL"],
+        only["WEIGHT"],
+        only["TIME"],
+        only["GROUP"],
+        found["IGNORE"],
+        plan.settings.nulls == "feature",
+        intercept,
+    )
+
+
+def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
+    """Return the slots as a version goes on with them: its parent's first, by their numbers, then new ones.
+
+    Raises:
+        StatementError: a slot of the parent is missing, or its kind has changed.
+    """
+    by_name = {slot.name.lower(): slot for slot in slots}
+    kept = []
+    for old in parent.slots:
+        if old.kind == INTERCEPT_KIND:
+            continue
+        slot = by_name.pop(old.name.lower(), None)
+        if slot is None:
+            raise StatementError(
+                f"CONTINUE needs the slot {old.name} of version {parent.version}; the query does not return it. Select it, or "
+                f"CAST(NULL AS {old.type}) AS {old.name}."
+            )
+        if (slot.kind, slot.hashed, slot.source) != (old.kind, old.hashed, old.share or old.name):
+            raise StatementError(
+                f"Slot {old.name} is {slot.kind} ({slot.type}) and was {old.kind} ({old.type}) in version {parent.version}. "
+                "CAST it in the query, and use the same hashed and share settings."
+            )
+        kept.append(replace(slot, name=old.name, source=old.share or old.name, number=old.number, dim=old.dim))
+    first = 1 + max((slot.number for slot in kept), default=-1)
+    return (*kept, *(replace(slot, number=number) for number, slot in enumerate(by_name.values(), first)))
+
+
+def columns_from(manifest: Manifest) -> Columns:
+    """Return the slots and roles of a trained version."""
+    slots = tuple(
+        Slot(s.name, s.kind, s.type, s.number, s.share or s.name, s.hashed, s.dim)
+        for s in manifest.slots
+        if s.kind != INTERCEPT_KIND
+    )
+    return Columns(
+        slots,
+        manifest.labels,
+        manifest.weight,
+        manifest.time,
+        manifest.group,
+        manifest.ignore,
+        manifest.settings.get("nulls", "feature") == "feature",
+        len(slots) < len(manifest.slots),
+    )
+
+
+def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[str, str]:
+    """Return how a query's columns answer to a model's, which are compared without case: model's name -> query's.
+
+    Raises:
+        StatementError: a column is missing, or its kind has changed.
+    """
+    own = {name.lower(): name for name in schema.names}
+    slots = {slot.name: slot for slot in columns.slots}
+    found = {}
+    for name in wanted:
+        if name.lower() not in own:
+            raise StatementError(
+                f"The model needs the column {name}, which the query does not return.{suggestion(name, schema.names)}"
+            )
+        found[name] = own[name.lower()]
+        field = schema.field(found[name])
+        if name in slots and (kind := kind_of(field, [field.name] if slots[name].hashed else [])) != slots[name].kind:
+            raise StatementError(
+                f"Column {name} is {field.type}, a {kind} slot; the model learned it as {slots[name].kind} "
+                f"({slots[name].type}). CAST it in the query."
+            )
+    return found
+
+
+def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
+    """Return the slot kind of a column's type.
+
+    Raises:
+        StatementError: the type is no slot kind, or a hashed slot is not BIGINT.
+    """
+    kind = field.type
+    if field.name in hashed and not (pa.types.is_int64(kind) or (is_list(kind) and pa.types.is_int64(kind.value_type))):
+        raise StatementError(f"WITH hashed expects a BIGINT or array<bigint> column; {field.name} is {kind}.")
+    if is_category(kind):
+        return CATEGORICAL
+    if is_number(kind):
+        return CONTINUOUS
+    if is_list(kind) and is_category(kind.value_type):
+        return MULTI
+    if is_list(kind) and pa.types.is_floating(kind.value_type):
+        return VECTOR
+    if pa.types.is_map(kind) and is_category(kind.key_type) and is_number(kind.item_type):
+        return WEIGHTED
+    raise StatementError(
+        f"Column {field.name} has type {kind}, which is no kind of slot. Cast it (strings, integers, booleans and dates are "
+        "categories; float and decimal continuous; array and map<string, float> multi-valued), or name it in IGNORE."
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def is_category(kind: pa.DataType) -> bool:
+    t = pa.types
+    if t.is_dictionary(kind):
+        return is_category(kind.value_type)
+    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_boolean(kind) or t.is_integer(kind) or t.is_date(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def require_number(field: pa.Field, role: str) -> None:
+    if not (is_number(field.type) or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)):
+        raise StatementError(f"{role} expects a number or boolean; {field.name} is {field.type}. CAST it in the query.")
+
+
+def require_time(field: pa.Field) -> None:
+    t = pa.types
+    if not (t.is_timestamp(field.type) or t.is_date(field.type) or t.is_integer(field.type)):
+        raise StatementError(
+            f"TIME expects a timestamp, a date, or seconds since 1970 as an integer; {field.name} is {field.type}."
+        )
+
+
+def check_shared(slots: tuple[Slot, ...]) -> None:
+    """Refuse a slot that shares with one whose rows it cannot use."""
+    by_name = {slot.name: slot for slot in slots}
+    for slot in slots:
+        target = by_name.get(slot.source)
+        if target is None:
+            raise StatementError(f"WITH share names {slot.source}, which is not learned from; share with a slot of the query.")
+        if target.source != target.name:
+            raise StatementError(
+                f"WITH share: {slot.name} uses {target.name}, which itself uses {target.source}; name {target.source}."
+            )
+        if slot is not target and {slot.kind, target.kind} & {CONTINUOUS, VECTOR}:
+            raise StatementError(
+                f"WITH share expects categorical, multi-valued or weighted slots; got {slot.name} and {target.name}."
+            )

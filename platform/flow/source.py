@@ -1,0 +1,67 @@
+"""The batches of a training: splits in order of learning, encoded, checked and cut."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..engines.base import Scan
+from ..errors import DataError
+from .batches import Batch, batches
+from .encode import Chunk, encode
+from .slots import Columns
+from .splits import Split, read
+
+
+class Source:
+    """Deals the splits of all passes to workers, in order, each split to one of them.
+
+    Args:
+        binary: labels must be 0 or 1.
+    """
+
+    def __init__(
+        self, scan: Scan, splits: Sequence[Split], columns: Columns, batch_size: int, passes: int, binary: bool
+    ) -> None:
+        self._scan = scan
+        self._columns = columns
+        self._batch_size = batch_size
+        self._binary = binary
+        self._splits = iter([split for _ in range(passes) for split in splits])
+        self._lock = threading.Lock()
+
+    def batches(self) -> Iterator[Batch]:
+        """Take splits, as long as there are any, and yield their batches."""
+        while (split := self._next()) is not None:
+            number = row = 0
+            for table in read(self._scan, split, self._columns.learned, self._batch_size):
+                chunk = encode(table, self._columns, with_labels=True)
+                check(chunk, split, row, self._columns.labels, self._binary)
+                for batch in batches(chunk, self._batch_size, number):
+                    yield batch
+                    number += 1
+                row += table.num_rows
+
+    def _next(self) -> Split | None:
+        with self._lock:
+            return next(self._splits, None)
+
+
+def check(chunk: Chunk, split: Split, row: int, labels: Sequence[str], binary: bool) -> None:
+    """Refuse examples whose label is NULL, infinite, or of a classifier and not 0 or 1.
+
+    Raises:
+        DataError: names label, file, row and value.
+    """
+    for name, values in zip(labels, chunk.label, strict=True):
+        good = (values == 0) | (values == 1) if binary else np.isfinite(values)
+        if not good.all():
+            at = int(np.argmin(good))
+            value = "NULL" if np.isnan(values[at]) else f"{values[at]:g}"
+            wanted = "0 or 1" if binary else "a finite number"
+            raise DataError(
+                f"LABEL {name} must be {wanted}; row {row + at} of row group {split.row_group} of {split.path} has {value}. "
+                "Filter or CAST it in the query."
+            )

@@ -1,0 +1,121 @@
+"""Splits: the numbered pieces of a training's input, and how their rows are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..engines.base import Scan
+from ..errors import DataError, StatementError
+from .slots import VECTOR, Columns, Slot, is_category
+
+CHUNK_ROWS = 1 << 17
+
+
+@dataclass(frozen=True)
+class Split:
+    """A row group of a Parquet file, as it was when the training began."""
+
+    path: str
+    size: int
+    modified: int
+    row_group: int
+    rows: int
+
+
+def splits_of(scan: Scan) -> list[Split]:
+    """List the splits of a scan, in order of learning.
+
+    Raises:
+        DataError: a file cannot be read as Parquet; names it.
+    """
+    splits = []
+    for path in scan.files:
+        stat = Path(path).stat()
+        try:
+            metadata = pq.read_metadata(path)
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{path} cannot be read as Parquet: {error}. Write it again or leave it out.") from error
+        groups = range(metadata.num_row_groups)
+        splits += [Split(path, stat.st_size, stat.st_mtime_ns, i, metadata.row_group(i).num_rows) for i in groups]
+    return splits
+
+
+def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> None:
+    """Refuse labels of a classifier that the files' statistics show to be null or outside {0, 1}, before anything starts.
+
+    A filter may drop such rows, so a scan with a projection is checked batch by batch instead.
+
+    Raises:
+        StatementError: names the column, file, and what was found.
+    """
+    if scan.project is not None:
+        return
+    groups = {(s.path, s.row_group) for s in splits}
+    for path in dict.fromkeys(s.path for s in splits):
+        metadata = pq.read_metadata(path)
+        names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+        for label in labels:
+            index = names.index(scan.columns[label])
+            for group in (i for i in range(metadata.num_row_groups) if (path, i) in groups):
+                statistics = metadata.row_group(group).column(index).statistics
+                if statistics is None:
+                    continue
+                if statistics.has_null_count and statistics.null_count:
+                    raise StatementError(f"LABEL {label} is NULL in {statistics.null_count} rows of {path}; filter them out.")
+                if statistics.has_min_max and not {float(statistics.min), float(statistics.max)} <= {0.0, 1.0}:
+                    raise StatementError(
+                        f"LABEL {label} of a classifier must be 0 or 1; {path} has {statistics.min} to {statistics.max}."
+                    )
+
+
+def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Columns:
+    """Return the columns with the number of elements of each vector slot, as its first row that is not NULL has it."""
+
+    def dim(slot: Slot) -> int:
+        for split in splits:
+            for table in read(scan, split, [slot.name], 1):
+                lengths = pc.list_value_length(table.column(0)).drop_null()
+                if len(lengths):
+                    return int(lengths[0].as_py())
+        return 0
+
+    unknown = {slot.name for slot in columns.of_kind(VECTOR) if not slot.dim}
+    return replace(columns, slots=tuple(replace(s, dim=dim(s)) if s.name in unknown else s for s in columns.slots))
+
+
+def read(scan: Scan, split: Split, wanted: Sequence[str], batch_size: int) -> Iterator[pa.Table]:
+    """Read a split's rows in chunks whose length is a multiple of the batch size (the last one excepted).
+
+    Strings arrive dictionary-encoded where the file stores them so.
+
+    Args:
+        wanted: result columns to return, by name.
+
+    Raises:
+        DataError: the file changed since the training began, or is damaged; names it.
+    """
+    stat = Path(split.path).stat()
+    if (stat.st_size, stat.st_mtime_ns) != (split.size, split.modified):
+        raise DataError(f"{split.path} changed while it was being read; training needs files that stay as they are.")
+    try:
+        yield from chunks(scan, split, wanted, max(1, CHUNK_ROWS // batch_size) * batch_size)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"Row group {split.row_group} of {split.path} cannot be read: {error}") from error
+
+
+def chunks(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
+    sources = list(scan.needed) if scan.project else list(dict.fromkeys(scan.columns[c] for c in wanted))
+    strings = [scan.columns[c] for c in wanted if is_category(scan.schema.field(c).type)] if scan.project is None else []
+    with pq.ParquetFile(split.path, read_dictionary=strings, memory_map=True) as file:
+        for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=sources, use_threads=False):
+            table = pa.Table.from_batches([batch])
+            if scan.project is not None:
+                yield scan.project(table).select(list(wanted))
+            else:
+                yield table.select([scan.columns[c] for c in wanted]).rename_columns(list(wanted))

@@ -1,0 +1,99 @@
+"""A training's model between memory and the warehouse: shards from a version, and a version from shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import numpy as np
+import pyarrow as pa
+
+from ...warehouse.draft import Draft
+from ...warehouse.manifest import Table as TableEntry
+from ...warehouse.models import Version
+from ...warehouse.rows import rows_schema
+from ..errors import StatementError
+from ..ps.client import shard_of
+from ..ps.shard import Shard
+from ..ps.table import STATISTICS
+from .recipe import Recipe
+
+
+def new_shards(recipe: Recipe, num_shards: int, seed: int, slot_names: dict[int, str]) -> list[Shard]:
+    """Return empty shards for a recipe's tables."""
+    return [Shard(recipe.chains, seed, lambda number: slot_names.get(number, str(number))) for _ in range(num_shards)]
+
+
+def table_entries(recipe: Recipe) -> tuple[TableEntry, ...]:
+    """Describe the tables as the manifest does: stored columns, then the weights w that readers need."""
+    entries = []
+    for spec, operators in recipe.chains.items():
+        columns = {name: c.dim for name, c in operators.columns.items() if not c.transient}
+        entries.append(TableEntry(spec.name, spec.dim, {**columns, "w": spec.dim}))
+    return tuple(entries)
+
+
+def check_continues(recipe: Recipe, parent: Version) -> None:
+    """Refuse to continue a version whose rows the recipe cannot go on from.
+
+    Raises:
+        StatementError: another table, another size of vectors, or another optimizer.
+    """
+    before = {table.name: table for table in parent.manifest.tables}
+    for entry in table_entries(recipe):
+        old = before.get(entry.name)
+        if old is None or old.dim != entry.dim:
+            had = ", ".join(f"{t.name} of {t.dim}" for t in before.values())
+            raise StatementError(f"CONTINUE needs the table {entry.name} of {entry.dim}; version {parent.number} has {had}.")
+        kept = set(entry.columns) - {"w"}
+        if kept and not kept & set(old.columns):
+            raise StatementError(
+                f"CONTINUE cannot change the optimizer: it needs the columns {', '.join(sorted(kept))}; version "
+                f"{parent.number} keeps {', '.join(sorted(old.columns))}. TRAIN a new model instead."
+            )
+
+
+def load(shards: Sequence[Shard], parent: Version) -> None:
+    """Put the rows of a version into shards; each takes the keys of its slices."""
+    now = int(parent.manifest.statistics.get("now", 0))
+    for shard in shards:
+        shard.now = now
+    for entry in parent.manifest.tables:
+        for batch in parent.rows(entry.name):
+            columns = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
+            keys = columns["key"].view(np.uint64)
+            owner = shard_of(keys, len(shards))
+            for number, shard in enumerate(shards):
+                mine = slice(None) if len(shards) == 1 else owner == number
+                statistics = {name: columns[name][mine] for name in STATISTICS}
+                floats = {name: columns[name][mine].reshape(-1, dim) for name, dim in entry.columns.items()}
+                shard.tables[entry.name].load(np.ascontiguousarray(keys[mine]), statistics, floats, now)
+
+
+def values(column: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """Return a column of a stored row as a flat array."""
+    if pa.types.is_fixed_size_list(column.type):
+        column = column.flatten()
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def save(shards: Sequence[Shard], draft: Draft, entries: Sequence[TableEntry]) -> int:
+    """Write the rows of all shards, ordered by key, and return how many there are."""
+    rows = 0
+    for entry in entries:
+        schema = rows_schema(entry)
+        for part, shard in enumerate(shards):
+            with ExitStack() as stack:
+                writer = stack.enter_context(draft.writer(entry, part))
+                for keys, columns in shard.tables[entry.name].dump(shard.now):
+                    arrays = [pa.array(keys.view(np.int64))]
+                    arrays += [as_arrow(columns[field.name], field.type) for field in list(schema)[1:]]
+                    writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+                rows += writer.rows
+    return rows
+
+
+def as_arrow(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]], kind: pa.DataType) -> pa.Array:
+    """Return statistics [n] or floats [n, dim] as a column of the rows' schema."""
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, type=kind) if pa.types.is_fixed_size_list(kind) else flat

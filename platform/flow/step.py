@@ -1,0 +1,51 @@
+"""The jitted step: from pulled rows and a batch to gradients and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.base import Algorithm, Inputs
+from .batches import Batch
+
+Rows = Mapping[str, jax.Array]
+
+
+class Learned(NamedTuple):
+    """What a training step returns: gradients by table, float32[size, dim], summed over examples; predictions."""
+
+    gradients: dict[str, jax.Array]
+    predictions: jax.Array
+
+
+Step = Callable[[Mapping[str, Any], Inputs], Learned]
+
+
+def learn_step(algorithm: Algorithm) -> Step:
+    """Return the jitted training step: the gradient of the weighted sum of losses, and the predictions before it."""
+
+    def loss(rows: Rows, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+        scores = algorithm.scores(rows, inputs)
+        return (algorithm.loss(scores, inputs.label) * inputs.weight[:, None]).sum(), scores
+
+    def step(rows: Rows, inputs: Inputs) -> Learned:
+        inputs = inputs._replace(label=inputs.label.T)
+        gradients, scores = jax.grad(loss, has_aux=True)(rows, inputs)
+        return Learned(gradients, algorithm.link(scores))
+
+    return jax.jit(step)
+
+
+def score_step(algorithm: Algorithm) -> Callable[[Mapping[str, Any], Inputs], jax.Array]:
+    """Return the jitted scoring step: predictions float32[batch, num_labels]."""
+    return jax.jit(lambda rows, inputs: algorithm.link(algorithm.scores(rows, inputs)))
+
+
+def inputs_of(batch: Batch, dense: NDArray[np.float32]) -> Inputs:
+    """Return a batch as the step takes it; labels as [num_labels, batch], which the step turns."""
+    values = (batch.scalar, batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight)
+    return Inputs._make((*values, dense, batch.dense_index, batch.label, batch.weight))

@@ -1,0 +1,92 @@
+"""How a worker reaches the shards: the protocol, and the client of shards in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .ladder import rung
+from .shard import Pulled, Push, Shard
+from .table import Keys
+
+SLICES = 1024
+T = TypeVar("T", bound=np.generic)
+
+
+class Client(Protocol):
+    """Pulls and pushes the rows of one batch; keys are unique."""
+
+    def pull(self, keys: Keys, size: int) -> Pulled:
+        """Return the rows of keys uint64[n], padded with zeros to `size`."""
+        ...
+
+    def push(self, push: Push) -> None:
+        """Apply one batch's updates on every shard and return when all have acknowledged."""
+        ...
+
+
+class LocalClient:
+    """Direct calls to shards in this process.
+
+    Args:
+        shards: each holds an equal run of the 1024 slices.
+    """
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self.shards = tuple(shards)
+
+    def pull(self, keys: Keys, size: int) -> Pulled:
+        """See Client."""
+        if len(self.shards) == 1:
+            return self.shards[0].pull(keys, size)
+        parts = [(where, self.shards[i].pull(keys[where], rung(len(where)))) for i, where in self._split(keys)]
+        weights = {name: merged([(where, p.weights[name]) for where, p in parts], size) for name in self.shards[0].tables}
+        updates = {name: merged([(where, p.updates[name]) for where, p in parts], size) for name in self.shards[0].tables}
+        return Pulled(weights, updates)
+
+    def push(self, push: Push) -> None:
+        """See Client."""
+        if len(self.shards) == 1:
+            self.shards[0].push(push)
+            return
+        for i, where in self._split(push.touched.keys):
+            self.shards[i].push(part_of(push, where))
+
+    def _split(self, keys: Keys) -> list[tuple[int, NDArray[np.int64]]]:
+        """Return, for each shard, the positions of its keys."""
+        owner = shard_of(keys, len(self.shards))
+        return [(i, np.flatnonzero(owner == i)) for i in range(len(self.shards))]
+
+
+def shard_of(keys: Keys, num_shards: int) -> NDArray[np.int64]:
+    """Return the number of the shard that holds each key: equal runs of the slices (the top 10 bits of the key)."""
+    return (keys >> np.uint64(54)).astype(np.int64) * num_shards // SLICES
+
+
+def merged(parts: list[tuple[NDArray[np.int64], NDArray[T]]], size: int) -> NDArray[T]:
+    first = parts[0][1]
+    whole = np.zeros((size, *first.shape[1:]), first.dtype)
+    for where, values in parts:
+        whole[where] = values[: len(where)]
+    return whole
+
+
+def part_of(push: Push, where: NDArray[np.int64]) -> Push:
+    """Return the push restricted to the keys at `where`, its gradients padded to the ladder."""
+    size = rung(len(where))
+    touched = push.touched
+    part = touched._replace(
+        keys=touched.keys[where],
+        slots=touched.slots[where],
+        counts=touched.counts[where],
+        clicks=touched.clicks[where],
+        seen=touched.seen[where],
+    )
+    gradients = {}
+    for name, values in push.gradients.items():
+        gradients[name] = np.zeros((size, values.shape[1]), np.float32)
+        gradients[name][: len(where)] = values[where]
+    return Push(part, {name: u[where] for name, u in push.updates.items()}, gradients)

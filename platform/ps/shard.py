@@ -1,0 +1,82 @@
+"""A shard: one server of the parameter server, with its slices of every table. It applies one request at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ..errors import TrainingError
+from ..operators.base import Operator, TableSpec
+from .table import Counts, Floats, Keys, RefusedError, Table, Touched
+
+
+class Pulled(NamedTuple):
+    """What a pull returns: table name -> float32[size, dim] and uint32[size] updates; rows past the last key are zeros."""
+
+    weights: dict[str, Floats]
+    updates: dict[str, Counts]
+
+
+class Push(NamedTuple):
+    """One batch's updates for the keys of one shard.
+
+    Attributes:
+        touched: keys, slots, counts, clicks and time; `seen` is taken from `updates`.
+        updates: table name -> uint32[n], the updates as pulled.
+        gradients: table name -> float32[size, dim], size >= n.
+    """
+
+    touched: Touched
+    updates: Mapping[str, Counts]
+    gradients: Mapping[str, Floats]
+
+
+class Shard:
+    """The tables of one server.
+
+    Args:
+        chains: table and its composed operators.
+        seed: of everything random.
+        slot_name: slot number -> name, for messages.
+    """
+
+    def __init__(self, chains: Mapping[TableSpec, Operator], seed: int, slot_name: Callable[[int], str]) -> None:
+        self.tables = {spec.name: Table(spec, chain, seed) for spec, chain in chains.items()}
+        self.now = 0
+        self.reports: dict[str, float] = {}
+        self._slot_name = slot_name
+        self._lock = threading.Lock()
+
+    def pull(self, keys: Keys, size: int) -> Pulled:
+        """Return the rows of unique keys, padded to `size`; creates none."""
+        with self._lock:
+            pulled = {name: table.pull(keys, size, self.now) for name, table in self.tables.items()}
+        return Pulled({name: w for name, (w, _) in pulled.items()}, {name: u for name, (_, u) in pulled.items()})
+
+    def push(self, push: Push) -> None:
+        """Apply one batch.
+
+        Raises:
+            TrainingError: an operator that is set to fail on violations found one; names slot and key.
+        """
+        with self._lock:
+            self.now = max(self.now, push.touched.time_seconds)
+            for name, table in self.tables.items():
+                try:
+                    report = table.push(push.touched._replace(seen=push.updates[name]), push.gradients[name], self.now)
+                except RefusedError as error:
+                    key = error.key - (1 << 64) if error.key >> 63 else error.key
+                    raise TrainingError(
+                        f"The update of key {key}, slot {self._slot_name(error.slot)}, is beyond the limits of safety, which "
+                        "is set to fail. Look at that feature's data, or set on_violation to 'clip' or 'skip'."
+                    ) from error
+                for counted, value in report.items():
+                    self.reports[counted] = self.reports.get(counted, 0.0) + value
+
+    def __len__(self) -> int:
+        return max(len(table) for table in self.tables.values())
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(table.store.memory_bytes for table in self.tables.values())
