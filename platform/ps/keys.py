@@ -9,6 +9,7 @@ Source: Spark's org.apache.spark.sql.catalyst.expressions.XxHash64 and HashExpre
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +89,8 @@ def take_or(keys: Keys, indices: pa.Array, default: int) -> Keys:
     if indices.null_count:
         indices = indices.cast(pa.int64()).fill_null(len(keys))
         keys = np.append(keys, np.uint64(default))
-    return keys.take(indices.to_numpy(zero_copy_only=False))
+    positions: npt.NDArray[np.int64] = indices.to_numpy(zero_copy_only=False)
+    return keys.take(positions)
 
 
 def date_text(days: pa.Array) -> pa.Array:
@@ -254,7 +256,7 @@ def microseconds(values: pa.Array) -> pa.Array:
     return pa.array(numbers(integers, np.dtype("i8")) // 1_000, mask=values.is_null().to_numpy(zero_copy_only=False))
 
 
-def numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[np.generic]:
+def numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
     """Return the memory behind an array of fixed-size values, without a copy; elements under NULL are arbitrary."""
     data = values.buffers()[1]
     if len(values) == 0 or data is None:

@@ -17,6 +17,9 @@ using In = nb::ndarray<nb::ro, nb::device::cpu>;
 using Out = nb::ndarray<nb::device::cpu>;
 
 template <class T>
+using NumpyVector = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+template <class T>
 struct Span {
     T* data;
     size_t size;
@@ -74,10 +77,10 @@ class Result {
     T* data() { return data_.get(); }
     T& operator[](size_t i) { return data_[i]; }
 
-    nb::ndarray<nb::numpy, T, nb::ndim<1>> take(size_t size) {
+    NumpyVector<T> take(size_t size) {
         nb::capsule owner(data_.get(), [](void* data) noexcept { delete[] static_cast<T*>(data); });
         T* data = data_.release();
-        return nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner);
+        return NumpyVector<T>(data, {size}, owner);
     }
 
   private:

@@ -9,7 +9,7 @@ namespace xpsql {
 
 namespace {
 
-using Hashes = nb::ndarray<nb::numpy, uint64_t, nb::ndim<1>>;
+using Hashes = NumpyVector<uint64_t>;
 
 // Arrow's validity bitmap: bit `offset + i` of element i, least significant bit first.
 class Validity {

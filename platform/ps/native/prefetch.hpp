@@ -1,0 +1,19 @@
+// Asks for cache lines before they are needed, so that the misses of a batch overlap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace xpsql {
+
+constexpr size_t cache_line = 64;
+
+inline void prefetch(const void* at) { __builtin_prefetch(at); }
+
+// Every line that [begin, begin + size) touches; size > 0.
+inline void prefetch(const uint8_t* begin, size_t size) {
+    for (size_t i = 0; i < size; i += cache_line) prefetch(begin + i);
+    prefetch(begin + size - 1);
+}
+
+}  // namespace xpsql

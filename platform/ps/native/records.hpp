@@ -1,0 +1,73 @@
+// Records of one fixed size, [key | columns], found by row number.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "memory.hpp"
+
+namespace xpsql {
+
+using Row = uint32_t;
+constexpr Row no_row = 0xFFFFFFFFu;
+
+class Records {
+  public:
+    // `stride`: bytes per record, a multiple of 8.
+    explicit Records(size_t stride) : stride_(stride) {}
+
+    size_t stride() const { return stride_; }
+    Row end() const { return end_; }  // every row number in use is below
+    uint8_t* at(Row row) const { return chunks_[row >> chunk_bits] + (row & (chunk_rows - 1)) * stride_; }
+
+    uint64_t key(Row row) const {
+        uint64_t key;
+        std::memcpy(&key, at(row), sizeof key);
+        return key;
+    }
+
+    size_t resident_bytes() const { return round_up(end_ * stride_, huge_page) + chunks_.capacity() * 2 * sizeof(void*); }
+
+    // Returns a record with this key and zeros. Throws std::bad_alloc where memory or row numbers end.
+    Row allocate(uint64_t key) {
+        Row row = free_;
+        if (row != no_row) {
+            std::memcpy(&free_, at(row), sizeof free_);
+            std::memset(at(row), 0, stride_);
+        } else {
+            row = extend();
+        }
+        std::memcpy(at(row), &key, sizeof key);
+        return row;
+    }
+
+    // The next free row's number is kept in the record itself.
+    void release(Row row) {
+        std::memcpy(at(row), &free_, sizeof free_);
+        free_ = row;
+    }
+
+  private:
+    static constexpr int chunk_bits = 18;
+    static constexpr size_t chunk_rows = size_t{1} << chunk_bits;
+    static_assert(chunk_rows * 8 % huge_page == 0, "a chunk of any stride is whole huge pages");
+
+    Row extend() {
+        if (end_ == no_row) throw std::bad_alloc();
+        if ((end_ & (chunk_rows - 1)) == 0) {
+            mappings_.emplace_back(chunk_rows * stride_);
+            chunks_.push_back(mappings_.back().begin());
+        }
+        return end_++;
+    }
+
+    size_t stride_;
+    std::vector<Mapping> mappings_;
+    std::vector<uint8_t*> chunks_;
+    Row end_ = 0;
+    Row free_ = no_row;
+};
+
+}  // namespace xpsql

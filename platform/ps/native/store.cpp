@@ -1,0 +1,266 @@
+// Bindings of Store: which columns, which arrays, and how their elements move.
+#include "store.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <limits>
+
+#include "arrays.hpp"
+
+namespace xpsql {
+
+namespace {
+
+using Description = std::tuple<std::string, std::string, size_t>;
+
+Dtype parse_dtype(const std::string& name, const std::string& column) {
+    if (name == "float32") return Dtype::float32;
+    if (name == "uint32") return Dtype::uint32;
+    if (name == "uint16") return Dtype::uint16;
+    throw std::invalid_argument("column " + column + " must be float32, uint32 or uint16, got " + name);
+}
+
+std::vector<Column> parse_columns(const std::vector<Description>& descriptions) {
+    std::vector<Column> columns;
+    for (const auto& [name, dtype, dim] : descriptions) {
+        if (dim == 0 || dim > (size_t{1} << 20))
+            throw std::invalid_argument("column " + name + " must have a dim in [1, 2^20], got " + std::to_string(dim));
+        columns.push_back({name, parse_dtype(dtype, name), dim});
+    }
+    return columns;
+}
+
+// Calls move(i, record's column) for each record, with the number of bytes known to the compiler for usual sizes.
+template <size_t bytes>
+struct Copy {
+    static void out(uint8_t* to, const uint8_t* const* records, size_t count, size_t offset, size_t) {
+        for (size_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, records[i] + offset, bytes);
+    }
+    static void in(const uint8_t* from, uint8_t* const* records, size_t count, size_t offset, size_t) {
+        for (size_t i = 0; i < count; ++i) std::memcpy(records[i] + offset, from + i * bytes, bytes);
+    }
+};
+
+struct CopyAny {
+    static void out(uint8_t* to, const uint8_t* const* records, size_t count, size_t offset, size_t bytes) {
+        for (size_t i = 0; i < count; ++i) std::memcpy(to + i * bytes, records[i] + offset, bytes);
+    }
+    static void in(const uint8_t* from, uint8_t* const* records, size_t count, size_t offset, size_t bytes) {
+        for (size_t i = 0; i < count; ++i) std::memcpy(records[i] + offset, from + i * bytes, bytes);
+    }
+};
+
+template <class Use>
+void with_copy(size_t bytes, Use use) {
+    switch (bytes) {
+        case 2: return use(Copy<2>{});
+        case 4: return use(Copy<4>{});
+        case 8: return use(Copy<8>{});
+        case 16: return use(Copy<16>{});
+        case 32: return use(Copy<32>{});
+        case 64: return use(Copy<64>{});
+        default: return use(CopyAny{});
+    }
+}
+
+// Columns and the arrays they are read into or written from.
+template <class Byte>
+struct Transfer {
+    std::vector<const Column*> columns;
+    std::vector<Byte*> arrays;
+};
+
+const Column& column_at(const Store& store, size_t number) {
+    if (number < store.columns().size()) return store.columns()[number];
+    throw nb::index_error(("column " + std::to_string(number) + " does not exist, the store has " +
+                           std::to_string(store.columns().size())).c_str());
+}
+
+template <class T, class Array>
+auto* rows_of(const Array& array, const Column& column, size_t n) {
+    const bool flat = column.dim == 1 && array.ndim() == 1;
+    const auto length = static_cast<int64_t>(array.ndim() > 0 && array.shape(0) > n ? array.shape(0) : n);
+    const auto dim = static_cast<int64_t>(column.dim);
+    const auto span = flat ? view<T>(array, column.name.c_str(), {length}) : view<T>(array, column.name.c_str(), {length, dim});
+    return span.data;
+}
+
+template <class Byte, class Array>
+Byte* bytes_of(const Array& array, const Column& column, size_t n) {
+    switch (column.dtype) {
+        case Dtype::float32: return reinterpret_cast<Byte*>(rows_of<float>(array, column, n));
+        case Dtype::uint32: return reinterpret_cast<Byte*>(rows_of<uint32_t>(array, column, n));
+        default: return reinterpret_cast<Byte*>(rows_of<uint16_t>(array, column, n));
+    }
+}
+
+template <class Byte, class Array>
+Transfer<Byte> transfer(const Store& store, const std::vector<size_t>& numbers, const std::vector<Array>& arrays, size_t n) {
+    if (numbers.size() != arrays.size())
+        throw nb::value_error(("expected one array for each of " + std::to_string(numbers.size()) + " columns, got " +
+                               std::to_string(arrays.size())).c_str());
+    Transfer<Byte> result;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+        result.columns.push_back(&column_at(store, numbers[i]));
+        result.arrays.push_back(bytes_of<Byte>(arrays[i], *result.columns.back(), n));
+    }
+    return result;
+}
+
+auto copy_out(const Transfer<uint8_t>& to) {
+    return [&to](size_t first, size_t count, const uint8_t* const* records) {
+        for (size_t i = 0; i < to.columns.size(); ++i) {
+            const size_t bytes = to.columns[i]->bytes();
+            with_copy(bytes, [&](auto copy) {
+                copy.out(to.arrays[i] + first * bytes, records, count, to.columns[i]->offset, bytes);
+            });
+        }
+    };
+}
+
+NumpyVector<Row> lookup(const Store& store, const In& keys) {
+    const auto all = view<uint64_t>(keys, "keys");
+    Result<Row> rows(all.size);
+    {
+        nb::gil_scoped_release unlocked;
+        store.lookup(all.data, all.size, rows.data());
+    }
+    return rows.take(all.size);
+}
+
+nb::tuple insert(Store& store, const In& keys) {
+    const auto all = view<uint64_t>(keys, "keys");
+    Result<Row> rows(all.size);
+    Result<bool> created(all.size);
+    {
+        nb::gil_scoped_release unlocked;
+        store.insert(all.data, all.size, rows.data(), created.data());
+    }
+    return nb::make_tuple(rows.take(all.size), created.take(all.size));
+}
+
+size_t evict(Store& store, const In& keys) {
+    const auto all = view<uint64_t>(keys, "keys");
+    nb::gil_scoped_release unlocked;
+    return store.evict(all.data, all.size);
+}
+
+void gather(const Store& store, const In& rows, const std::vector<size_t>& columns, const std::vector<Out>& outs) {
+    const auto all = view<Row>(rows, "rows");
+    const auto to = transfer<uint8_t>(store, columns, outs, all.size);
+    nb::gil_scoped_release unlocked;
+    store.read(all.data, all.size, Extent(to.columns), copy_out(to));
+}
+
+NumpyVector<Row> pull(const Store& store, const In& keys, const std::vector<size_t>& columns,
+                      const std::vector<Out>& outs) {
+    const auto all = view<uint64_t>(keys, "keys");
+    const auto to = transfer<uint8_t>(store, columns, outs, all.size);
+    Result<Row> rows(all.size);
+    {
+        nb::gil_scoped_release unlocked;
+        store.pull(all.data, all.size, rows.data(), Extent(to.columns), copy_out(to));
+    }
+    return rows.take(all.size);
+}
+
+void scatter(Store& store, const In& rows, const std::vector<size_t>& columns, const std::vector<In>& values) {
+    const auto all = view<Row>(rows, "rows");
+    const auto from = transfer<const uint8_t>(store, columns, values, all.size);
+    nb::gil_scoped_release unlocked;
+    store.write(all.data, all.size, Extent(from.columns), [&](size_t first, size_t count, uint8_t* const* records) {
+        for (size_t i = 0; i < from.columns.size(); ++i) {
+            const size_t bytes = from.columns[i]->bytes();
+            with_copy(bytes, [&](auto copy) {
+                copy.in(from.arrays[i] + first * bytes, records, count, from.columns[i]->offset, bytes);
+            });
+        }
+    });
+}
+
+// Replaces each row's number by combine(number, amount) in a uint32 column of dim 1.
+template <class Combine>
+void update(Store& store, const In& rows, size_t number, const nb::object& amounts, const char* name, Combine combine) {
+    const Column& column = column_at(store, number);
+    if (column.dtype != Dtype::uint32 || column.dim != 1)
+        throw nb::type_error(("column " + column.name + " must be uint32 of dim 1 to be counted in").c_str());
+    const auto all = view<Row>(rows, "rows");
+    const Broadcast<uint32_t> amount(amounts, name, all.size);
+    nb::gil_scoped_release unlocked;
+    store.write(all.data, all.size, Extent({&column}), [&](size_t first, size_t count, uint8_t* const* records) {
+        for (size_t i = 0; i < count; ++i) {
+            auto* counter = reinterpret_cast<uint32_t*>(records[i] + column.offset);
+            *counter = combine(*counter, amount[first + i]);
+        }
+    });
+}
+
+void add(Store& store, const In& rows, size_t column, const nb::object& amounts) {
+    update(store, rows, column, amounts, "amounts", [](uint32_t sum, uint32_t amount) {
+        return sum + std::min(amount, std::numeric_limits<uint32_t>::max() - sum);
+    });
+}
+
+void maximum(Store& store, const In& rows, size_t column, const nb::object& values) {
+    update(store, rows, column, values, "values", [](uint32_t old, uint32_t value) { return std::max(old, value); });
+}
+
+template <class T>
+void fill_with(Store& store, Span<const Row> rows, const Column& column, T value) {
+    nb::gil_scoped_release unlocked;
+    store.write(rows.data, rows.size, Extent({&column}), [&](size_t, size_t count, uint8_t* const* records) {
+        for (size_t i = 0; i < count; ++i) std::fill_n(reinterpret_cast<T*>(records[i] + column.offset), column.dim, value);
+    });
+}
+
+void fill(Store& store, const In& rows, size_t number, const nb::object& value) {
+    const Column& column = column_at(store, number);
+    const auto all = view<Row>(rows, "rows");
+    if (column.dtype == Dtype::float32) return fill_with(store, all, column, nb::cast<float>(value));
+    if (column.dtype == Dtype::uint32) return fill_with(store, all, column, nb::cast<uint32_t>(value));
+    return fill_with(store, all, column, nb::cast<uint16_t>(value));
+}
+
+nb::tuple keys(const Store& store, size_t begin, size_t end) {
+    if (begin > end || end > num_slices)
+        throw nb::value_error(("slices must be a range within [0, 1024), got [" + std::to_string(begin) + ", " +
+                               std::to_string(end) + ")").c_str());
+    size_t size = 0;
+    for (size_t slice = begin; slice < end; ++slice) size += store.slice_size(slice);
+    Result<uint64_t> found(size);
+    Result<Row> rows(size);
+    {
+        nb::gil_scoped_release unlocked;
+        size_t at = 0;
+        for (size_t slice = begin; slice < end; at += store.slice_size(slice++))
+            store.slice(slice, found.data() + at, rows.data() + at);
+    }
+    return nb::make_tuple(found.take(size), rows.take(size));
+}
+
+}  // namespace
+
+void bind_store(nb::module_& module) {
+    using namespace nb::literals;
+    nb::class_<Store>(module, "Store")
+        .def("__init__", [](Store* self, const std::vector<Description>& columns) { new (self) Store(parse_columns(columns)); },
+             "columns"_a)
+        .def("__len__", &Store::size)
+        .def("lookup", lookup, "keys"_a)
+        .def("insert", insert, "keys"_a)
+        .def("evict", evict, "keys"_a)
+        .def("pull", pull, "keys"_a, "columns"_a, "outs"_a)
+        .def("gather", gather, "rows"_a, "columns"_a, "outs"_a)
+        .def("scatter", scatter, "rows"_a, "columns"_a, "values"_a)
+        .def("add", add, "rows"_a, "column"_a, "amounts"_a)
+        .def("maximum", maximum, "rows"_a, "column"_a, "values"_a)
+        .def("fill", fill, "rows"_a, "column"_a, "value"_a)
+        .def("keys", keys, "slice_begin"_a = 0, "slice_end"_a = num_slices)
+        .def_prop_ro("row_bytes", &Store::row_bytes)
+        .def_prop_ro("memory_bytes", &Store::memory_bytes)
+        .def_prop_ro("overhead_bytes", [](const Store& store) { return store.memory_bytes() - store.size() * store.column_bytes(); });
+}
+
+}  // namespace xpsql
