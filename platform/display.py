@@ -28,13 +28,21 @@ def cell(value: Any) -> str:
     return " ".join(str(value).split("\n"))
 
 
+def values(column: pa.ChunkedArray) -> list[Any]:
+    """Return a column's values as Python objects; a map as a dict."""
+    listed: list[Any] = column.to_pylist()
+    if pa.types.is_map(column.type):
+        return [None if value is None else dict(value) for value in listed]
+    return listed
+
+
 def cells(table: pa.Table, rows: int) -> list[list[str]]:
     """Return the columns of the first rows as text."""
-    return [[cell(value) for value in column.to_pylist()] for column in table.slice(0, rows).columns]
+    return [[cell(value) for value in values(column)] for column in table.slice(0, rows).columns]
 
 
 def is_numeric(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def more(table: pa.Table, rows: int) -> str:
@@ -45,13 +53,13 @@ def more(table: pa.Table, rows: int) -> str:
 
 def text_table(table: pa.Table, rows: int) -> str:
     """Return the first rows as aligned plain text, numbers to the right."""
-    lines = [""] * (min(rows, table.num_rows) + 2)
+    columns = []
     for field, column in zip(table.schema, cells(table, rows), strict=True):
         width = max(map(len, [field.name, *column]))
-        padded = [text.rjust(width) if is_numeric(field.type) else text.ljust(width) for text in [field.name, *column]]
-        padded.insert(1, "-" * width)
-        lines = [f"{line}  {text}" if line else text for line, text in zip(lines, padded, strict=True)]
-    return "\n".join(line.rstrip() for line in [*lines, more(table, rows)] if line.strip())
+        aligned = [text.rjust(width) if is_numeric(field.type) else text.ljust(width) for text in [field.name, *column]]
+        columns.append([aligned[0], "-" * width, *aligned[1:]])
+    lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+    return "\n".join([*lines, more(table, rows)] if table.num_rows > rows else lines)
 
 
 def html_table(table: pa.Table, rows: int) -> str:

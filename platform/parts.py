@@ -54,11 +54,13 @@ def load(kind: str, point: EntryPoint, position: Position | None) -> AnyPart:
         part = point.load()
     except Exception as error:
         raise StatementError(
-            f"The {kind} {point.name} of package {package} cannot be imported: {error!r}. Repair or remove that package.", position
+            f"The {kind} {point.name} of package {package} cannot be imported: {error!r}. Repair or remove that package.",
+            position,
         ) from error
     if not isinstance(part, Part) or part.name != point.name.lower():
         raise StatementError(
-            f"The {kind} {point.name} of package {package} must be a Part of that name, got {part!r}. Update or remove that package.",
+            f"The {kind} {point.name} of package {package} must be a Part of that name, got {part!r}. "
+            "Update or remove that package.",
             position,
         )
     return part

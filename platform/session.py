@@ -135,7 +135,9 @@ def warehouse_path(warehouse: str | Path) -> Path:
     if url.scheme == "file":
         path = Path(unquote(url.path))
     elif "://" in str(warehouse):
-        raise StatementError(f"A warehouse is a path or a file:// URL, got {str(warehouse)!r}. Mount {url.scheme}:// as a folder.")
+        raise StatementError(
+            f"A warehouse is a path or a file:// URL, got {str(warehouse)!r}. Mount {url.scheme}:// as a folder."
+        )
     else:
         path = Path(warehouse).expanduser()
     if path.exists() and not path.is_dir():

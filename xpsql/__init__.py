@@ -1,8 +1,8 @@
 """Train large sparse models with SQL.
 
-    import xpsql
-    with xpsql.connect(warehouse="warehouse") as session:
-        session.sql("TRAIN MODEL ctr USING xftrl LABEL click AS SELECT * FROM log")
+import xpsql
+with xpsql.connect(warehouse="warehouse") as session:
+    session.sql("TRAIN MODEL ctr USING xftrl LABEL click AS SELECT * FROM log")
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from ..errors import Position
 if TYPE_CHECKING:
     from ..session import Session
     from .cursor import Cursor
-    from .source import Source
+    from .passage import Passage
 
 
 class Command(Protocol):
@@ -60,7 +60,7 @@ class Call(NamedTuple):
 
     model: str
     version: int | None
-    data: Source | None
+    data: Passage | None
     arguments: tuple[Any, ...]
     columns: frozenset[str] | None
     folder: Path

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from .. import parts
 from ..errors import NotAvailableError, OptionError, StatementError
 from ..flow.plan import Settings, Use
 from ..options import Value, parse
-from . import parts
 from .cursor import Cursor
 from .release import condition
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ..errors import Position, StatementError, suggestion
 from ..options import Value
 from .lexer import Token, tokenize, unquote
-from .source import Source
+from .passage import Passage
 
 T = TypeVar("T")
 CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
@@ -28,16 +28,16 @@ class Cursor:
         cursor.done()
     """
 
-    def __init__(self, source: Source, tokens: Sequence[Token]) -> None:
-        self.source = source
+    def __init__(self, passage: Passage, tokens: Sequence[Token]) -> None:
+        self.passage = passage
         self.tokens = tokens
         self.index = 0
 
     @classmethod
     def of(cls, text: str) -> Cursor:
         """Return a cursor at the start of one statement."""
-        source = Source.of(text)
-        return cls(source, tokenize(source))
+        passage = Passage.of(text)
+        return cls(passage, tokenize(passage))
 
     @property
     def at_end(self) -> bool:
@@ -47,7 +47,7 @@ class Cursor:
     @property
     def statement(self) -> str:
         """The whole statement as written, from its first to its last token."""
-        return self.source.text[self.tokens[0].start : self.tokens[-1].end] if self.tokens else ""
+        return self.passage.text[self.tokens[0].start : self.tokens[-1].end] if self.tokens else ""
 
     @property
     def next_kind(self) -> str:
@@ -173,26 +173,26 @@ class Cursor:
                     return index
         raise self.error("This parenthesis is not closed.")
 
-    def parenthesised(self) -> Source:
+    def parenthesised(self) -> Passage:
         """Read a parenthesised text of any content and return what is inside."""
         if not self.peek("("):
             raise self.expected("(")
         start, close = self.tokens[self.index].end, self.closing()
         self.index = close + 1
-        return self.source.cut(start, self.tokens[close].start)
+        return self.passage.cut(start, self.tokens[close].start)
 
     def rest(self, what: str = "a query") -> tuple[str, Position]:
         """Read everything up to the end of the statement, as written, and say where it starts."""
         position = self.position()
         return self.remainder(what).text, position
 
-    def remainder(self, what: str = "a query") -> Source:
-        """Read everything up to the end of the statement, as a source that puts errors in their place."""
+    def remainder(self, what: str = "a query") -> Passage:
+        """Read everything up to the end of the statement, as a passage that puts errors in their place."""
         if self.at_end:
             raise self.expected(what)
         start = self.tokens[self.index].start
         self.index = len(self.tokens)
-        return self.source.cut(start, self.tokens[-1].end)
+        return self.passage.cut(start, self.tokens[-1].end)
 
     def done(self) -> None:
         """Require the end of the statement."""
@@ -202,14 +202,14 @@ class Cursor:
     def position(self) -> Position:
         """Return where the next token stands; at the end, the place just after the last one."""
         if self.at_end:
-            return self.source.position(self.tokens[-1].end if self.tokens else 0, "end of statement")
+            return self.passage.position(self.tokens[-1].end if self.tokens else 0, "end of statement")
         token = self.tokens[self.index]
-        return self.source.position(token.start, token.text)
+        return self.passage.position(token.start, token.text)
 
     def span(self, first: int) -> Position:
         """Return the position and text of the tokens from number `first` to the last one read."""
         start, end = self.tokens[first].start, self.tokens[self.index - 1].end
-        return self.source.position(start, self.source.text[start:end])
+        return self.passage.position(start, self.passage.text[start:end])
 
     def error(self, message: str) -> StatementError:
         """Return an error about the next token."""

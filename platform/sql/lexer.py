@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..errors import StatementError
-from .source import Source
+from .passage import Passage
 
 VARIABLE = re.compile(r"\$?\$\{\w*\}")
 PATTERNS = {
@@ -46,40 +46,40 @@ class Token(NamedTuple):
         return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
 
 
-def tokenize(source: Source) -> tuple[Token, ...]:
+def tokenize(passage: Passage) -> tuple[Token, ...]:
     """Return the tokens of a text, without comments.
 
     Raises:
         StatementError: a string, backticked name or comment that is not closed.
     """
-    return tuple(scan(source))
+    return tuple(scan(passage))
 
 
-def scan(source: Source) -> Iterator[Token]:
+def scan(passage: Passage) -> Iterator[Token]:
     place = 0
-    while match := TOKEN.match(source.text, place):
+    while match := TOKEN.match(passage.text, place):
         kind, place = str(match.lastgroup), match.end()
         if kind == "comment":
-            place = comment_end(source, match.start())
+            place = comment_end(passage, match.start())
         elif kind == "open":
-            raise unclosed("string or name", source, match.start())
+            raise unclosed("string or name", passage, match.start())
         elif kind != "space":
             yield Token(kind, match.group(), match.start())
 
 
-def comment_end(source: Source, start: int) -> int:
+def comment_end(passage: Passage, start: int) -> int:
     """Return where the comment that starts here ends; comments nest, as in Spark."""
     depth = 0
-    for edge in COMMENT_EDGE.finditer(source.text, start):
+    for edge in COMMENT_EDGE.finditer(passage.text, start):
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
-    raise unclosed("comment", source, start)
+    raise unclosed("comment", passage, start)
 
 
-def unclosed(what: str, source: Source, start: int) -> StatementError:
-    line = source.text[start:].partition("\n")[0]
-    return StatementError(f"This {what} is not closed.", source.position(start, line))
+def unclosed(what: str, passage: Passage, start: int) -> StatementError:
+    line = passage.text[start:].partition("\n")[0]
+    return StatementError(f"This {what} is not closed.", passage.position(start, line))
 
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)

@@ -23,8 +23,8 @@ from .cursor import Cursor
 from .functions import FUNCTIONS
 from .lexer import tokenize
 from .needs import needed_columns
+from .passage import Passage
 from .scopes import inlined
-from .source import Source
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -48,25 +48,25 @@ class CallSite:
 class Query:
     """A statement of the engine's, with the calls in it; a command."""
 
-    source: Source
+    passage: Passage
     calls: tuple[CallSite, ...]
 
     @classmethod
-    def of(cls, source: Source) -> Query:
+    def of(cls, passage: Passage) -> Query:
         """Find the calls of a text and check their syntax."""
-        cursor = Cursor(source, tokenize(source))
-        return cls(source, tuple(find_calls(cursor)))
+        cursor = Cursor(passage, tokenize(passage))
+        return cls(passage, tuple(find_calls(cursor)))
 
     def run(self, session: Session) -> pa.Table | None:
         """Run the calls, then the statement."""
-        with self.expanded(session) as source, source.locating():
-            return session.engine.execute(source.text)
+        with self.expanded(session) as passage, passage.locating():
+            return session.engine.execute(passage.text)
 
     @contextmanager
-    def expanded(self, session: Session) -> Iterator[Source]:
+    def expanded(self, session: Session) -> Iterator[Passage]:
         """Run the calls and give the text that reads their results, which stay until the end of the block."""
         if not self.calls:
-            yield self.source
+            yield self.passage
             return
         with TemporaryDirectory(prefix="xpsql-call-") as folder, ExitStack() as stack:
             yield expand(self, session, Path(folder), stack)
@@ -133,8 +133,8 @@ def table_query(cursor: Cursor) -> Query:
     while cursor.accept("."):
         cursor.identifier("a table")
     start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
-    name = cursor.source.cut(start, end)
-    return Query(cursor.source.inserted("SELECT * FROM ", start).joined(name), ())
+    name = cursor.passage.cut(start, end)
+    return Query(cursor.passage.inserted("SELECT * FROM ", start).joined(name), ())
 
 
 def read_argument(cursor: Cursor, what: str) -> Any:
@@ -154,16 +154,16 @@ def refuse_view(cursor: Cursor) -> None:
         )
 
 
-def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> Source:
+def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> Passage:
     """Run the calls of a query, each in a folder of its own, and return the text that reads their results."""
     views = [f"xpsql_call_{token_hex(6)}" for _ in query.calls]
-    source = query.source.replaced((site.start, site.end, view) for site, view in zip(query.calls, views, strict=True))
+    passage = query.passage.replaced((site.start, site.end, view) for site, view in zip(query.calls, views, strict=True))
     for site, view in zip(query.calls, views, strict=True):
-        run_call(site, view, source, session, folder / view, stack)
-    return source
+        run_call(site, view, passage, session, folder / view, stack)
+    return passage
 
 
-def run_call(site: CallSite, view: str, around: Source, session: Session, folder: Path, stack: ExitStack) -> None:
+def run_call(site: CallSite, view: str, around: Passage, session: Session, folder: Path, stack: ExitStack) -> None:
     """Run one call and register its result as a view, which goes when the stack closes."""
     folder.mkdir()
     data = None

@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 from .cursor import Cursor
 from .lexer import tokenize
-from .source import Source
+from .passage import Passage
 
 
 class Cte(NamedTuple):
     """A query of a WITH clause: its name, its definition `name [(columns)] AS (...)`, and where its scope starts and ends."""
 
     name: str
-    definition: Source
+    definition: Passage
     start: int
     end: int
 
 
-def inlined(query: Source, around: Source, view: str) -> Source:
+def inlined(query: Passage, around: Passage, view: str) -> Passage:
     """Return a call's query with the WITH queries of the statement around it that it names.
 
     Args:
@@ -42,9 +42,9 @@ def inlined(query: Source, around: Source, view: str) -> Source:
     return head[0].joined(*head[1:], query.inserted(" ", 0), query)
 
 
-def ctes(source: Source) -> Iterator[Cte]:
+def ctes(passage: Passage) -> Iterator[Cte]:
     """Find the queries of every WITH clause of a text."""
-    cursor = Cursor(source, tokenize(source))
+    cursor = Cursor(passage, tokenize(passage))
     enclosing: list[int] = []
     for index, token in enumerate(cursor.tokens):
         cursor.index = index
@@ -53,7 +53,7 @@ def ctes(source: Source) -> Iterator[Cte]:
         elif enclosing and index == enclosing[-1]:
             enclosing.pop()
         elif cursor.accept("WITH"):
-            yield from clause(cursor, cursor.tokens[enclosing[-1]].start if enclosing else len(source.text))
+            yield from clause(cursor, cursor.tokens[enclosing[-1]].start if enclosing else len(passage.text))
 
 
 def clause(cursor: Cursor, end: int) -> Iterator[Cte]:
@@ -68,6 +68,6 @@ def clause(cursor: Cursor, end: int) -> Iterator[Cte]:
             return
         cursor.parenthesised()
         start = cursor.tokens[cursor.index - 1].end
-        yield Cte(first.name.lower(), cursor.source.cut(first.start, start), start, end)
+        yield Cte(first.name.lower(), cursor.passage.cut(first.start, start), start, end)
         if not cursor.accept(","):
             return

@@ -9,8 +9,8 @@ from ..errors import Position, StatementError, suggestion
 from .base import Command, Statement
 from .cursor import Cursor
 from .lexer import VARIABLE, Token, tokenize
+from .passage import Passage
 from .query import Query
-from .source import Source
 from .statements import STATEMENTS
 
 
@@ -31,27 +31,27 @@ def parse_script(text: str, variables: Mapping[str, str]) -> tuple[Step, ...]:
     Raises:
         StatementError: a statement of ours that cannot be read, or a variable without value; positions are the script's.
     """
-    source = substituted(Source.of(text), variables)
-    return tuple(Step(parse_statement(cursor), start(cursor)) for cursor in statements(source))
+    passage = substituted(Passage.of(text), variables)
+    return tuple(Step(parse_statement(cursor), start(cursor)) for cursor in statements(passage))
 
 
-def statements(source: Source) -> Iterator[Cursor]:
+def statements(passage: Passage) -> Iterator[Cursor]:
     """Split a text at its semicolons, and give a cursor for each statement that is not empty."""
     tokens: list[Token] = []
-    for token in tokenize(source):
+    for token in tokenize(passage):
         if token.text != ";":
             tokens.append(token)
         elif tokens:
-            yield Cursor(source, tokens)
+            yield Cursor(passage, tokens)
             tokens = []
     if tokens:
-        yield Cursor(source, tokens)
+        yield Cursor(passage, tokens)
 
 
 def start(cursor: Cursor) -> Position:
     """Return where a statement starts; its first line stands for its text."""
     token = cursor.tokens[0]
-    return cursor.source.position(token.start, cursor.statement.partition("\n")[0])
+    return cursor.passage.position(token.start, cursor.statement.partition("\n")[0])
 
 
 def parse_statement(cursor: Cursor) -> Command:
@@ -84,26 +84,26 @@ def find_statement(cursor: Cursor) -> Statement | None:
 SHARED_WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "ALTER", "DROP"})  # also begin statements of the engine's
 
 
-def substituted(source: Source, variables: Mapping[str, str]) -> Source:
+def substituted(passage: Passage, variables: Mapping[str, str]) -> Passage:
     """Return the text with its variables replaced.
 
     Raises:
         StatementError: a variable without value.
     """
     edits = []
-    for token in tokenize(source):
+    for token in tokenize(passage):
         if token.kind in ("variable", "string", "quoted"):
             for match in VARIABLE.finditer(token.text):
                 start = token.start + match.start()
-                edits.append((start, start + len(match.group()), value(source, start, match.group(), variables)))
-    return source.replaced(edits)
+                edits.append((start, start + len(match.group()), value(passage, start, match.group(), variables)))
+    return passage.replaced(edits)
 
 
-def value(source: Source, start: int, written: str, variables: Mapping[str, str]) -> str:
+def value(passage: Passage, start: int, written: str, variables: Mapping[str, str]) -> str:
     if written.startswith("$$"):
         return written[1:]
     name = written[2:-1]
     if name not in variables:
         message = f"The variable {name!r} has no value; give it with -D {name}=value.{suggestion(name, variables)}"
-        raise StatementError(message, source.position(start, written))
+        raise StatementError(message, passage.position(start, written))
     return variables[name]

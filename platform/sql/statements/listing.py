@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ... import parts
 from ...errors import Position, StatementError
 from ...flow.plan import Settings
 from ...options import describe
-from .. import parts
 from ..base import Statement
 from ..cursor import Cursor
 
@@ -29,7 +30,7 @@ class ShowParts:
         rows += [self.plugin_row(point) for point in parts.plugged(self.kind)]
         return pa.table(list(zip(*rows, strict=True)), names=[self.kind, "help", "package"])
 
-    def plugin_row(self, point: parts.EntryPoint) -> tuple[str, str, str]:
+    def plugin_row(self, point: EntryPoint) -> tuple[str, str, str]:
         package = point.dist.name if point.dist else point.module
         try:
             return (point.name, parts.load(self.kind, point, None).summary, package)

@@ -12,7 +12,7 @@ from ..errors import Position, StatementError
 
 
 class Piece(NamedTuple):
-    """A run of characters of a source: where it starts there, where in the script, and whether it stands there verbatim."""
+    """A run of characters of a passage: where it starts there, where in the script, and whether it stands there verbatim."""
 
     start: int
     origin: int
@@ -20,7 +20,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class Passage:
     """A text made from a script by cutting and replacing.
 
     Attributes:
@@ -34,11 +34,11 @@ class Source:
     pieces: tuple[Piece, ...]
 
     @classmethod
-    def of(cls, script: str) -> Source:
+    def of(cls, script: str) -> Passage:
         """Return a script as it is."""
         return cls(script, script, (Piece(0, 0, True),))
 
-    def cut(self, start: int, end: int) -> Source:
+    def cut(self, start: int, end: int) -> Passage:
         """Return the text from `start` to `end`."""
         first = bisect_right(self.pieces, start, key=lambda piece: piece.start) - 1
         pieces = [
@@ -46,21 +46,21 @@ class Source:
             for p in self.pieces[first:]
             if p.start < end or p.start <= start
         ]
-        return Source(self.text[start:end], self.script, tuple(pieces))
+        return Passage(self.text[start:end], self.script, tuple(pieces))
 
-    def joined(self, *others: Source) -> Source:
+    def joined(self, *others: Passage) -> Passage:
         """Return this text followed by others of the same script."""
         text, pieces = self.text, list(self.pieces)
         for other in others:
             pieces += [piece._replace(start=piece.start + len(text)) for piece in other.pieces]
             text += other.text
-        return Source(text, self.script, tuple(pieces))
+        return Passage(text, self.script, tuple(pieces))
 
-    def inserted(self, text: str, at: int) -> Source:
+    def inserted(self, text: str, at: int) -> Passage:
         """Return a new text that counts as written where offset `at` of this one was."""
-        return Source(text, self.script, (Piece(0, self.origin(at), False),))
+        return Passage(text, self.script, (Piece(0, self.origin(at), False),))
 
-    def replaced(self, edits: Iterable[tuple[int, int, str]]) -> Source:
+    def replaced(self, edits: Iterable[tuple[int, int, str]]) -> Passage:
         """Return the text with each (start, end, new text) replaced; edits are in order and do not overlap."""
         parts, place = [], 0
         for start, end, text in edits:

@@ -1,0 +1,133 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TextIO, TypeVar
+
+import click
+
+from ..progress import reporter_for
+from ..session import ENGINES, Session, connect
+from .failure import describe
+from .output import FORMATS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Choices(NamedTuple):
+    """The options that `run` and `sql` share."""
+
+    variables: dict[str, str]
+    engine: str
+    warehouse: str | None
+    format: str
+    quiet: bool
+    debug: bool
+
+
+def variables(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """Read every `name=value` of -D."""
+    for text in given:
+        if not text.partition("=")[0].isidentifier() or "=" not in text:
+            raise click.BadParameter(f"expected name=value, got {text!r}")
+    return dict(text.split("=", 1) for text in given)
+
+
+OPTIONS = (
+    click.option(
+        "-D", "variables", metavar="NAME=VALUE", multiple=True, callback=variables, help="Value of ${name}; repeatable."
+    ),
+    click.option("--engine", type=click.Choice([kind.name for kind in ENGINES]), default="duckdb", help="Where queries run."),
+    click.option(
+        "--warehouse", metavar="URL", help="Folder of tables and models. [default: $XPSQL_WAREHOUSE, ./xpsql_warehouse]"
+    ),
+    click.option("--format", type=click.Choice(list(FORMATS)), default="table", help="How rows are written to stdout."),
+    click.option("--quiet", is_flag=True, help="Tell no progress."),
+    click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors."),
+)
+
+
+def session_options(command: F) -> F:
+    """Add the options of `Choices` to a command."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def print_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"xpsql {version('xpsql')}")
+        context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show the version.")
+def main() -> None:
+    """Train large sparse models with SQL."""
+
+
+@main.command()
+@click.argument("file", type=click.File(encoding="utf-8"))
+@session_options
+def run(file: TextIO, **options: Any) -> None:
+    """Run the statements of FILE, - for stdin."""
+    try:
+        text = file.read()
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{file.name} is not UTF-8 text: {error}") from error
+    execute(text, file.name, Choices(**options))
+
+
+@main.command()
+@click.argument("text")
+@session_options
+def sql(text: str, **options: Any) -> None:
+    """Run the statements in TEXT."""
+    execute(text, "", Choices(**options))
+
+
+@main.command()
+@session_options
+def shell(**options: Any) -> None:
+    """Read statements from the terminal, with history and completion."""
+    from .shell import read_statements
+
+    chosen = Choices(**options)
+    with failing("", "", chosen.debug), opened(chosen) as session:
+        read_statements(session, chosen.variables, FORMATS[chosen.format], chosen.debug)
+
+
+def execute(text: str, name: str, chosen: Choices) -> None:
+    """Run statements and write the result of each; leave with the exit code."""
+    write = FORMATS[chosen.format]
+    with failing(text, name, chosen.debug), opened(chosen) as session:
+        for result in session.run(text, chosen.variables):
+            if result.table is not None:
+                write(result.table)
+
+
+def opened(chosen: Choices) -> Session:
+    return connect(chosen.warehouse, chosen.engine, reporter_for(sys.stderr, chosen.quiet))
+
+
+@contextmanager
+def failing(text: str, name: str, debug: bool) -> Iterator[None]:
+    """Turn an error into a readable message and its exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of stdout has gone (`| head`); what Python still wants to flush goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except Exception as error:
+        click.echo(describe(error, text, name, debug), err=True)
+        sys.exit(1)
