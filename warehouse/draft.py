@@ -36,11 +36,19 @@ class Draft:
         manifest: as it was begun: with version, status and time.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, locks: tuple[Lock, ...], committed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        locks: tuple[Lock, ...],
+        committed: Callable[[], None],
+        discarded: Callable[[], None],
+    ) -> None:
         self.folder = folder
         self.manifest = manifest
         self._locks = locks
         self._committed = committed
+        self._discarded = discarded
         self._open = True
 
     @property
@@ -94,7 +102,7 @@ class Draft:
     def discard(self) -> None:
         """Remove the version, as if it had not begun, and give the locks back: its statement cannot run."""
         try:
-            remove(self.folder)
+            self._discarded()
         finally:
             self._release()
 

@@ -76,12 +76,17 @@ class Models:
     def __init__(self, root: Path) -> None:
         self.folder = root / "models"
 
-    def names(self) -> list[str]:
-        """Return the names of all models that have a version, sorted."""
+    def names(self, like: str | None = None) -> list[str]:
+        """Return the names of all models that have a version, sorted.
+
+        Args:
+            like: only names that match it whole, without case: `%` and `*` stand for any text, `_` for any character.
+        """
         if not self.folder.exists():
             return []
         folders = [f for f in self.folder.iterdir() if not f.name.startswith(".") and _numbers(f)]
-        return sorted(model_name(f.name) for f in folders)
+        matches = _pattern("%" if like is None else like).fullmatch
+        return sorted(name for name in (model_name(f.name) for f in folders) if matches(name))
 
     def exists(self, name: str) -> bool:
         """Tell whether a model has a version that can be used (`ready` or `held`)."""
@@ -98,32 +103,35 @@ class Models:
             raise self._unknown(name)
         return found
 
+    def find(self, name: str, number: int | None = None) -> Version:
+        """Return a version of any status: the one of that number, or the one served, or else the newest.
+
+        Raises:
+            ModelError: no such model or version.
+        """
+        found = self.versions(name)
+        for version in found:
+            if version.number == number or (number is None and version.served):
+                return version
+        if number is None:
+            return found[-1]
+        raise ModelError(f"Model {name} has no version {number}. Versions: {_listed(found)}.")
+
     def version(self, name: str, number: int | None = None) -> Version:
         """Return a version that can be used: the one of that number, or the one served.
 
         Raises:
             ModelError: no such model or version, or one whose training has not ended well.
         """
-        found = self.versions(name)
-        chosen = [v for v in found if (v.served if number is None else v.number == number)]
-        listed = ", ".join(f"{v.number} ({v.manifest.status})" for v in found)
-        if not chosen:
-            missing = "no version that is ready" if number is None else f"no version {number}"
-            raise ModelError(f"Model {name} has {missing}. Versions: {listed}.")
-        manifest = chosen[0].manifest
+        version = self.find(name, number)
+        manifest = version.manifest
+        if number is None and not version.served:
+            raise ModelError(f"Model {name} has no version that is ready. Versions: {_listed(self.versions(name))}.")
         if manifest.status not in COMMITTED:
             why = f": {manifest.error}" if manifest.error else "."
+            listed = _listed(self.versions(name))
             raise ModelError(f"Version {number} of model {name} is {manifest.status}, not ready{why} Versions: {listed}.")
-        return chosen[0]
-
-    def newest(self, name: str) -> Version:
-        """Return the version to tell about: the one served, or the newest where none is ready yet.
-
-        Raises:
-            ModelError: no such model.
-        """
-        found = self.versions(name)
-        return next((v for v in found if v.served), found[-1])
+        return version
 
     def begin(self, name: str, manifest: Manifest, replace: bool = False) -> Draft:
         """Start a new version and lock its model until the draft ends.
@@ -153,7 +161,7 @@ class Models:
             )
         self._sweep(folder)
         number = 1 + max([_last(folder), *_numbers(folder)])
-        replace_text(folder / "model.json", json.dumps({"format": FORMAT, "last_version": number}))
+        _set_last(folder, number)
         begun = dataclasses.replace(
             manifest,
             model=model_name(folder.name),
@@ -164,7 +172,7 @@ class Models:
             examples_total=parent.manifest.examples_total if parent else 0,
         )
         own = _place(folder, begun)
-        return Draft(folder / f"v{number}", begun, (own, lock), lambda: self._sweep(folder))
+        return Draft(folder / f"v{number}", begun, (own, lock), lambda: self._sweep(folder), lambda: _forget(folder, number))
 
     def promote(self, name: str, number: int) -> None:
         """Serve a version by default; while another one is in training, too.
@@ -235,6 +243,15 @@ class Models:
                     remove(folder / f"v{number}" / name)
 
 
+def _listed(versions: Sequence[Version]) -> str:
+    return ", ".join(f"{v.number} ({v.manifest.status})" for v in versions)
+
+
+def _pattern(like: str) -> re.Pattern[str]:
+    wild = {"%": ".*", "*": ".*", "_": "."}
+    return re.compile("".join(wild.get(c) or re.escape(c) for c in like), re.IGNORECASE | re.DOTALL)
+
+
 def _numbers(folder: Path) -> list[int]:
     """Return the numbers of the versions in a model's folder, sorted; none where it is absent."""
     if not folder.is_dir():
@@ -287,6 +304,19 @@ def _place(folder: Path, manifest: Manifest) -> Lock:
         lock.release()
         raise
     return lock
+
+
+def _forget(folder: Path, number: int) -> None:
+    """Undo the beginning of the newest version, and of its model where it was the first."""
+    if number == 1:
+        _trash(folder)
+        return
+    _trash(folder / f"v{number}")
+    _set_last(folder, number - 1)
+
+
+def _set_last(folder: Path, number: int) -> None:
+    replace_text(folder / "model.json", json.dumps({"format": FORMAT, "last_version": number}))
 
 
 def _trash(folder: Path) -> None:

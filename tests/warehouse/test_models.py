@@ -47,7 +47,7 @@ def test_a_name_that_is_no_folder_is_refused(models: Models, name: str) -> None:
 
 def test_an_unknown_model_is_answered_with_the_nearest_name(models: Models) -> None:
     train(models, "clicks")
-    for use in (models.versions, models.version, models.newest, models.drop):
+    for use in (models.versions, models.version, models.find, models.drop):
         with pytest.raises(ModelError, match=r"no model click\. Did you mean clicks\? Valid: clicks\."):
             use("click")
 
@@ -112,7 +112,7 @@ def test_any_exception_fails_the_version_and_removes_its_data(models: Models, er
 def test_leaving_a_draft_without_a_commit_fails_the_version(models: Models) -> None:
     with models.begin("ctr", MANIFEST):
         pass
-    assert models.newest("ctr").manifest.error == "The training ended without a result."
+    assert models.find("ctr").manifest.error == "The training ended without a result."
 
 
 def test_a_model_whose_versions_all_failed_can_be_trained_again(models: Models) -> None:
@@ -122,6 +122,24 @@ def test_a_model_whose_versions_all_failed_can_be_trained_again(models: Models) 
     with pytest.raises(ModelError, match=r"Version 1 of model ctr is failed, not ready: no"):
         models.version("ctr", 1)
     assert train(models) == 2
+
+
+def test_a_discarded_version_leaves_nothing_and_its_number_is_free(models: Models) -> None:
+    models.begin("ctr", MANIFEST).discard()
+    assert list(models.folder.iterdir()) == []
+    train(models)
+    models.begin("ctr", dataclasses.replace(MANIFEST, parent=1)).discard()
+    assert [v.number for v in models.versions("ctr")] == [1]
+    assert train(models, parent=1) == 2
+
+
+@pytest.mark.parametrize(
+    ("like", "names"), [("%", ["a_b", "axb", "b"]), ("A%B", ["a_b", "axb"]), ("*b", ["a_b", "axb", "b"]), ("_", ["b"])]
+)
+def test_names_are_listed_by_pattern(models: Models, like: str, names: list[str]) -> None:
+    for name in ("a_b", "axb", "b"):
+        train(models, name)
+    assert models.names(like) == names
 
 
 def test_staged_input_goes_with_the_commit(models: Models) -> None:
@@ -222,7 +240,7 @@ def test_a_version_in_training_that_nobody_trains_is_interrupted(models: Models)
     train(models)
     version = models.version("ctr")
     write_manifest(version.folder, dataclasses.replace(version.manifest, status="training"))
-    assert models.newest("ctr").manifest.status == "interrupted"
+    assert models.find("ctr").manifest.status == "interrupted"
     assert train(models) == 2
     assert not (version.folder / "rows").exists()
 
