@@ -153,9 +153,8 @@ def encode_bag(column: pa.ChunkedArray, slot: Slot, source_number: int, vocabula
     """Encode an array or map column; NULL arrays and NULL values are absent."""
     codes, weights, lengths = [], [], []
     for piece in column.chunks:
-        parents = pc.list_parent_indices(piece) if slot.kind == MULTI else None
         if slot.kind == MULTI:
-            values, numbers = pc.list_flatten(piece), parents.to_numpy(zero_copy_only=False)
+            values, numbers = pc.list_flatten(piece), pc.list_parent_indices(piece).to_numpy(zero_copy_only=False)
             value_weights = np.ones(len(values), np.float32)
         else:
             values, value_weights, numbers = flatten_map(piece)
@@ -223,7 +222,7 @@ def floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float32]:
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     array = values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()
-    return array.astype(np.float32)
+    return np.asarray(array, np.float32)
 
 
 def example_weights(table: pa.Table, name: str | None) -> NDArray[np.float32]:
@@ -247,5 +246,5 @@ def seconds(column: pa.ChunkedArray) -> NDArray[np.uint32]:
         column = column.cast(pa.timestamp("s"))
     elif pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("s", kind.tz), safe=False)
-    values = column.cast(pa.int64()).fill_null(0).to_numpy()
+    values: NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy()
     return np.clip(values, 0, 2**32 - 1).astype(np.uint32)

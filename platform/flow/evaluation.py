@@ -39,7 +39,7 @@ def evaluate(version: Version, engine: Engine, query: str, reporter: Reporter) -
         own = matched(scorer.columns, scan.schema, [label])[label]
         grouped = [name for name in scan.schema.names if group is not None and name.lower() == group.lower()]
         metrics = Metrics(scorer.algorithm.classifier)
-        kept: list[tuple[pa.Array, np.ndarray, np.ndarray]] = []  # type: ignore[type-arg]
+        kept: list[tuple[pa.Array, np.ndarray, np.ndarray]] = []
         reporter.start(f"ML.EVALUATE of {version.manifest.model} v{version.number}", None)
         try:
             for rows, predictions in scorer.score(scan, inputs, [own, *grouped]):
@@ -62,7 +62,7 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def grouped_auc(kept: list[tuple[pa.Array, np.ndarray, np.ndarray]]) -> float | None:  # type: ignore[type-arg]
+def grouped_auc(kept: list[tuple[pa.Array, np.ndarray, np.ndarray]]) -> float | None:
     """Return the GAUC of chunks of (group, labels, predictions)."""
     if not kept:
         return None
@@ -71,7 +71,7 @@ def grouped_auc(kept: list[tuple[pa.Array, np.ndarray, np.ndarray]]) -> float | 
     return gauc(numbers, np.concatenate([k[1] for k in kept]), np.concatenate([k[2] for k in kept]))
 
 
-def check(labels: np.ndarray, name: str, classifier: bool, before: int) -> None:  # type: ignore[type-arg]
+def check(labels: np.ndarray, name: str, classifier: bool, before: int) -> None:
     """Refuse labels that predictions cannot be measured against."""
     good = (labels == 0) | (labels == 1) if classifier else np.isfinite(labels)
     if not good.all():

@@ -101,15 +101,15 @@ def gauc(groups: NDArray[np.int64], labels: Floats, predictions: Floats) -> floa
     if not len(groups):
         return None
     order = np.lexsort((predictions, groups))
-    groups, labels, predictions = groups[order], labels[order] > 0, predictions[order]
+    groups, positive, predictions = groups[order], labels[order] > 0, predictions[order]
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
     group = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(groups)]))
     tie = np.cumsum(np.r_[True, (groups[1:] != groups[:-1]) | (predictions[1:] != predictions[:-1])]) - 1
     position = np.arange(len(groups)) - starts[group] + 1.0
     rank = (np.bincount(tie, position) / np.bincount(tie))[tie]
-    positives = np.bincount(group, labels)
+    positives = np.bincount(group, positive)
     size = np.bincount(group)
     pairs = positives * (size - positives)
-    wins = np.bincount(group, rank * labels) - positives * (positives + 1) / 2
+    wins = np.bincount(group, rank * positive) - positives * (positives + 1) / 2
     both = pairs > 0
     return float((wins[both] / pairs[both] * size[both]).sum() / size[both].sum()) if both.any() else None

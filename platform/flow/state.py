@@ -14,14 +14,15 @@ from ...warehouse.models import Version
 from ...warehouse.rows import rows_schema
 from ..errors import StatementError
 from ..ps.client import shard_of
+from ..ps.programs import Programs
 from ..ps.shard import Shard
-from ..ps.table import STATISTICS
 from .recipe import Recipe
 
 
 def new_shards(recipe: Recipe, num_shards: int, seed: int, slot_names: dict[int, str]) -> list[Shard]:
     """Return empty shards for a recipe's tables."""
-    return [Shard(recipe.chains, seed, lambda number: slot_names.get(number, str(number))) for _ in range(num_shards)]
+    programs = [Programs(spec, operators, seed) for spec, operators in recipe.chains.items()]
+    return [Shard(programs, lambda number: slot_names.get(number, str(number))) for _ in range(num_shards)]
 
 
 def table_entries(recipe: Recipe) -> tuple[TableEntry, ...]:
@@ -65,9 +66,9 @@ def load(shards: Sequence[Shard], parent: Version) -> None:
             owner = shard_of(keys, len(shards))
             for number, shard in enumerate(shards):
                 mine = slice(None) if len(shards) == 1 else owner == number
-                statistics = {name: columns[name][mine] for name in STATISTICS}
-                floats = {name: columns[name][mine].reshape(-1, dim) for name, dim in entry.columns.items()}
-                shard.tables[entry.name].load(np.ascontiguousarray(keys[mine]), statistics, floats, now)
+                own = {name: column[mine] for name, column in columns.items()}
+                floats = {name: own[name].reshape(-1, dim) for name, dim in entry.columns.items()}
+                shard.tables[entry.name].load(np.ascontiguousarray(keys[mine]), {**own, **floats}, now)
 
 
 def values(column: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:

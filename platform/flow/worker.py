@@ -61,20 +61,15 @@ class Worker:
 
     def push(self, computed: Computed) -> None:
         batch, pulled, learned = computed
-        n = len(batch.keys)
         gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
-        seen = {name: updates[:n] for name, updates in pulled.updates.items()}
-        touched = Touched(batch.keys, batch.slots, batch.counts, batch.clicks, NONE, batch.time_seconds)
-        self._client.push(Push(touched, seen, gradients))
+        touched = Touched(batch.keys, batch.slots, batch.counts, batch.clicks, batch.time_seconds)
+        self._client.push(Push(touched, pulled.updates, gradients))
         self._done(batch, np.asarray(learned.predictions)[: batch.examples, 0])
 
     def learn(self, batches: Iterable[Batch]) -> None:
         """Learn from batches one after the other."""
         for batch in batches:
             self.push(self.compute(*self.pull(batch)))
-
-
-NONE = np.empty(0, np.uint32)
 
 
 def run_gang(worker: Worker, batches: Callable[[], Iterator[Batch]], size: int) -> None:

@@ -44,7 +44,7 @@ class LocalClient:
             return self.shards[0].pull(keys, size)
         parts = [(where, self.shards[i].pull(keys[where], rung(len(where)))) for i, where in self._split(keys)]
         weights = {name: merged([(where, p.weights[name]) for where, p in parts], size) for name in self.shards[0].tables}
-        updates = {name: merged([(where, p.updates[name]) for where, p in parts], size) for name in self.shards[0].tables}
+        updates = {name: merged([(where, p.updates[name]) for where, p in parts], len(keys)) for name in self.shards[0].tables}
         return Pulled(weights, updates)
 
     def push(self, push: Push) -> None:
@@ -83,7 +83,6 @@ def part_of(push: Push, where: NDArray[np.int64]) -> Push:
         slots=touched.slots[where],
         counts=touched.counts[where],
         clicks=touched.clicks[where],
-        seen=touched.seen[where],
     )
     gradients = {}
     for name, values in push.gradients.items():

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..errors import TrainingError
-from ..operators.base import Operator, TableSpec
+from .programs import Programs
 from .table import Counts, Floats, Keys, RefusedError, Table, Touched
 
 
 class Pulled(NamedTuple):
-    """What a pull returns: table name -> float32[size, dim] and uint32[size] updates; rows past the last key are zeros."""
+    """What a pull returns: table name -> float32[size, dim], zeros past the last key, and updates uint32[n]."""
 
     weights: dict[str, Floats]
     updates: dict[str, Counts]
@@ -22,7 +22,7 @@ class Push(NamedTuple):
     """One batch's updates for the keys of one shard.
 
     Attributes:
-        touched: keys, slots, counts, clicks and time; `seen` is taken from `updates`.
+        touched: keys, slots, counts, clicks and time.
         updates: table name -> uint32[n], the updates as pulled.
         gradients: table name -> float32[size, dim], size >= n.
     """
@@ -36,13 +36,12 @@ class Shard:
     """The tables of one server.
 
     Args:
-        chains: table and its composed operators.
-        seed: of everything random.
+        programs: of each of its tables.
         slot_name: slot number -> name, for messages.
     """
 
-    def __init__(self, chains: Mapping[TableSpec, Operator], seed: int, slot_name: Callable[[int], str]) -> None:
-        self.tables = {spec.name: Table(spec, chain, seed) for spec, chain in chains.items()}
+    def __init__(self, programs: Sequence[Programs], slot_name: Callable[[int], str]) -> None:
+        self.tables = {one.spec.name: Table(one) for one in programs}
         self.now = 0
         self.reports: dict[str, float] = {}
         self._slot_name = slot_name
@@ -64,7 +63,7 @@ class Shard:
             self.now = max(self.now, push.touched.time_seconds)
             for name, table in self.tables.items():
                 try:
-                    report = table.push(push.touched._replace(seen=push.updates[name]), push.gradients[name], self.now)
+                    report = table.push(push.touched, push.updates[name], push.gradients[name], self.now)
                 except RefusedError as error:
                     key = error.key - (1 << 64) if error.key >> 63 else error.key
                     raise TrainingError(

@@ -1,0 +1,134 @@
+"""The jitted programs of a table's chain, and which columns each of them needs.
+
+A chain is compiled from everything that it may know of a row. Most chains use little of it, so a program is traced once to
+see what its results depend on, and only that is gathered, padded and passed. Names of inputs that are no columns begin with @.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ..operators.base import Context, Operator, Rows, TableSpec, push
+
+STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
+PROBE_ROWS = 64
+
+Given = Mapping[str, Any]
+
+
+class Program:
+    """A jitted function of named arrays that all have the padded number of rows first, or are numbers.
+
+    Args:
+        function: mapping of names to arrays -> a pytree.
+        inputs: every name with its dtype and the shape of one row; None for a number.
+
+    Attributes:
+        needs: the names that the result depends on; calls pass just these, and `@mask`.
+    """
+
+    def __init__(self, function: Callable[[Given], Any], inputs: Mapping[str, tuple[str, tuple[int, ...] | None]]) -> None:
+        self._inputs = inputs
+        self.needs = used(function, {name: probe(kind, shape) for name, (kind, shape) in inputs.items()})
+        self._run = jax.jit(lambda given: function(self._complete(given)))
+
+    def __call__(self, given: Given) -> Any:
+        return self._run({name: value for name, value in given.items() if name in self.needs or name == "@mask"})
+
+    def _complete(self, given: Given) -> Given:
+        """Add zeros for what the result does not depend on."""
+        size = len(given["@mask"])
+        return {
+            name: given[name] if name in given else jnp.zeros(() if shape is None else (size, *shape), kind)
+            for name, (kind, shape) in self._inputs.items()
+        }
+
+
+def probe(kind: str, shape: tuple[int, ...] | None) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(() if shape is None else (PROBE_ROWS, *shape), np.dtype(kind))
+
+
+def used(function: Callable[[Given], Any], inputs: Mapping[str, jax.ShapeDtypeStruct]) -> frozenset[str]:
+    """Return the names of the inputs that the results of a function depend on."""
+    jaxpr = jax.make_jaxpr(function)(dict(inputs)).jaxpr
+    needed = {var for var in jaxpr.outvars if not hasattr(var, "val")}
+    for equation in reversed(jaxpr.eqns):
+        if needed & set(equation.outvars):
+            needed |= {var for var in equation.invars if not hasattr(var, "val")}
+    return frozenset(name for name, var in zip(sorted(inputs), jaxpr.invars, strict=True) if var in needed)
+
+
+class Programs:
+    """The programs of one table: `pull` for its weights, `read` for all it stores, `push` for updates. Shards share them.
+
+    Attributes:
+        stored: the names of the float columns kept in rows.
+        dims: floats of each of them.
+    """
+
+    def __init__(self, spec: TableSpec, chain: Operator, seed: int) -> None:
+        self.spec = spec
+        self.chain = chain
+        self.seed = seed
+        self.dims = {name: column.dim for name, column in chain.columns.items() if not column.transient}
+        self.stored = tuple(self.dims)
+        rows: dict[str, tuple[str, tuple[int, ...] | None]] = {name: ("float32", (dim,)) for name, dim in self.dims.items()}
+        rows |= dict.fromkeys(STATISTICS, ("uint32", ()))
+        rows |= {"@keys": ("uint32", (2,)), "@mask": ("bool", ()), "@now": ("uint32", None), "@since": ("uint32", None)}
+        pushed: dict[str, tuple[str, tuple[int, ...] | None]] = {
+            "@gradients": ("float32", (spec.dim,)),
+            "@rows": ("int32", None),
+        }
+        pushed |= {"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen")}
+        self.pull = Program(lambda given: self._read(given)["w"], rows)
+        self.read = Program(self._read, rows)
+        self.push = Program(self._push, {**rows, **pushed})
+
+    def initial(self, name: str, keys: NDArray[np.uint32]) -> NDArray[np.float32] | None:
+        """Return the initial values of a column for keys uint32[n, 2]; None for zeros."""
+        init = self.chain.columns[name].init
+        return None if init is None else np.asarray(init(self.seed, jnp.asarray(keys)))
+
+    def _read(self, given: Given) -> dict[str, jax.Array]:
+        """Return the stored columns and w as the chain reads them; zeros where mask, the row is present, is False."""
+        present = given["@mask"]
+        none = jnp.zeros(len(present), jnp.uint32)
+        context = Context(present, given["@keys"], none, none, none, given["updates"], none, age(given, ~present), ~present)
+        rows = self.chain.read(self._rows(given), context)
+        return {name: jnp.where(present[:, None], rows[name], 0) for name in (*self.stored, "w")}
+
+    def _push(self, given: Given) -> tuple[dict[str, jax.Array], dict[str, jax.Array], jax.Array]:
+        """Return the new columns, the sums of transient ones, and the first row that failed or -1; mask: the row is new."""
+        new, counts = given["@mask"], given["@counts"]
+        valid = jnp.arange(len(new)) < given["@rows"]
+        updates = given["updates"]
+        stale = updates - jnp.minimum(given["@seen"], updates)
+        context = Context(valid, given["@keys"], counts, counts, given["@clicks"], updates, stale, age(given, new), new)
+        rows = dict(self._rows(given))
+        for name in self.stored:
+            init = self.chain.columns[name].init
+            if init is not None:
+                rows[name] = jnp.where(new[:, None], init(self.seed, given["@keys"]), rows[name])
+        gradients = jnp.where(valid[:, None], given["@gradients"], 0)
+        stored, transient = push(self.chain, rows, gradients, context)
+        failed = transient["failed"][:, 0] if "failed" in transient else jnp.zeros(1)
+        first = jnp.where(failed.any(), jnp.argmax(failed), -1)
+        return dict(stored), {name: values.sum() for name, values in transient.items()}, first
+
+    def _rows(self, given: Given) -> Rows:
+        return {name: given[name] for name in (*self.stored, *STATISTICS)}
+
+
+def age(given: Given, new: jax.Array) -> jax.Array:
+    """Return the seconds since each row was last brought up to date; 0 for new rows and without TIME.
+
+    `now` is the newest TIME pushed, `since` the TIME that all rows of a loaded version were brought up to.
+    """
+    now, last = given["@now"], given["last_seen"]
+    return jnp.where(new | (last == 0), 0, now - jnp.minimum(jnp.maximum(last, given["@since"]), now)).astype(jnp.float32)
