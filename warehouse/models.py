@@ -88,6 +88,10 @@ class Models:
         matches = _pattern("%" if like is None else like).fullmatch
         return sorted(name for name in (model_name(f.name) for f in folders) if matches(name))
 
+    def numbers(self, name: str) -> list[int]:
+        """Return the numbers of a model's versions, sorted, whether they can be read or not; none where it is absent."""
+        return _numbers(self._folder(name))
+
     def exists(self, name: str) -> bool:
         """Tell whether a model has a version that can be used (`ready` or `held`)."""
         return any(v.manifest.status in COMMITTED for v in self._versions(name))

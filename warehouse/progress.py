@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from .durable import storing
 
 FILE = "progress.jsonl"
+
+COLUMNS = {
+    "version": pa.int64(),
+    "time": pa.timestamp("us", "UTC"),
+    "batch": pa.int64(),
+    "examples": pa.int64(),
+    **dict.fromkeys(("auc", "logloss", "normalized_entropy", "mae", "rmse", "pcopc", "gauc"), pa.float64()),
+    **dict.fromkeys(("max_weight", "min_weight", "max_abs_weight"), pa.float64()),
+    "rows": pa.int64(),
+    "violations": pa.float64(),
+    "examples_per_second": pa.float64(),
+}
+"""The columns of ML.TRAINING_INFO. A training may add numbers of its own, such as a new metric."""
 
 
 def append_progress(folder: Path, values: Mapping[str, Any]) -> None:
@@ -29,3 +44,13 @@ def read_progress(folder: Path) -> list[dict[str, Any]]:
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
     return [json.loads(line) for line in lines]
+
+
+def progress_table(versions: Iterable[tuple[int, Path]]) -> pa.Table:
+    """Return the progress of versions (number, folder): the columns of COLUMNS, then those that a training added."""
+    rows = [{**line, "version": number} for number, folder in versions for line in read_progress(folder)]
+    for row in rows:
+        row["time"] = datetime.fromisoformat(row["time"])
+    more = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
+    schema = pa.schema([*COLUMNS.items(), *((name, pa.float64()) for name in more)])
+    return pa.Table.from_pylist(rows, schema)

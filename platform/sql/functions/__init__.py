@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from ..base import TableFunction
+from .evaluate import EVALUATE
+from .feature_info import FEATURE_INFO
 from .nearest import NEAREST
 from .predict import PREDICT
+from .training_info import TRAINING_INFO
+from .weights import WEIGHTS
 
-FUNCTIONS: tuple[TableFunction, ...] = (PREDICT, NEAREST)
+FUNCTIONS: tuple[TableFunction, ...] = (PREDICT, EVALUATE, TRAINING_INFO, WEIGHTS, FEATURE_INFO, NEAREST)

@@ -1,0 +1,28 @@
+"""ML.FEATURE_INFO: one row per slot of a version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..base import Call, TableFunction
+
+if TYPE_CHECKING:
+    from ...session import Session
+
+
+def run(session: Session, call: Call) -> pa.Table:
+    from ....warehouse.feature_info import feature_info
+
+    return feature_info(session.models.version(call.model, call.version), session.engine)
+
+
+FEATURE_INFO = TableFunction(
+    "FEATURE_INFO",
+    "ML.FEATURE_INFO(MODEL name [VERSION n])",
+    "The slots: slot, kind, features, coverage (occurrences per example), mean_abs_weight, updates.",
+    "none",
+    (),
+    run,
+)

@@ -1,0 +1,31 @@
+"""ML.TRAINING_INFO: the progress of every version of a model, of one in training too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..base import Call, TableFunction
+
+if TYPE_CHECKING:
+    from ...session import Session
+
+
+def run(session: Session, call: Call) -> pa.Table:
+    from ....warehouse.progress import progress_table
+
+    versions = session.models.versions(call.model)
+    if call.version is not None:
+        versions = [session.models.find(call.model, call.version)]
+    return progress_table([(version.number, version.folder) for version in versions])
+
+
+TRAINING_INFO = TableFunction(
+    "TRAINING_INFO",
+    "ML.TRAINING_INFO(MODEL name [VERSION n])",
+    "The progress of a model's trainings, of one under way too: one row per evaluation, with its metrics.",
+    "none",
+    (),
+    run,
+)

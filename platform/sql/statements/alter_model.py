@@ -1,0 +1,37 @@
+"""ALTER MODEL ... PROMOTE: which version is served by default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..base import Statement
+from ..cursor import Cursor
+
+if TYPE_CHECKING:
+    from ...session import Session
+
+
+@dataclass(frozen=True)
+class Promote:
+    """Serve one version wherever a statement names none, until another one is promoted."""
+
+    model: str
+    version: int
+
+    def run(self, session: Session) -> None:
+        session.models.promote(self.model, self.version)
+
+
+def parse(cursor: Cursor) -> Promote:
+    model = cursor.identifier("a model name")
+    cursor.expect("PROMOTE", "VERSION")
+    return Promote(model, cursor.integer("a version number"))
+
+
+ALTER_MODEL = Statement(
+    "ALTER MODEL",
+    "ALTER MODEL name PROMOTE VERSION n",
+    "Serve a version by default, until another one is promoted.",
+    parse,
+)

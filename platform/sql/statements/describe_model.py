@@ -1,0 +1,91 @@
+"""DESCRIBE MODEL: what a version says about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..base import Statement
+from ..cursor import Cursor
+from ..versions import Named, read_version
+
+if TYPE_CHECKING:
+    from ....warehouse.manifest import Manifest, Part, Slot
+    from ....warehouse.models import Version
+    from ...session import Session
+
+SCHEMA = pa.schema([("property", pa.string()), ("value", pa.string())])
+PLAIN = ("weight", "time", "group", "parent", "examples", "rows", "created", "finished", "seconds", "error", "query", "xpsql")
+
+
+@dataclass(frozen=True)
+class DescribeModel:
+    """Properties of a version, one row each."""
+
+    named: Named
+
+    def run(self, session: Session) -> pa.Table:
+        rows = [p for p in properties(session.models.find(*self.named)) if p[1] is not None]
+        return pa.table([[name for name, _ in rows], [str(value) for _, value in rows]], schema=SCHEMA)
+
+
+def properties(version: Version) -> Iterator[tuple[str, Any]]:
+    """Give the names and values of a version's properties; those whose value is None are not shown."""
+    manifest = version.manifest
+    yield "model", manifest.model
+    yield "version", manifest.version
+    yield "status", manifest.status
+    yield "served", "yes" if version.served else "no"
+    yield "algorithm", written(manifest.algorithm)
+    for number, operator in enumerate(manifest.operators, 1):
+        yield f"operator {number}", written(operator)
+    for slot in manifest.slots:
+        yield f"slot {slot.name}", kind(slot)
+    yield "label", ", ".join(manifest.labels) or None
+    yield "ignored", ", ".join(manifest.ignore) or None
+    for name in PLAIN:
+        yield name, getattr(manifest, name)
+    yield from settings(manifest)
+    for name, value in manifest.metrics.items():
+        yield f"metric {name}", value
+    yield "folder", version.folder
+
+
+def settings(manifest: Manifest) -> Iterator[tuple[str, Any]]:
+    for name, value in manifest.settings.items():
+        yield f"setting {name}", literal(value) if isinstance(value, list | tuple) else value
+
+
+def written(part: Part) -> str:
+    """Return an algorithm or operator as the statement wrote it: `ftrl(alpha = 0.1)`."""
+    options = ", ".join(f"{name} = {literal(value)}" for name, value in part.options.items())
+    return f"{part.name}({options})" if options else part.name
+
+
+def literal(value: Any) -> str:
+    """Return a value from JSON as SQL writes it."""
+    if value is None or isinstance(value, bool):
+        return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(literal, value))})"
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def kind(slot: Slot) -> str:
+    shared = f", shares the rows of {slot.share}" if slot.share else ""
+    return f"{slot.kind}, {slot.type}{shared}" if slot.type else f"{slot.kind}{shared}"
+
+
+def parse(cursor: Cursor) -> DescribeModel:
+    return DescribeModel(read_version(cursor))
+
+
+DESCRIBE_MODEL = Statement(
+    "DESCRIBE MODEL",
+    "DESCRIBE MODEL name [VERSION n]",
+    "Show a version's slots, options, operators, settings and metrics.",
+    parse,
+)

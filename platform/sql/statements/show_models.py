@@ -1,0 +1,67 @@
+"""SHOW MODELS: the models of the warehouse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..base import Statement
+from ..cursor import Cursor
+
+if TYPE_CHECKING:
+    from ....warehouse.models import Models
+    from ...session import Session
+
+SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("version", pa.int64()),
+        ("status", pa.string()),
+        ("algorithm", pa.string()),
+        ("examples", pa.int64()),
+        ("rows", pa.int64()),
+        ("auc", pa.float64()),
+        ("created", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ShowModels:
+    """The models whose names match a pattern."""
+
+    like: str | None
+
+    def run(self, session: Session) -> pa.Table:
+        names = session.models.names(self.like)
+        return pa.Table.from_pylist([row(session.models, name) for name in names], SCHEMA)
+
+
+def row(models: Models, name: str) -> dict[str, Any]:
+    """Tell about the served version, or the newest one without its number where none is served."""
+    version = models.find(name)
+    manifest = version.manifest
+    return {
+        "name": name,
+        "version": version.number if version.served else None,
+        "status": manifest.status,
+        "algorithm": manifest.algorithm.name,
+        "examples": manifest.examples_total,
+        "rows": manifest.rows,
+        "auc": manifest.metrics.get("auc"),
+        "created": manifest.created,
+    }
+
+
+def parse(cursor: Cursor) -> ShowModels:
+    return ShowModels(cursor.string("a pattern such as 'click%'") if cursor.accept("LIKE") else None)
+
+
+SHOW_MODELS = Statement(
+    "SHOW MODELS",
+    "SHOW MODELS [LIKE 'pattern']",
+    "List the models: the version served, and the examples it and the versions before it have learned from.",
+    parse,
+)

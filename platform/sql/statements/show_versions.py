@@ -1,0 +1,60 @@
+"""SHOW VERSIONS OF MODEL: every version, whatever became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..base import Statement
+from ..cursor import Cursor
+
+if TYPE_CHECKING:
+    from ....warehouse.models import Version
+    from ...session import Session
+
+SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("status", pa.string()),
+        ("served", pa.bool_()),
+        ("parent", pa.int64()),
+        ("examples", pa.int64()),
+        ("rows", pa.int64()),
+        ("auc", pa.float64()),
+        ("logloss", pa.float64()),
+        ("created", pa.timestamp("us", "UTC")),
+        ("seconds", pa.float64()),
+        ("error", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ShowVersions:
+    """The versions of a model, oldest first."""
+
+    model: str
+
+    def run(self, session: Session) -> pa.Table:
+        return pa.Table.from_pylist([row(version) for version in session.models.versions(self.model)], SCHEMA)
+
+
+def row(version: Version) -> dict[str, Any]:
+    manifest = version.manifest
+    metrics = {name: manifest.metrics.get(name) for name in ("auc", "logloss")}
+    fields = {name: getattr(manifest, name) for name in SCHEMA.names if name not in ("served", *metrics)}
+    return {**fields, **metrics, "served": version.served}
+
+
+def parse(cursor: Cursor) -> ShowVersions:
+    return ShowVersions(cursor.identifier("a model name"))
+
+
+SHOW_VERSIONS = Statement(
+    "SHOW VERSIONS OF MODEL",
+    "SHOW VERSIONS OF MODEL name",
+    "List a model's versions: status, metrics and errors.",
+    parse,
+)

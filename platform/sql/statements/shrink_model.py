@@ -1,0 +1,51 @@
+"""SHRINK MODEL: a new version without some of the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..base import Statement
+from ..cursor import Cursor
+from ..passage import Passage
+
+if TYPE_CHECKING:
+    from ...session import Session
+
+
+@dataclass(frozen=True)
+class ShrinkModel:
+    """Remove the rows for which a condition on the columns of ML.WEIGHTS is true, those of every feature too rare to tell:
+
+        SHRINK MODEL ctr WHERE updates < 3 AND slot <> '(intercept)'
+
+    Rows for which it is false or NULL stay, with their optimizer state, so the new version can be continued.
+    """
+
+    statement: str
+    model: str
+    condition: Passage
+
+    def run(self, session: Session) -> pa.Table:
+        from ....warehouse.shrink import shrink
+
+        with self.condition.locating():
+            parent, child = shrink(session.models, session.engine, self.model, self.condition.text, self.statement)
+        row = {"model": child.model, "version": child.version, "rows": child.rows, "removed": parent.rows - child.rows}
+        return pa.Table.from_pylist([row])
+
+
+def parse(cursor: Cursor) -> ShrinkModel:
+    model = cursor.identifier("a model name")
+    cursor.expect("WHERE")
+    return ShrinkModel(cursor.statement, model, cursor.remainder("a condition on the columns of ML.WEIGHTS"))
+
+
+SHRINK_MODEL = Statement(
+    "SHRINK MODEL",
+    "SHRINK MODEL name WHERE condition",
+    "Make a new version without the rows that match, by the columns of ML.WEIGHTS: SHRINK MODEL ctr WHERE updates < 3.",
+    parse,
+)

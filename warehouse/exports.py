@@ -1,0 +1,145 @@
+"""Weights of a version outside of it: as a warehouse table, or as files that other programs read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from ..platform.errors import ModelError, XpsqlError
+from .durable import remove, storing, sync, sync_tree
+from .manifest import FILE
+from .models import Version
+from .weights import weights
+
+if TYPE_CHECKING:
+    from ..platform.engines.base import Engine
+
+MANIFEST = "_manifest.json"
+DENSE = "_dense"
+
+
+def export_table(version: Version, engine: Engine, table: str, replace: bool) -> int:
+    """Write the columns of ML.WEIGHTS to a warehouse table, and return how many rows it has.
+
+    Raises:
+        StatementError: the table exists and is not to be replaced.
+    """
+    with weights(version, engine) as relation:
+        counted = Counted(engine.reader(relation.select()))
+        engine.write_table(table, counted.reader, replace)
+    return counted.rows
+
+
+def export_files(version: Version, engine: Engine, folder: Path, format: str) -> int:
+    """Write the columns of ML.WEIGHTS to a folder, which appears whole, and return how many rows it has.
+
+    Beside the rows stand `_manifest.json`, with what is needed to score elsewhere (scales of continuous slots), and `_dense`
+    where the model has dense parameters; readers of folders of files skip names that begin with `_`.
+
+    Raises:
+        ModelError: the folder holds something else than an export, or cannot be written.
+    """
+    chosen = next(f for f in FORMATS if f.name == format)
+    _check_free(folder)
+    draft = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    try:
+        with storing(draft):
+            draft.mkdir(parents=True)
+            shutil.copyfile(version.folder / FILE, draft / MANIFEST)
+            if version.dense.exists():
+                shutil.copytree(version.dense, draft / DENSE)
+        with weights(version, engine) as relation:
+            counted = Counted(engine.reader(relation.select()))
+            chosen.write(draft / f"part-00000.{chosen.name}", counted.reader)
+        with storing(folder):
+            sync_tree(draft)
+            _replace(folder, draft)
+    except BaseException as error:
+        _clear(draft, error)
+        raise
+    return counted.rows
+
+
+def _check_free(folder: Path) -> None:
+    """Require that nothing is lost when `folder` is replaced."""
+    if folder.is_dir() and ((folder / MANIFEST).exists() or not any(folder.iterdir())):
+        return
+    if folder.exists():
+        raise ModelError(f"{folder} exists and is no export of a model. Choose another path, or remove it.")
+
+
+def _replace(folder: Path, draft: Path) -> None:
+    """Put a whole draft in the place of a folder that may exist."""
+    old = draft.with_name(f"{draft.name}-old")
+    if folder.exists():
+        folder.rename(old)
+    draft.rename(folder)
+    sync(folder.parent)
+    remove(old)
+
+
+def _clear(draft: Path, error: BaseException) -> None:
+    try:
+        remove(draft)
+    except XpsqlError as second:
+        error.add_note(f"Its unfinished files are left: {second}")
+
+
+class Counted:
+    """Counts the rows of a stream while somebody else reads it."""
+
+    def __init__(self, source: pa.RecordBatchReader) -> None:
+        self.rows = 0
+        self.reader = pa.RecordBatchReader.from_batches(source.schema, self._batches(source))
+
+    def _batches(self, source: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        for batch in source:
+            self.rows += batch.num_rows
+            yield batch
+
+
+def write_parquet(path: Path, rows: pa.RecordBatchReader) -> None:
+    """Write a stream of rows as Parquet."""
+    import pyarrow.parquet as pq
+
+    with storing(path), pq.ParquetWriter(path, rows.schema, compression="zstd", use_dictionary=["slot"]) as writer:
+        for batch in rows:
+            writer.write_batch(batch)
+
+
+def write_csv(path: Path, rows: pa.RecordBatchReader) -> None:
+    """Write a stream of rows as CSV with a header; arrays as JSON in a string."""
+    import pyarrow.csv as csv
+
+    arrays = [field.name for field in rows.schema if pa.types.is_nested(field.type)]
+    schema = pa.schema([field.with_type(pa.string()) if field.name in arrays else field for field in rows.schema])
+    with storing(path), csv.CSVWriter(path, schema) as writer:
+        for batch in rows:
+            columns = [
+                pa.array([json.dumps(v) for v in column.to_pylist()], pa.string()) if name in arrays else column
+                for name, column in zip(schema.names, batch.columns, strict=True)
+            ]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+
+def write_json(path: Path, rows: pa.RecordBatchReader) -> None:
+    """Write a stream of rows as JSON, one object a line; times in ISO 8601."""
+    with storing(path), path.open("w", encoding="utf-8") as file:
+        for batch in rows:
+            file.writelines(json.dumps(row, default=lambda time: time.isoformat()) + "\n" for row in batch.to_pylist())
+
+
+class Format(NamedTuple):
+    """A format of exported files: its name in SQL, which is also the files' suffix, and what writes one file."""
+
+    name: str
+    write: Callable[[Path, pa.RecordBatchReader], None]
+
+
+FORMATS = (Format("parquet", write_parquet), Format("csv", write_csv), Format("json", write_json))

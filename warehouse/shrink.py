@@ -1,0 +1,78 @@
+"""A new version of a model without some of its rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from .draft import Draft
+from .durable import storing
+from .manifest import Manifest, Table
+from .models import Models, Version
+from .rows import rows_schema
+from .weights import Relation, weights
+
+if TYPE_CHECKING:
+    from ..platform.engines.base import Engine
+
+STORED = "xpsql_stored_"
+
+
+def shrink(models: Models, engine: Engine, name: str, condition: str, statement: str) -> tuple[Manifest, Manifest]:
+    """Make a version from the one served without the rows for which a condition on the columns of ML.WEIGHTS is true.
+
+    The kept rows keep their optimizer state, so the version can be continued. It has no metrics: it learned from nothing.
+
+    Returns:
+        The manifests of the old and the new version.
+
+    Raises:
+        StatementError: the condition cannot be evaluated; no version is made.
+        ModelError: no such model, none ready, or somebody is changing it.
+    """
+    parent = models.version(name)
+    with weights(parent, engine) as relation:
+        for table in parent.manifest.tables:
+            engine.schema(_kept(relation, table, condition))
+        with models.begin(name, _child(parent, statement)) as draft:
+            rows = sum(_write(draft, engine, relation, table, condition) for table in parent.manifest.tables)
+            if parent.dense.exists():
+                with storing(draft.dense):
+                    shutil.copytree(parent.dense, draft.dense)
+            draft.commit(dataclasses.replace(draft.manifest, rows=rows))
+            return parent.manifest, draft.manifest
+
+
+def _child(parent: Version, statement: str) -> Manifest:
+    """Return the parent's manifest without what its training found, but for the base rate."""
+    return dataclasses.replace(
+        parent.manifest,
+        statement=statement,
+        parent=parent.number,
+        splits=(),
+        examples=0,
+        metrics={},
+        finished=None,
+        seconds=None,
+    )
+
+
+def _kept(relation: Relation, table: Table, condition: str) -> str:
+    """Return the query of a table's stored rows that stay; their names carry a prefix, beside the columns of ML.WEIGHTS."""
+    names = rows_schema(table).names
+    stored = relation.select_table(table.name, extra={f"{STORED}{name}": f"`{name}`" for name in names})
+    listed = ", ".join(f"`{STORED}{name}` AS `{name}`" for name in names)
+    # The condition ends with a line break, in case it ends with a comment.
+    return f"SELECT {listed} FROM ({stored}) AS weights WHERE NOT coalesce((\n{condition}\n), FALSE)"
+
+
+def _write(draft: Draft, engine: Engine, relation: Relation, table: Table, condition: str) -> int:
+    schema = rows_schema(table)
+    with draft.writer(table) as writer:
+        for batch in engine.reader(_kept(relation, table, condition)):
+            columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+            writer.write(pa.RecordBatch.from_arrays(columns, schema=schema))
+        return writer.rows

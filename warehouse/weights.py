@@ -1,0 +1,109 @@
+"""The weights of a version as a relation of SQL: the columns of ML.WEIGHTS, from the stored rows.
+
+The engine reads the Parquet files, so a model of any size streams. Everything here is Spark SQL.
+
+    utility      log1p(shows) * |weight|: how much a feature moves predictions, times how often, damped. A vector's |weight| is
+                 its Euclidean norm.
+    information  shows * KL(p || base), in nats: how far the feature's click rate p = (clicks + base) / (shows + 1), smoothed by
+                 one example of the base rate, is from the base rate of all examples. NULL where the version has no base rate.
+                 Source: S. Kullback, R. A. Leibler, On Information and Sufficiency, 1951.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .manifest import Manifest, Table
+from .models import Version
+
+if TYPE_CHECKING:
+    from ..platform.engines.base import Engine
+
+
+@dataclass(frozen=True)
+class Relation:
+    """The weights of a version in an engine: per table of the model a view of its rows, and the columns over them."""
+
+    views: Mapping[str, str]
+    columns: Mapping[str, Mapping[str, str]]
+
+    def select(self, names: Collection[str] | None = None) -> str:
+        """Return the query of all weights; all columns, or those of `names` (at least one column is selected)."""
+        return "\nUNION ALL\n".join(self.select_table(table, names) for table in self.views)
+
+    def select_table(self, table: str, names: Collection[str] | None = None, extra: Mapping[str, str] | None = None) -> str:
+        """Return the query of one table's weights, with more columns, name -> expression over the stored row."""
+        columns = {n: e for n, e in self.columns[table].items() if names is None or n in names} or {"key": "`key`"}
+        listed = ", ".join(f"{expression} AS `{name}`" for name, expression in {**columns, **(extra or {})}.items())
+        return f"SELECT {listed} FROM {self.views[table]}"
+
+
+@contextlib.contextmanager
+def weights(version: Version, engine: Engine) -> Iterator[Relation]:
+    """Make the rows of a version readable in an engine, for the length of a block.
+
+    Raises:
+        ModelError: the version was dropped meanwhile.
+    """
+    tables = version.manifest.tables
+    views = {table.name: f"xpsql_rows_{secrets.token_hex(6)}" for table in tables}
+    with contextlib.ExitStack() as stack:
+        for table in tables:
+            engine.register(views[table.name], version.files(table.name))
+            stack.callback(engine.execute, f"DROP VIEW IF EXISTS {views[table.name]}")
+        yield Relation(views, {table.name: _columns(version.manifest, table) for table in tables})
+
+
+def _columns(manifest: Manifest, table: Table) -> dict[str, str]:
+    """Return the columns of ML.WEIGHTS as expressions over a table's stored rows.
+
+    A model of several tables has a leading column `table`, and `weights` arrays in all of them.
+    """
+    several = len(manifest.tables) > 1
+    weight = {"weight": "w"} if table.dim == 1 else {"weights": "w"}
+    if several:
+        weight = {"weights": "array(w)" if table.dim == 1 else "w"}
+    return {
+        **({"table": literal(table.name)} if several else {}),
+        "slot": _slot_name(manifest),
+        "key": "`key`",
+        **weight,
+        "count": "CAST(`count` AS BIGINT)",
+        "updates": "CAST(updates AS BIGINT)",
+        "last_seen": "CASE WHEN last_seen > 0 THEN timestamp_seconds(last_seen) END",
+        "shows": "CAST(shows AS BIGINT)",
+        "clicks": "CAST(clicks AS BIGINT)",
+        "utility": f"ln(CAST(shows AS DOUBLE) + 1D) * {magnitude(table)}",
+        "information": _information(manifest.base_rate),
+    }
+
+
+def _slot_name(manifest: Manifest) -> str:
+    """Return the expression of a row's slot name; a slot that uses another's rows has none of its own."""
+    whens = [f"WHEN {slot.number} THEN {literal(slot.name)}" for slot in manifest.slots if slot.share is None]
+    return f"CASE slot {' '.join(whens)} END" if whens else "CAST(NULL AS STRING)"
+
+
+def magnitude(table: Table) -> str:
+    """Return the expression of a weight's size: |w|, or the norm of a vector."""
+    if table.dim == 1:
+        return "abs(CAST(w AS DOUBLE))"
+    return "sqrt(aggregate(w, 0D, (total, x) -> total + CAST(x AS DOUBLE) * CAST(x AS DOUBLE)))"
+
+
+def _information(base_rate: float | None) -> str:
+    if base_rate is None or not 0 < base_rate < 1:
+        return "CAST(NULL AS DOUBLE)"
+    base = f"{base_rate!r}D"
+    rate = f"((clicks + {base}) / (shows + 1D))"
+    return f"shows * ({rate} * ln({rate} / {base}) + (1D - {rate}) * ln((1D - {rate}) / (1D - {base})))"
+
+
+def literal(text: str) -> str:
+    """Return a string as a literal of Spark SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
