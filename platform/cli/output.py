@@ -57,7 +57,7 @@ def json_value(value: Any) -> Any:
 
 def write_csv(table: pa.Table) -> None:
     """Write comma-separated values with a header; NULL is empty, lists and maps are JSON."""
-    writer = csv.writer(click.get_text_stream("stdout"), lineterminator="\n")
+    writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(table.column_names)
     writer.writerows([csv_value(value) for value in record] for record in records(table))
 
@@ -70,7 +70,7 @@ def csv_value(value: Any) -> Any:
 
 def write_arrow(table: pa.Table) -> None:
     """Write an Arrow IPC stream; several statements write several, one after the other."""
-    with pa.ipc.new_stream(click.get_binary_stream("stdout"), table.schema) as stream:
+    with pa.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
         stream.write_table(table)
 
 

@@ -77,7 +77,7 @@ class Cursor:
         """
         for word in words:
             if not self.accept(word):
-                raise self.expected(word.upper())
+                raise self.expected(word.upper() if word[0].isalpha() else repr(word))
 
     def one_of(self, *words: str) -> str:
         """Read one of these words and return it in upper case."""

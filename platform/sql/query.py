@@ -7,6 +7,7 @@ call runs first; its result is registered as a view, whose name takes the call's
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ from .scopes import inlined
 
 if TYPE_CHECKING:
     from ..session import Session
+
+
+CREATE_VIEW = re.compile(r"CREATE (OR REPLACE )?(GLOBAL )?(TEMP |TEMPORARY )?VIEW ")
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,8 @@ def find_function(cursor: Cursor) -> TableFunction:
 def read_data(cursor: Cursor, function: TableFunction) -> Query | None:
     if function.data == "none" or (function.data == "optional" and not cursor.peek(",")):
         return None
-    cursor.expect(",")
+    if not cursor.accept(","):
+        raise cursor.expected("',' and TABLE name or (query)")
     if cursor.accept("TABLE"):
         return table_query(cursor)
     if not cursor.peek("("):
@@ -138,16 +143,15 @@ def table_query(cursor: Cursor) -> Query:
 
 
 def read_argument(cursor: Cursor, what: str) -> Any:
-    cursor.expect(",")
-    if cursor.peek(")"):
-        raise cursor.expected(what)
+    if not cursor.accept(","):
+        raise cursor.expected(f"',' and {what}")
     return cursor.value()
 
 
 def refuse_view(cursor: Cursor) -> None:
     """Refuse a call in CREATE VIEW: the view would outlive the call's result."""
-    words = [token.text.upper() for token in cursor.tokens[:6]]
-    if words[:1] == ["CREATE"] and "VIEW" in words[: words.index("AS") if "AS" in words else len(words)]:
+    words = " ".join(token.text.upper() for token in cursor.tokens[:6])
+    if CREATE_VIEW.match(words):
         raise NotAvailableError(
             "A view cannot hold a call of ML.*, it would outlive the result of the call. Use CREATE TABLE ... AS.",
             cursor.position(),
