@@ -33,7 +33,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class Push(NamedTuple):
-    """The input of one push: rows, gradients float32[n, DIM] and context, all numpy."""
+    """The input of one push: rows, gradients float32[n, DIM] and context."""
 
     rows: Arrays
     gradients: NDArray[np.float32]
@@ -103,16 +103,16 @@ def new_rows(chain: Operator, keys: NDArray[np.uint32]) -> Arrays:
 
 def context(size: int, valid: int | None = None) -> Context:
     """Return the context of a push of rows that occurred 1, 2, 3, 1, ... times, of differing staleness and age."""
-    index = np.arange(size, dtype=np.uint32)
+    index = jnp.arange(size, dtype=jnp.uint32)
     return Context(
         valid=index < (size if valid is None else valid),
-        keys=keys(size),
+        keys=jnp.asarray(keys(size)),
         count=1 + index % 3,
         shows=1 + index % 3,
         clicks=index % 2,
         updates=index + 2,
         staleness=index % 4,
-        age_seconds=(index * 86_400).astype(np.float32),
+        age_seconds=(index * 86_400).astype(jnp.float32),
         new=index < 0,
     )
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 
+import jax
+import jax.numpy as jnp
 import pytest
-from xpsql.platform.operators import OPERATORS
+
+from xpsql.platform.operators import OPERATORS, conformance
+from xpsql.platform.operators.base import Column, Context, Operator, Rows, TableSpec
 from xpsql.platform.operators.conformance import CHECKS, Trial, finite_input_gives_finite_rows, shapes_and_dtypes_are_kept
-from xpsql.platform.options import describe
+from xpsql.platform.options import Part, describe
 
 from .examples import EXAMPLES, OPTIMIZERS, PARTS, TRANSFORMS, make
 
@@ -45,3 +50,53 @@ def test_an_operator_is_described(part: object) -> None:
 @pytest.mark.parametrize("part", OPERATORS, ids=lambda part: part.name)
 def test_an_operator_bears_its_name_in_messages(part: object) -> None:
     assert make(part.name).name == part.name
+
+
+def mixes_rows(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
+    return gradients - gradients.mean(0), rows
+
+
+def makes_infinity(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
+    return gradients / 0, rows
+
+
+def widens_a_column(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
+    return gradients, {**rows, "sum": jnp.concatenate([gradients, gradients], 1)}
+
+
+@pytest.mark.parametrize(
+    ("before", "check"),
+    [
+        (mixes_rows, conformance.padding_changes_nothing),
+        (mixes_rows, conformance.one_row_is_enough),
+        (mixes_rows, conformance.nan_stays_in_its_row),
+        (makes_infinity, conformance.finite_input_gives_finite_rows),
+        (widens_a_column, conformance.shapes_and_dtypes_are_kept),
+    ],
+)
+def test_the_suite_finds_a_wrong_operator(before: Callable[..., object], check: Callable[[Trial], None]) -> None:
+    def wrong(options: object, table: TableSpec) -> Operator:
+        return Operator({"sum": Column(1)}, before)  # type: ignore[arg-type]
+
+    trial = Trial(Part("wrong", EmptyOptions, wrong))
+    with pytest.raises(AssertionError):
+        check(trial)
+
+
+def test_the_suite_finds_an_operator_that_remembers_outside_its_columns() -> None:
+    calls: list[int] = []
+
+    def remember(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
+        calls.append(1)
+        return gradients * len(calls), rows
+
+    def wrong(options: object, table: TableSpec) -> Operator:
+        return Operator({}, remember)
+
+    with pytest.raises(AssertionError, match="jit gives another result"):
+        conformance.jit_changes_nothing(Trial(Part("wrong", EmptyOptions, wrong)))
+
+
+@dataclasses.dataclass(frozen=True)
+class EmptyOptions:
+    """No options."""

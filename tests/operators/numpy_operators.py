@@ -1,0 +1,196 @@
+"""Plain numpy versions of the operators, row by row in float64, written from their formulas alone.
+
+Weights and memory are kept apart here: an operator returns what w, z and n should be, and `Ftrl` says what it then keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpsql.platform.operators.decay import DecayOptions
+from xpsql.platform.operators.duration import duration_seconds
+from xpsql.platform.operators.ftrl import FtrlOptions
+from xpsql.platform.operators.gradient_average import GradientAverageOptions
+from xpsql.platform.operators.regularize import RegularizeOptions
+from xpsql.platform.operators.safety import SafetyOptions
+from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions
+
+Vector = NDArray[np.float64]
+
+
+@dataclass
+class Row:
+    """One row: FTRL's z and n, the weights, and the flags of the push under way."""
+
+    z: Vector
+    n: Vector
+    w: Vector
+    flags: set[str] = field(default_factory=set)
+
+    def copy(self) -> Row:
+        return Row(self.z.copy(), self.n.copy(), self.w.copy(), set(self.flags))
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a push says of one row; `seen` is the row's count with this push."""
+
+    gradient: Vector
+    count: int
+    seen: int
+    staleness: int
+    age_seconds: float
+
+
+class Ftrl:
+    def __init__(self, options: FtrlOptions) -> None:
+        self.options = options
+
+    def weight(self, z: float, n: float) -> float:
+        o = self.options
+        if abs(z) <= o.l1:
+            return 0.0
+        return -(z - math.copysign(o.l1, z)) / ((o.beta + math.sqrt(n)) / o.alpha + o.l2)
+
+    def z_for(self, w: float, n: float, z: float) -> float:
+        o = self.options
+        if w == 0:
+            return min(max(z, -o.l1), o.l1)
+        return -w * ((o.beta + math.sqrt(n)) / o.alpha + o.l2) - math.copysign(o.l1, w)
+
+    def start(self, w: Vector) -> Row:
+        z = np.array([self.z_for(weight, 0.0, 0.0) for weight in w])
+        return Row(z, np.zeros_like(w), np.array([self.weight(value, 0.0) for value in z]))
+
+    def step(self, row: Row, gradient: Vector) -> Row:
+        n = row.n + gradient**2
+        z = row.z + gradient - (np.sqrt(n) - np.sqrt(row.n)) / self.options.alpha * row.w
+        return Row(z, n, self.weights(z, n), row.flags)
+
+    def weights(self, z: Vector, n: Vector) -> Vector:
+        return np.array([self.weight(a, b) for a, b in zip(z, n, strict=True)])
+
+    def agree(self, before: Row, after: Row) -> Row:
+        moved = before.w != after.w
+        solved = np.array([self.z_for(w, n, z) for w, n, z in zip(after.w, after.n, after.z, strict=True)])
+        z = np.where(moved, solved, after.z)
+        return Row(z, after.n, np.where(moved, after.w, self.weights(z, after.n)), after.flags)
+
+
+class Neutral:
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    def read(self, row: Row, event: Event) -> Row:
+        return row
+
+    def before(self, gradient: Vector, row: Row, event: Event) -> Vector:
+        return gradient
+
+    def after(self, old: Row, new: Row, event: Event) -> Row:
+        return new
+
+
+class GradientAverage(Neutral):
+    options: GradientAverageOptions
+
+    def before(self, gradient: Vector, row: Row, event: Event) -> Vector:
+        c = event.count
+        return gradient / {"none": 1, "count": c, "sqrt": math.sqrt(c), "log": 1 + math.log(c)}[self.options.mode]
+
+
+class StalenessDiscount(Neutral):
+    options: StalenessDiscountOptions
+
+    def before(self, gradient: Vector, row: Row, event: Event) -> Vector:
+        s, o = event.staleness, self.options
+        factors = {
+            "inverse": 1 / (1 + o.rate * s),
+            "exponential": math.exp(-o.rate * s),
+            "threshold": float(s <= o.limit),
+            "polynomial": (1 + s) ** -o.power,
+        }
+        return gradient * factors[o.mode]
+
+
+class Safety(Neutral):
+    options: SafetyOptions
+
+    def judge(self, row: Row, beyond: bool, broken: bool) -> None:
+        if beyond or broken:
+            row.flags.add("violations")
+            if broken or self.options.on_violation != "clip":
+                row.flags.add("refused")
+            if self.options.on_violation == "fail":
+                row.flags.add("failed")
+
+    def before(self, gradient: Vector, row: Row, event: Event) -> Vector:
+        limit = self.options.max_gradient or math.inf
+        broken = not np.isfinite(gradient).all()
+        self.judge(row, bool((np.abs(gradient) > limit).any()), broken)
+        return np.zeros_like(gradient) if "refused" in row.flags else np.clip(gradient, -limit, limit)
+
+    def after(self, old: Row, new: Row, event: Event) -> Row:
+        update, weight = self.options.max_update or math.inf, self.options.max_weight or math.inf
+        w = np.clip(np.clip(new.w, old.w - update, old.w + update), -weight, weight)
+        self.judge(new, bool((abs(w - new.w) > 1e-6 * abs(new.w)).any()), False)
+        kept = old.copy() if "refused" in new.flags else Row(new.z, new.n, w)
+        return Row(kept.z, kept.n, kept.w, new.flags)
+
+
+class Regularize(Neutral):
+    options: RegularizeOptions
+
+    def after(self, old: Row, new: Row, event: Event) -> Row:
+        o = self.options
+        s = next((strength for bound, strength in o.by_frequency if event.seen <= bound), o.strength)
+        norm = math.sqrt(sum(new.w**2))
+        by_penalty = {
+            "l1": np.sign(new.w) * np.maximum(abs(new.w) - s, 0),
+            "l2": new.w / (1 + s),
+            "elastic": np.sign(new.w) * np.maximum(abs(new.w) - o.l1_ratio * s, 0) / (1 + (1 - o.l1_ratio) * s),
+            "group": new.w * (max(1 - s / norm, 0) if norm > 0 else 0),
+        }
+        return Row(new.z, new.n, by_penalty[o.penalty], new.flags)
+
+
+class Decay(Neutral):
+    options: DecayOptions
+
+    def read(self, row: Row, event: Event) -> Row:
+        if self.options.half_life is None:
+            return row
+        factor = 0.5 ** (event.age_seconds / duration_seconds(self.options.half_life, "half_life"))
+        z, n, w = (factor if name in self.options.halves else 1.0 for name in "znw")
+        return Row(row.z * z, row.n * n, row.w * w, row.flags)
+
+    def after(self, old: Row, new: Row, event: Event) -> Row:
+        return Row(new.z * self.options.z, new.n * self.options.n, new.w * self.options.w, new.flags)
+
+
+NUMPY = {
+    "gradient_average": GradientAverage,
+    "staleness_discount": StalenessDiscount,
+    "safety": Safety,
+    "regularize": Regularize,
+    "decay": Decay,
+}
+
+
+def numpy_push(operators: list[Neutral], ftrl: Ftrl, row: Row, event: Event) -> Row:
+    """Push one event to one row, by the definition of a push in the contract."""
+    row = Row(row.z, row.n, ftrl.weights(row.z, row.n))
+    for operator in operators:
+        row = ftrl.agree(row, operator.read(row, event))
+    old, gradient = row.copy(), event.gradient
+    for operator in operators:
+        gradient = operator.before(gradient, row, event)
+    new = ftrl.step(row, gradient)
+    for operator in reversed(operators):
+        new = ftrl.agree(new, operator.after(old, new.copy(), event))
+    return new

@@ -1,0 +1,85 @@
+"""Composition: what a chain refuses, and the order in which it runs its operators."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from xpsql.platform.operators.base import Column, Context, Operator, Rows, chain, push
+from xpsql.platform.operators.conformance import SIZE, context, keys, new_rows
+from xpsql.platform.operators.decay import DecayOptions
+
+from .examples import make
+
+
+def test_a_chain_without_an_optimizer_at_its_end_is_refused_with_the_reason() -> None:
+    with pytest.raises(ValueError, match=r"ends with an optimizer.*this one is: ftrl, decay.*put it before"):
+        chain(make("ftrl"), make("decay"))
+
+
+def test_an_empty_chain_is_refused() -> None:
+    with pytest.raises(ValueError, match="this one is: nothing"):
+        chain()
+
+
+def test_an_optimizer_before_the_end_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="one optimizer, at its end; adam stands before the end of: adam, ftrl"):
+        chain(make("adam"), make("ftrl"))
+
+
+def test_operators_that_declare_a_column_differently_are_refused() -> None:
+    other = Operator({"z": Column(5)}, name="other")
+    with pytest.raises(ValueError, match="ftrl declares the column 'z' differently"):
+        chain(other, make("ftrl"))
+
+
+def test_decay_of_a_column_that_the_optimizer_does_not_keep_is_refused() -> None:
+    with pytest.raises(ValueError, match="decay changes the column 'z', which adam does not keep"):
+        chain(make("decay", DecayOptions(z=0.5)), make("adam"))
+
+
+@pytest.mark.parametrize("halves", [("w",), ("n",)])
+def test_a_chain_needs_time_where_one_of_its_operators_does(halves: tuple[str, ...]) -> None:
+    assert chain(make("decay", DecayOptions(half_life="1 day", halves=halves)), make("ftrl")).needs_time
+    assert not chain(make("decay", DecayOptions(w=0.5)), make("ftrl")).needs_time
+
+
+def test_operators_run_before_in_order_and_after_in_reverse_and_read_behind_the_optimizer() -> None:
+    calls: list[str] = []
+    run = chain(recorder("a", calls), recorder("b", calls), recorder("end", calls)._replace(optimizer=True))
+    push(run, new_rows(run, keys(SIZE)), np.zeros((SIZE, 2), np.float32), context(SIZE))
+    assert calls == [
+        *("end reads", "a reads", "b reads"),
+        *("a before", "b before", "end before"),
+        *("end after", "b after", "a after"),
+    ]
+
+
+def test_a_chain_within_a_chain_equals_the_flat_chain() -> None:
+    average, discount, decay, ftrl = (make(n) for n in ("gradient_average", "staleness_discount", "decay", "ftrl"))
+    flat, nested = chain(average, discount, decay, ftrl), chain(average, chain(discount, chain(decay, ftrl)))
+    gradients = np.linspace(-1, 1, SIZE * 2, dtype=np.float32).reshape(SIZE, 2)
+    rows = new_rows(flat, keys(SIZE))
+    expected, _ = push(flat, rows, gradients, context(SIZE))
+    found, _ = push(nested, rows, gradients, context(SIZE))
+    for name in ("z", "n"):
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+def recorder(name: str, calls: list[str]) -> Operator:
+    """Return an operator that notes when it runs."""
+
+    def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
+        calls.append(f"{name} before")
+        return gradients, rows
+
+    def after(old: Rows, new: Rows, context: Context) -> Rows:
+        calls.append(f"{name} after")
+        return new
+
+    def read(rows: Rows, context: Context) -> Rows:
+        calls.append(f"{name} reads")
+        return rows
+
+    return Operator({}, before, after, read, name=name)
