@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Generic, TypeVar
 
@@ -18,7 +18,7 @@ class Ahead(Generic[T]):
     Use as a context manager: leaving it stops the thread, also in the middle.
     """
 
-    def __init__(self, make: Callable[[], Iterator[T]], depth: int) -> None:
+    def __init__(self, make: Callable[[], Generator[T, None, None]], depth: int) -> None:
         self._queue: queue.Queue[tuple[T | None, BaseException | None, bool]] = queue.Queue(depth)
         self._stopped = threading.Event()
         self._make = make
@@ -44,7 +44,7 @@ class Ahead(Generic[T]):
     def _run(self) -> None:
         try:
             iterator = self._make()
-            with closing(iterator):  # type: ignore[type-var]
+            with closing(iterator):
                 for item in iterator:
                     if not self._put((item, None, False)):
                         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-BINS = 1 << 18
+BINS = 1 << 16
 LOGIT_LIMIT = 16.0
 PROBABILITY_LIMIT = 1e-7
 PENDING = 1 << 15
@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 class Metrics:
     """Running metrics of one label.
 
-    AUC comes from two histograms, of positives and negatives, over 2^18 equal bins of the prediction's logit in [-16, 16]:
+    AUC comes from two histograms, of positives and negatives, over 2^16 equal bins of the prediction's logit in [-16, 16]:
     sums of histograms merge exactly, and ties within a bin count one half.
 
     Args:
@@ -57,6 +57,7 @@ class Metrics:
 
     def auc(self) -> float | None:
         """Return the area under the ROC curve; None unless both labels have occurred."""
+        self._settle()
         negatives, positives = self.histogram
         pairs = float(negatives.sum()) * float(positives.sum())
         if not pairs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,7 +84,7 @@ class Scorer:
         """
         wanted = list(dict.fromkeys([*inputs.values(), *carried]))
 
-        def chunks() -> Iterator[tuple[pa.Table, list[Batch]]]:
+        def chunks() -> Generator[tuple[pa.Table, list[Batch]], None, None]:
             for split in splits_of(scan):
                 for table in read(scan, split, wanted, BATCH_SIZE):
                     features = table.select(list(inputs.values())).rename_columns(list(inputs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Source:
         self._splits = iter([split for _ in range(passes) for split in splits])
         self._lock = threading.Lock()
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Generator[Batch, None, None]:
         """Take splits, as long as there are any, and yield their batches."""
         while (split := self._next()) is not None:
             number = row = 0

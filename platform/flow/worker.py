@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ AHEAD = 8
 SSP_WAIT_SECONDS = 600.0
 
 
+Batches = Callable[[], Generator[Batch, None, None]]
 Done = Callable[[Batch, NDArray[np.float32]], None]
 
 
@@ -72,7 +73,7 @@ class Worker:
             self.push(self.compute(*self.pull(batch)))
 
 
-def run_gang(worker: Worker, batches: Callable[[], Iterator[Batch]], size: int) -> None:
+def run_gang(worker: Worker, batches: Batches, size: int) -> None:
     """Learn in steps of `size` batches: all pull, all compute, then all push in order; timing changes nothing (bsp).
 
     With size 1 this is one worker.
@@ -84,7 +85,7 @@ def run_gang(worker: Worker, batches: Callable[[], Iterator[Batch]], size: int) 
                 worker.push(computed)
 
 
-def run_free(workers: Sequence[Worker], batches: Callable[[], Iterator[Batch]], pace: Pace) -> None:
+def run_free(workers: Sequence[Worker], batches: Batches, pace: Pace) -> None:
     """Learn with a thread per worker (asp, ssp); `batches` is called once by each and yields that worker's own.
 
     The first error stops all and is raised.

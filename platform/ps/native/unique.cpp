@@ -34,7 +34,8 @@ template <class T, class Array>
 Matrix<T> matrix(const Array& array, const char* name, int64_t rows, int64_t columns) {
     const bool typed = array.dtype() == nb::dtype<std::remove_const_t<T>>();
     const bool fits = array.ndim() == 2 && (rows == any_length || static_cast<int64_t>(array.shape(0)) == rows) &&
-                      static_cast<int64_t>(array.shape(1)) == columns && (columns <= 1 || array.stride(1) == 1);
+                      static_cast<int64_t>(array.shape(1)) == columns &&
+                      (columns <= 1 || array.size() == 0 || array.stride(1) == 1);
     if (!typed || !fits) refuse(name, describe(nb::dtype<std::remove_const_t<T>>(), {rows, columns}), describe(array), !typed);
     return {static_cast<T*>(array.data()), array.shape(0), array.shape(1), array.stride(0)};
 }
