@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..platform.errors import StatementError
 from .draft import Draft
 from .durable import storing
 from .manifest import Manifest, Table
@@ -30,13 +31,13 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
         The manifests of the old and the new version.
 
     Raises:
-        StatementError: the condition cannot be evaluated; no version is made.
+        StatementError: the condition cannot be evaluated, with the position in it; no version is made.
         ModelError: no such model, none ready, or somebody is changing it.
     """
     parent = models.version(name)
     with weights(parent, engine) as relation:
         for table in parent.manifest.tables:
-            engine.schema(_kept(relation, table, condition))
+            _check(engine, _kept(relation, table, condition), condition)
         with models.begin(name, _child(parent, statement)) as draft:
             rows = sum(_write(draft, engine, relation, table, condition) for table in parent.manifest.tables)
             if parent.dense.exists():
@@ -58,6 +59,18 @@ def _child(parent: Version, statement: str) -> Manifest:
         finished=None,
         seconds=None,
     )
+
+
+def _check(engine: Engine, query: str, condition: str) -> None:
+    """Let the engine look at a query that holds the condition on lines of its own, and place errors in the condition."""
+    try:
+        engine.schema(query)
+    except StatementError as error:
+        if error.position is None:
+            raise
+        line = error.position.line - query[: query.rindex(f"\n{condition}\n") + 1].count("\n")
+        inside = 1 <= line <= condition.count("\n") + 1
+        raise type(error)(error.message, error.position._replace(line=line) if inside else None) from error
 
 
 def _kept(relation: Relation, table: Table, condition: str) -> str:
