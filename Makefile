@@ -1,0 +1,47 @@
+# One way to run things. Every target works in a fresh clone: it makes the environment that it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := $(wildcard platform/ps/native/*)
+
+.PHONY: demo test check bench sanitize format clean
+
+$(VENV)/.demo: pyproject.toml $(NATIVE)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[examples]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --editable '.[dev,examples]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	touch $@
+
+demo: $(VENV)/.demo  ## Train on all flights that left New York in 2013, from SQL.
+	$(BIN)/python examples/flights_data.py demo_data
+	rm -rf demo_warehouse
+	$(BIN)/xpsql run examples/flights.sql -D data=demo_data --warehouse demo_warehouse
+
+test: $(VENV)/.dev  ## Run every test.
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev  ## Lint, format and types.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict -p xpsql
+
+bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md explains.
+	$(BIN)/python -m benchmarks
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+sanitize: $(VENV)/.dev  ## Run the native tests under ASan and UBSan.
+	PYTHON=$(BIN)/python scripts/sanitize
+
+clean:
+	rm -rf $(VENV) build demo_data demo_warehouse
