@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import jax
@@ -39,25 +40,23 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
     section 3.2, per element.
     """
 
-    def flagged(rows: Rows, violating: jax.Array, refused: jax.Array) -> Rows:
+    def flagged(rows: Rows, beyond: jax.Array, broken: jax.Array) -> Rows:
+        violating = jnp.any(beyond | broken, 1, keepdims=True)
+        refused = jnp.any(broken, 1, keepdims=True) if options.on_violation == "clip" else violating
         failed = violating if options.on_violation == "fail" else jnp.zeros_like(violating)
         found = zip(FLAGS, (violating, refused, failed), strict=True)
         return {**rows, **{name: jnp.maximum(rows[name], flag.astype(jnp.float32)) for name, flag in found}}
 
-    def judged(beyond: jax.Array, broken: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return beyond | broken, broken if options.on_violation == "clip" else beyond | broken
-
     def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
         limited = clip(gradients, options.max_gradient)
-        violating, refused = judged(differs(gradients, limited), not_finite(gradients))
-        return jnp.where(refused, 0, limited), flagged(rows, violating, refused)
+        rows = flagged(rows, differs(gradients, limited), ~jnp.isfinite(gradients))
+        return jnp.where(rows["refused"] > 0, 0, limited), rows
 
     def after(old: Rows, new: Rows, context: Context) -> Rows:
         values = [name for name in new if name in old and name not in FLAGS and new[name].dtype == jnp.float32]
         w = clip(clip(new["w"], options.max_update, old["w"]), options.max_weight)
-        broken = jnp.any(jnp.concatenate([not_finite(new[name]) for name in values], 1), 1, keepdims=True)
-        violating, refused = judged(differs(new["w"], w), broken)
-        new = flagged({**new, "w": w}, violating, refused)
+        broken = functools.reduce(jnp.logical_or, (not_finite(new[name], table.dim) for name in values))
+        new = flagged({**new, "w": w}, differs(new["w"], w), broken)
         return {**new, **{name: jnp.where(new["refused"] > 0, old[name], new[name]) for name in values}}
 
     return Operator(FLAGS, before, after, name="safety")
@@ -68,11 +67,14 @@ def clip(values: jax.Array, limit: float | None, center: jax.Array | float = 0.0
 
 
 def differs(given: jax.Array, limited: jax.Array) -> jax.Array:
-    return jnp.any(jnp.abs(given - limited) > ROUNDING * jnp.abs(given), 1, keepdims=True)
+    """Tell which elements a limit has changed, bool[n, dim]."""
+    return jnp.abs(given - limited) > ROUNDING * jnp.abs(given)
 
 
-def not_finite(values: jax.Array) -> jax.Array:
-    return ~jnp.all(jnp.isfinite(values), 1, keepdims=True)
+def not_finite(values: jax.Array, dim: int) -> jax.Array:
+    """Tell which elements are NaN or infinite: bool[n, dim], or bool[n, 1] for a column of another width than w."""
+    broken = ~jnp.isfinite(values)
+    return broken if values.shape[1] == dim else jnp.any(broken, 1, keepdims=True)
 
 
 SAFETY = Part("safety", SafetyOptions, safety)
