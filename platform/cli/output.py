@@ -8,6 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -43,7 +44,9 @@ def write_json(table: pa.Table) -> None:
 
 
 def json_value(value: Any) -> Any:
-    """Return a value as JSON has it: NaN and infinities are null, bytes are base64."""
+    """Return a value as JSON has it: a decimal is a number, NaN and infinities are null, bytes are base64."""
+    if isinstance(value, Decimal):
+        return float(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, bytes):

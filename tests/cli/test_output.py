@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import io
+import sys
+from datetime import date
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from xpsql.platform.cli.output import write_csv, write_json, write_table
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_a_drawn_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    write_table(pa.table({"name": ["[red]a[/red]"] * 101, "n": range(101)}))
+    shown = terminal.getvalue()
+    assert "[red]a[/red]" in shown
+    assert "... 1 more row" in shown
+
+
+def test_values_without_json_of_their_own_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {"d": [date(2013, 1, 31)], "x": [Decimal("1.50")], "b": [b"\x00\x01"]}
+    maps = pa.array([[("k", float("inf"))]], pa.map_(pa.string(), pa.float64()))
+    write_json(pa.table({**rows, "m": maps}))
+    assert capsys.readouterr().out == '{"d": "2013-01-31", "x": 1.5, "b": "AAE=", "m": {"k": null}}\n'
+
+
+def test_nested_values_are_json_in_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    write_csv(pa.table({"m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())), "l": [["a", None]]}))
+    assert capsys.readouterr().out == 'm,l\n"{""k"": 1}","[""a"", null]"\n'

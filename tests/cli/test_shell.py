@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from xpsql.platform.cli.completion import Names
+from xpsql.platform.cli.output import write_csv
+from xpsql.platform.cli.shell import finished, history_file, read_statements
+from xpsql.platform.session import Session
+
+from ..plain import plain_session
+
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with plain_session(tmp_path) as session:
+        session.engine.execute("CREATE TABLE clicks AS SELECT 1 AS user_id, 2 AS url")
+        yield session
+
+
+def typed(session: Session, keys: str) -> None:
+    with create_pipe_input() as pipe:
+        pipe.send_text(keys)
+        read_statements(session, {"n": "7"}, write_csv, False, pipe, DummyOutput())
+
+
+def test_a_statement_goes_over_lines_until_its_semicolon(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    typed(session, "SELECT ${n} AS x,\r';' AS y;\r" + CTRL_D)
+    assert capsys.readouterr().out == "x,y\n7,;\n"
+
+
+def test_an_error_is_shown_and_the_shell_goes_on(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    typed(session, "SELECT * FROM nowhere;\rCREATE TABLE t AS SELECT 1;\rexit\r")
+    shown = capsys.readouterr()
+    assert shown.err.splitlines()[-1] == "      |               ^^^^^^^"
+    assert shown.out.endswith("OK\n")
+
+
+def test_ctrl_c_drops_the_line(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    typed(session, "SELECT 1" + CTRL_C + "SELECT 2 AS x;\r" + CTRL_D)
+    assert capsys.readouterr().out == "x\n2\n"
+
+
+def test_statements_are_remembered(session: Session) -> None:
+    typed(session, "SELECT 41 AS x;\r" + CTRL_D)
+    assert "+SELECT 41 AS x;" in history_file().read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("", True),
+        ("quit", True),
+        ("SELECT 1;", True),
+        ("SELECT 1; -- done", True),
+        ("SELECT 1", False),
+        ("SELECT ';", False),
+        ("SELECT 1 -- ;", False),
+        ("SELECT /* ;", False),
+    ],
+)
+def test_an_entry_is_finished_by_a_semicolon_of_its_own(text: str, whole: bool) -> None:
+    assert finished(text) is whole
+
+
+def completions(session: Session, before: str, after: str = "") -> list[str]:
+    document = Document(before + after, cursor_position=len(before))
+    return [completion.text for completion in Names(session).get_completions(document, CompleteEvent())]
+
+
+def test_leading_words_of_statements_are_completed(session: Session) -> None:
+    assert {"TRAIN", "TABLE"} <= set(completions(session, "T"))
+    assert completions(session, "continue") == ["CONTINUE MODEL"]
+
+
+def test_tables_and_functions_are_completed_after_from(session: Session) -> None:
+    assert completions(session, "SELECT * FROM cl") == ["clicks"]
+    assert "ML.PREDICT" in completions(session, "SELECT * FROM ml.")
+
+
+def test_columns_of_the_tables_named_are_completed(session: Session) -> None:
+    assert completions(session, "SELECT u", " FROM clicks") == ["UNION", "url", "user_id", "USING"]
+    assert completions(session, "SELECT u", " FROM absent") == ["UNION", "USING"]
+
+
+def test_models_are_completed_after_model(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.models, "names", lambda: ["ctr", "cvr", "other"])
+    assert completions(session, "SELECT * FROM ML.PREDICT(MODEL c") == ["ctr", "cvr"]

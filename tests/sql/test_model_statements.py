@@ -1,0 +1,335 @@
+"""Models as objects: what SHOW, DESCRIBE, ALTER, DROP, SHRINK, EXPORT and ML.* tell and change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+import pytest
+
+import xpsql
+from xpsql.platform.errors import ModelError, NotAvailableError, OptionError, StatementError
+from xpsql.warehouse.manifest import Slot
+from xpsql.warehouse.rows import rows_schema
+
+from ..warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "warehouse") as session:
+        yield session
+
+
+def rows(session: xpsql.Session, text: str) -> list[dict[str, Any]]:
+    result: list[dict[str, Any]] = session.sql(text).arrow().to_pylist()
+    return result
+
+
+def test_show_models_tells_the_served_version_of_each(session: xpsql.Session) -> None:
+    train(session.models)
+    train(session.models, parent=1, metrics={"auc": 0.8})
+    session.models.begin("other", MANIFEST).fail("no")
+    ctr, other = rows(session, "SHOW MODELS")
+    assert ctr.pop("created") <= datetime.now(UTC)
+    assert ctr == {
+        "name": "ctr",
+        "version": 2,
+        "status": "ready",
+        "algorithm": "xftrl",
+        "examples": 200,
+        "rows": 3,
+        "auc": 0.8,
+    }
+    assert (other["name"], other["version"], other["status"]) == ("other", None, "failed")
+    assert [row["name"] for row in rows(session, "SHOW MODELS LIKE 'o%'")] == ["other"]
+    assert rows(session, "SHOW MODELS LIKE 'x%'") == []
+
+
+def test_show_models_of_an_empty_warehouse_has_its_columns(session: xpsql.Session) -> None:
+    assert session.sql("SHOW MODELS").arrow().schema.names == [
+        "name",
+        "version",
+        "status",
+        "algorithm",
+        "examples",
+        "rows",
+        "auc",
+        "created",
+    ]
+
+
+def test_show_versions_tells_status_and_error_of_each(session: xpsql.Session) -> None:
+    train(session.models)
+    session.models.begin("ctr", dataclasses.replace(MANIFEST, parent=1)).fail("label of row 7 is NULL")
+    first, second = rows(session, "SHOW VERSIONS OF MODEL ctr")
+    assert (first["version"], first["status"], first["served"], first["auc"], first["error"]) == (1, "ready", True, 0.75, None)
+    assert (second["version"], second["status"], second["served"], second["parent"]) == (2, "failed", False, 1)
+    assert second["error"] == "label of row 7 is NULL"
+
+
+def test_describe_model_shows_slots_options_and_metrics(session: xpsql.Session) -> None:
+    train(session.models)
+    shown = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr VERSION 1")}
+    assert shown["algorithm"] == "xftrl(alpha = 0.1)"
+    assert shown["operator 1"] == "decay(rate = 0.99)"
+    assert shown["slot carrier"] == "categorical, string"
+    assert shown["setting batch_size"] == "1024"
+    assert shown["metric auc"] == "0.75"
+    assert shown["query"] == "SELECT * FROM log"
+    assert "error" not in shown
+
+
+def test_describe_model_tells_about_a_failed_version_too(session: xpsql.Session) -> None:
+    session.models.begin("ctr", MANIFEST).fail("no")
+    shown = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr")}
+    assert (shown["status"], shown["served"], shown["error"]) == ("failed", "no", "no")
+
+
+def test_show_train_model_gives_the_statement_as_written(session: xpsql.Session) -> None:
+    train(session.models)
+    assert rows(session, "SHOW TRAIN MODEL ctr") == [{"statement": MANIFEST.statement}]
+
+
+def test_a_promoted_version_is_what_statements_without_a_version_use(session: xpsql.Session) -> None:
+    train(session.models)
+    train(session.models, parent=1, metrics={"auc": 0.1})
+    session.sql("ALTER MODEL ctr PROMOTE VERSION 1")
+    assert rows(session, "SELECT auc FROM ML.EVALUATE(MODEL ctr)") == [{"auc": 0.75}]
+    assert rows(session, "SELECT auc FROM ML.EVALUATE(MODEL ctr VERSION 2)") == [{"auc": 0.1}]
+
+
+def test_drop_model_removes_a_version_or_the_model(session: xpsql.Session) -> None:
+    train(session.models)
+    train(session.models, parent=1)
+    session.sql("DROP MODEL ctr VERSION 2; DROP MODEL IF EXISTS ctr VERSION 2")
+    assert session.models.version("ctr").number == 1
+    session.sql("DROP MODEL ctr; DROP MODEL IF EXISTS ctr")
+    assert session.models.names() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SHOW VERSIONS OF MODEL ctx",
+        "DESCRIBE MODEL ctx",
+        "SHOW TRAIN MODEL ctx",
+        "ALTER MODEL ctx PROMOTE VERSION 1",
+        "DROP MODEL ctx",
+        "SHRINK MODEL ctx WHERE updates < 1",
+        "EXPORT MODEL ctx TO TABLE t",
+        "SELECT * FROM ML.WEIGHTS(MODEL ctx)",
+        "SELECT * FROM ML.FEATURE_INFO(MODEL ctx)",
+        "SELECT * FROM ML.TRAINING_INFO(MODEL ctx)",
+        "SELECT * FROM ML.EVALUATE(MODEL ctx)",
+    ],
+)
+def test_an_unknown_model_is_answered_with_the_nearest_name(session: xpsql.Session, text: str) -> None:
+    train(session.models)
+    with pytest.raises(ModelError, match=r"Did you mean ctr\?"):
+        session.sql(text)
+
+
+def test_weights_have_the_names_of_slots_and_the_worth_of_features(session: xpsql.Session) -> None:
+    train(session.models)
+    first, second, third = rows(session, "SELECT * FROM ML.WEIGHTS(MODEL ctr) ORDER BY key")
+    rate = 10.2 / 41
+    divergence = rate * math.log(rate / 0.2) + (1 - rate) * math.log((1 - rate) / 0.8)
+    assert first == {
+        "slot": "carrier",
+        "key": -5,
+        "weight": 0.5,
+        "count": 40,
+        "updates": 40,
+        "last_seen": datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC),
+        "shows": 40,
+        "clicks": 10,
+        "utility": pytest.approx(math.log1p(40) * 0.5),
+        "information": pytest.approx(40 * divergence),
+    }
+    assert (second["key"], second["last_seen"], second["weight"]) == (7, None, -1.5)
+    assert (third["slot"], third["utility"], third["information"]) == ("hour", 0.0, pytest.approx(0.0))
+
+
+def test_weights_can_be_joined_counted_and_asked_for_one_column(session: xpsql.Session) -> None:
+    train(session.models)
+    assert rows(session, "SELECT count(*) AS n FROM ML.WEIGHTS(MODEL ctr)") == [{"n": 3}]
+    joined = "SELECT a.weight FROM ML.WEIGHTS(MODEL ctr) a JOIN ML.WEIGHTS(MODEL ctr) b ON a.key = b.key WHERE b.updates = 25"
+    assert rows(session, joined) == [{"weight": -1.5}]
+
+
+def test_a_model_without_base_rate_has_no_information(session: xpsql.Session) -> None:
+    train(session.models, base_rate=None)
+    assert rows(session, "SELECT DISTINCT information FROM ML.WEIGHTS(MODEL ctr)") == [{"information": None}]
+
+
+def test_vectors_are_arrays_and_a_model_of_several_tables_names_them(session: xpsql.Session) -> None:
+    schema = rows_schema(VECTORS)
+    row = dict.fromkeys(schema.names, 0) | {"key": 3, "shows": 1, "w": [3.0, 4.0]}
+    with session.models.begin("fm", dataclasses.replace(MANIFEST, tables=(TABLE, VECTORS))) as draft:
+        with draft.writer(VECTORS) as writer:
+            writer.write(pa.RecordBatch.from_pylist([row], schema))
+        fill(draft)
+    last = rows(session, "SELECT * FROM ML.WEIGHTS(MODEL fm) ORDER BY `table`, key")[0]
+    assert (last["table"], last["key"], last["weights"]) == ("v", 3, [3.0, 4.0])
+    assert last["utility"] == pytest.approx(math.log(2) * 5)
+
+
+def test_a_slot_with_quotes_in_its_name_keeps_them(session: xpsql.Session) -> None:
+    with session.models.begin(
+        "ctr", dataclasses.replace(MANIFEST, slots=(Slot("it's a \\ slot"), Slot("b", number=1)))
+    ) as draft:
+        fill(draft)
+    assert rows(session, "SELECT DISTINCT slot FROM ML.WEIGHTS(MODEL ctr) ORDER BY slot") == [
+        {"slot": "b"},
+        {"slot": "it's a \\ slot"},
+    ]
+
+
+def test_feature_info_counts_the_features_of_each_slot(session: xpsql.Session) -> None:
+    train(session.models)
+    assert rows(session, "SELECT * FROM ML.FEATURE_INFO(MODEL ctr)") == [
+        {"slot": "carrier", "kind": "categorical", "features": 2, "coverage": 0.9, "mean_abs_weight": 1.0, "updates": 65},
+        {"slot": "hour", "kind": "continuous", "features": 1, "coverage": 1.0, "mean_abs_weight": 0.0, "updates": 100},
+        {"slot": "rare", "kind": "bag", "features": 0, "coverage": 0.0, "mean_abs_weight": None, "updates": 0},
+    ]
+
+
+def test_training_info_is_readable_while_the_model_is_trained(session: xpsql.Session) -> None:
+    train(session.models)
+    with session.models.begin("ctr", dataclasses.replace(MANIFEST, parent=1)) as draft:
+        draft.progress({"batch": 20, "examples": 7, "auc": None, "new_metric": 3})
+        with (draft.folder / "progress.jsonl").open("a") as file:
+            file.write('{"batch": 30, "exam')
+        told = rows(session, "SELECT version, batch, examples, auc, new_metric, time FROM ML.TRAINING_INFO(MODEL ctr)")
+        draft.fail("enough")
+    assert all(row.pop("time") <= datetime.now(UTC) for row in told)
+    assert told == [
+        {"version": 1, "batch": 10, "examples": 100, "auc": 0.7, "new_metric": None},
+        {"version": 2, "batch": 20, "examples": 7, "auc": None, "new_metric": 3.0},
+    ]
+
+
+def test_training_info_before_the_first_evaluation_has_its_columns(session: xpsql.Session) -> None:
+    with session.models.begin("ctr", MANIFEST):
+        assert rows(session, "SELECT batch, auc, max_weight FROM ML.TRAINING_INFO(MODEL ctr)") == []
+
+
+def test_evaluate_without_data_gives_the_metrics_of_training(session: xpsql.Session) -> None:
+    train(session.models, metrics={"examples": 100, "auc": 0.75, "pcopc": None})
+    result = session.sql("SELECT * FROM ML.EVALUATE(MODEL ctr)").arrow()
+    assert result.to_pylist() == [{"examples": 100, "auc": 0.75, "pcopc": None}]
+    assert result.schema.types == [pa.int64(), pa.float64(), pa.float64()]
+
+
+def test_shrink_makes_a_version_without_the_rows_that_match(session: xpsql.Session) -> None:
+    train(session.models)
+    text = "SHRINK MODEL ctr WHERE slot = 'carrier' AND updates < 30 -- too rare"
+    assert rows(session, text) == [{"model": "ctr", "version": 2, "rows": 2, "removed": 1}]
+    old, new = session.models.versions("ctr")
+    before = [row for batch in old.rows("w") for row in batch.to_pylist()]
+    assert [row for batch in new.rows("w") for row in batch.to_pylist()] == [row for row in before if row["key"] != 7]
+    assert (new.manifest.parent, new.manifest.examples_total, new.manifest.slots) == (1, 100, old.manifest.slots)
+    assert new.manifest.statement.startswith("SHRINK MODEL ctr WHERE")
+
+
+def test_shrink_keeps_rows_for_which_the_condition_is_null_and_dense_parameters(session: xpsql.Session) -> None:
+    with session.models.begin("ctr", MANIFEST) as draft:
+        draft.dense.mkdir()
+        (draft.dense / "layer").write_bytes(b"1")
+        fill(draft)
+    session.sql("SHRINK MODEL ctr WHERE last_seen < TIMESTAMP '2000-01-01'")
+    assert session.models.version("ctr").manifest.rows == 2
+    assert (session.models.version("ctr").dense / "layer").read_bytes() == b"1"
+
+
+def test_a_shrunk_version_has_no_metrics_of_training(session: xpsql.Session) -> None:
+    train(session.models)
+    session.sql("SHRINK MODEL ctr WHERE updates < 30")
+    with pytest.raises(ModelError, match="not made by a training"):
+        session.sql("SELECT * FROM ML.EVALUATE(MODEL ctr)")
+
+
+def test_a_wrong_condition_makes_no_version(session: xpsql.Session) -> None:
+    train(session.models)
+    with pytest.raises(StatementError) as caught:
+        session.sql("SELECT 1;\nSHRINK MODEL ctr WHERE updates < 3 AND nothing > 3")
+    assert caught.value.position is not None
+    assert caught.value.position.line == 2
+    assert [v.number for v in session.models.versions("ctr")] == [1]
+
+
+def test_export_to_a_table_writes_the_columns_of_weights(session: xpsql.Session) -> None:
+    train(session.models)
+    (told,) = rows(session, "EXPORT MODEL ctr TO TABLE weights")
+    assert told == {"model": "ctr", "version": 1, "rows": 3, "target": "weights", "dense": None}
+    ordered = "SELECT * FROM {} ORDER BY key"
+    assert rows(session, ordered.format("weights")) == rows(session, ordered.format("ML.WEIGHTS(MODEL ctr)"))
+
+
+def test_export_replaces_a_table_only_when_told(session: xpsql.Session) -> None:
+    train(session.models)
+    session.sql("EXPORT MODEL ctr TO TABLE weights")
+    with pytest.raises(StatementError):
+        session.sql("EXPORT MODEL ctr TO TABLE weights")
+    session.sql("EXPORT MODEL ctr TO TABLE weights WITH (replace = true)")
+    with pytest.raises(OptionError, match="has no option 'over'"):
+        session.sql("EXPORT MODEL ctr TO TABLE weights WITH (over = true)")
+
+
+def read_json(path: Path) -> pa.Table:
+    return pa.Table.from_pylist([json.loads(line) for line in path.read_text().splitlines()])
+
+
+@pytest.mark.parametrize(("format", "read"), [("parquet", pq.read_table), ("csv", csv.read_csv), ("json", read_json)])
+def test_export_to_files_writes_a_folder_that_stands_alone(
+    session: xpsql.Session, tmp_path: Path, format: str, read: Any
+) -> None:
+    train(session.models)
+    session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT {format}")
+    session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT {format.upper()}")
+    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["_manifest.json", f"part-00000.{format}"]
+    table = read(tmp_path / "out" / f"part-00000.{format}")
+    assert dict(zip(table["key"].to_pylist(), table["weight"].to_pylist(), strict=True)) == {-5: 0.5, 7: -1.5, 9: 0.0}
+
+
+def test_vectors_and_dense_parameters_survive_an_export_as_csv(session: xpsql.Session, tmp_path: Path) -> None:
+    schema = rows_schema(VECTORS)
+    row = dict.fromkeys(schema.names, 0) | {"key": 3, "w": [3.0, 4.0]}
+    with session.models.begin("fm", dataclasses.replace(MANIFEST, tables=(VECTORS,))) as draft:
+        with draft.writer(VECTORS) as writer:
+            writer.write(pa.RecordBatch.from_pylist([row], schema))
+        draft.dense.mkdir()
+        (draft.dense / "layer").write_bytes(b"1")
+        draft.commit(draft.manifest)
+    (told,) = rows(session, f"EXPORT MODEL fm TO '{tmp_path}/out' FORMAT csv")
+    assert (Path(told["dense"]) / "layer").read_bytes() == b"1"
+    assert csv.read_csv(tmp_path / "out" / "part-00000.csv")["weights"].to_pylist() == ["[3.0, 4.0]"]
+
+
+def test_export_does_not_touch_a_folder_of_somebody_else(session: xpsql.Session, tmp_path: Path) -> None:
+    train(session.models)
+    (tmp_path / "mine").touch()
+    with pytest.raises(ModelError, match="no export of a model"):
+        session.sql(f"EXPORT MODEL ctr TO '{tmp_path}' FORMAT csv")
+    assert (tmp_path / "mine").exists()
+
+
+def test_an_unknown_format_is_answered_with_those_that_are_known(session: xpsql.Session) -> None:
+    with pytest.raises(
+        StatementError, match=r"Expected a format, got 'parket'.*Did you mean parquet\? Valid: csv, json, parquet"
+    ):
+        session.sql("EXPORT MODEL ctr TO 'out' FORMAT parket")
+
+
+def test_delta_exports_are_answered_as_not_available_yet(session: xpsql.Session) -> None:
+    with pytest.raises(NotAvailableError, match="DELTA FROM is parsed but not available yet"):
+        session.sql("EXPORT MODEL ctr VERSION 3 TO TABLE t DELTA FROM VERSION 2")

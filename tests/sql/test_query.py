@@ -1,0 +1,153 @@
+"""Calls of table functions inside statements, run with functions that are made for these tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from xpsql.platform.errors import ModelError, StatementError
+from xpsql.platform.session import Session
+from xpsql.platform.sql import query
+from xpsql.platform.sql.base import Call, TableFunction
+
+from ..plain import PlainEngine, plain_session
+
+seen: list[Call] = []
+
+
+def double(session: Session, call: Call) -> list[Path]:
+    """Give the data and twice its x."""
+    seen.append(call)
+    assert call.data is not None
+    with call.data.locating():
+        rows = session.engine.execute(call.data.text)
+    assert rows is not None
+    twice = pa.array([2 * x for x in rows["x"].to_pylist()], pa.int64())
+    pq.write_table(rows.append_column("twice", twice), call.folder / "rows.parquet")
+    return [call.folder / "rows.parquet"]
+
+
+def name(session: Session, call: Call) -> pa.Table:
+    if call.model == "absent":
+        raise ModelError("There is no model absent.")
+    return pa.table({"model": [call.model], "version": pa.array([call.version], pa.int64())})
+
+
+FUNCTIONS = (
+    TableFunction("DOUBLE", "", "", "required", (), double),
+    TableFunction("NAME", "", "", "none", (), name),
+)
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.setattr(query, "FUNCTIONS", FUNCTIONS)
+    seen.clear()
+    with plain_session(tmp_path) as session:
+        session.engine.execute("CREATE TABLE t AS SELECT range AS x, 'k' || range AS k FROM range(5)")
+        yield session
+
+
+def column(session: Session, statement: str) -> list[object]:
+    return session.sql(statement).arrow().columns[0].to_pylist()
+
+
+def test_a_call_is_a_table_that_can_be_filtered_joined_and_nested(session: Session) -> None:
+    assert column(session, "SELECT twice FROM ML.DOUBLE(MODEL m, TABLE t) WHERE x > 2 ORDER BY x") == [6, 8]
+    assert column(session, "SELECT p.twice + t.x FROM t JOIN ML.DOUBLE(MODEL m, TABLE t) AS p USING (k) ORDER BY 1") == [
+        0,
+        3,
+        6,
+        9,
+        12,
+    ]
+    assert column(session, "SELECT max(twice) FROM (SELECT * FROM ML.DOUBLE(MODEL m, (SELECT * FROM t WHERE x < 3)) d) s") == [
+        4
+    ]
+
+
+def test_a_statement_may_hold_several_calls_and_write_a_table(session: Session) -> None:
+    session.sql("""CREATE TABLE u AS SELECT a.twice, n.model FROM ML.DOUBLE(MODEL m, TABLE t) a CROSS JOIN ML.NAME(MODEL o) n;
+                   INSERT INTO u SELECT twice, 'again' FROM ML.DOUBLE(MODEL m, (SELECT 50 AS x))""")
+    assert column(session, "SELECT max(twice) FROM u") == [100]
+    assert column(session, "SELECT count(*) FROM u WHERE model = 'o'") == [5]
+
+
+def test_a_call_inside_a_call_runs_first(session: Session) -> None:
+    inner = "SELECT twice AS x FROM ML.DOUBLE(MODEL m, TABLE t)"
+    assert column(session, f"SELECT max(twice) FROM ML.DOUBLE(MODEL m, ({inner}))") == [16]
+
+
+def test_a_call_sees_the_with_queries_of_its_statement(session: Session) -> None:
+    assert column(
+        session, "WITH a AS (SELECT 7 AS x), b AS (SELECT x + 1 AS x FROM a) SELECT twice FROM ML.DOUBLE(MODEL m, TABLE b)"
+    ) == [16]
+    assert column(
+        session, "WITH a AS (SELECT 7 AS x) SELECT twice FROM ML.DOUBLE(MODEL m, (WITH b AS (SELECT * FROM A) SELECT * FROM b))"
+    ) == [14]
+
+
+def test_a_with_query_may_hold_a_call_that_a_later_call_reads(session: Session) -> None:
+    statement = """WITH a AS (SELECT twice AS x FROM ML.DOUBLE(MODEL m, TABLE t)), b (y) AS (SELECT 1)
+                   SELECT max(twice) FROM ML.DOUBLE(MODEL m, TABLE a)"""
+    assert column(session, statement) == [16]
+
+
+def test_a_with_query_of_another_subquery_is_not_seen(session: Session) -> None:
+    with pytest.raises(Exception, match="hidden"):
+        session.sql("SELECT * FROM (WITH hidden AS (SELECT 1 AS x) SELECT * FROM hidden) h, ML.DOUBLE(MODEL m, TABLE hidden) d")
+
+
+def test_a_query_that_names_no_with_query_runs_as_it_is_written(session: Session) -> None:
+    session.sql("WITH a AS (SELECT 1) SELECT * FROM a, ML.DOUBLE(MODEL m, (SELECT  x FROM t)) d")
+    assert seen[0].data is not None
+    assert seen[0].data.text == "SELECT  x FROM t"
+
+
+def test_the_call_is_told_which_columns_are_needed(session: Session) -> None:
+    session.sql("SELECT twice FROM ML.DOUBLE(MODEL m, TABLE t); SELECT * FROM ML.DOUBLE(MODEL m VERSION 3, TABLE t)")
+    assert [(call.columns, call.version) for call in seen] == [({"twice"}, None), (None, 3)]
+
+
+def test_nothing_is_left_after_the_statement(session: Session) -> None:
+    session.sql("SELECT * FROM ML.DOUBLE(MODEL m, TABLE t)")
+    assert session.engine.relations() == ["t"]
+    assert not seen[0].folder.exists()
+
+
+def test_nothing_is_left_after_a_statement_that_fails(session: Session) -> None:
+    with pytest.raises(StatementError):
+        session.sql("SELECT * FROM ML.DOUBLE(MODEL m, TABLE t) JOIN nowhere")
+    assert session.engine.relations() == ["t"]
+
+
+def test_an_error_after_a_call_has_its_place_in_the_script(session: Session) -> None:
+    with pytest.raises(StatementError) as raised:
+        session.sql("SELECT 1;\nSELECT * FROM ML.DOUBLE(MODEL m, TABLE t) JOIN nowhere")
+    assert raised.value.position == (2, 48, "nowhere")
+
+
+def test_an_error_in_the_query_of_a_call_has_its_place_in_the_script(session: Session) -> None:
+    script = "WITH a AS (SELECT 1 AS x)\nSELECT * FROM ML.DOUBLE(MODEL m, (SELECT x FROM a\n  JOIN ${table}))"
+    with pytest.raises(StatementError) as raised:
+        session.sql(script, table="nowhere")
+    assert raised.value.position == (3, 8, "nowhere")
+
+
+def test_the_engine_gets_the_rest_of_a_statement_as_written(session: Session) -> None:
+    session.sql("select  /* kept */ twice from ML.DOUBLE(MODEL m, TABLE t)  -- dropped\n;")
+    engine = session.engine
+    assert isinstance(engine, PlainEngine)
+    before, _, after = engine.executed[-2].partition("xpsql_call_")
+    assert before == "select  /* kept */ twice from "
+    assert len(after) == 12
+
+
+def test_a_missing_model_names_the_statement(session: Session) -> None:
+    with pytest.raises(ModelError) as raised:
+        session.sql("SELECT 1;\n  SELECT * FROM ML.NAME(MODEL absent)")
+    assert raised.value.__notes__ == ["In the statement at line 2, column 3: SELECT * FROM ML.NAME(MODEL absent)"]

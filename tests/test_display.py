@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pyarrow as pa
+
+from xpsql.platform.display import cell, html_table, text_table
+
+TABLE = pa.table(
+    {
+        "name": ["a", "bcd", None],
+        "x": [0.123456789, 1e-12, float("nan")],
+        "n": [1, 20, 300],
+        "m": pa.array([[("k", 1.5)], None, []], pa.map_(pa.string(), pa.float64())),
+    }
+)
+
+
+def test_text_is_aligned_with_numbers_to_the_right() -> None:
+    assert text_table(TABLE, 10).split("\n") == [
+        "name         x    n  m",
+        "----  --------  ---  --------",
+        "a     0.123457    1  {k: 1.5}",
+        "bcd      1e-12   20  NULL",
+        "NULL       nan  300  {}",
+    ]
+
+
+def test_rows_left_out_are_counted() -> None:
+    assert text_table(TABLE, 2).endswith("\n... 1 more row")
+
+
+def test_a_table_without_rows_shows_its_columns() -> None:
+    assert text_table(TABLE.slice(0, 0), 5).startswith("name")
+
+
+def test_html_is_escaped() -> None:
+    shown = html_table(pa.table({"<a>": ["<b>&", "c"]}), 1)
+    assert "<th>&lt;a&gt;</th>" in shown
+    assert "<td>&lt;b&gt;&amp;</td>" in shown
+    assert shown.endswith("<p>... 1 more row</p>")
+
+
+def test_a_cell_is_one_line() -> None:
+    assert cell("a\nb") == "a b"
+    assert cell([True, None, b"\x01", {"k": 2.0}]) == "[true, NULL, 01, {k: 2}]"

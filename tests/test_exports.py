@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import xpsql
+from xpsql.platform import errors
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("name", xpsql.__all__)
+def test_every_export_exists(name: str) -> None:
+    assert getattr(xpsql, name) is not None
+
+
+def test_every_error_is_exported() -> None:
+    defined = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+    assert defined <= set(xpsql.__all__)
+
+
+def test_what_is_not_exported_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'xpsql' has no attribute 'conect'"):
+        xpsql.conect  # noqa: B018
+
+
+def test_the_platform_folder_is_no_package_of_its_own() -> None:
+    assert not (ROOT / "platform" / "__init__.py").exists()
+
+
+def test_importing_xpsql_imports_nothing_heavy() -> None:
+    heavy = "{'click', 'duckdb', 'jax', 'numpy', 'pyarrow', 'pyspark', 'rich', 'sqlglot'}"
+    code = f"import sys, xpsql; print(sorted({heavy} & set(sys.modules)))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

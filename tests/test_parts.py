@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from xpsql.platform import parts
+from xpsql.platform.errors import Position, StatementError
+from xpsql.platform.options import Part, option
+
+from .plain import plain_session
+
+HERE = Position(1, 2, "here")
+
+
+@dataclass(frozen=True)
+class HalveOptions:
+    times: int = option(1, "how often", minimum=1)
+    mode: str = option("fast", "how", choices=("fast", "exact"))
+    limit: tuple = option((), "slots")  # type: ignore[type-arg]
+    cap: float | None = option(None, "ceiling", minimum=0, open_minimum=True)
+
+
+def make_halve(options: HalveOptions) -> None:
+    """Halve every gradient.
+
+    Not told by SHOW.
+    """
+
+
+HALVE = Part("halve", HalveOptions, make_halve)
+NOT_A_PART = "text"
+
+
+@pytest.fixture
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {"halve": f"{__name__}:HALVE", "broken": "no_such_module:X", "wrong": f"{__name__}:NOT_A_PART"}
+
+    def entry_points(group: str) -> list[EntryPoint]:
+        return [EntryPoint(name, value, group) for name, value in points.items()] if group == "xpsql.operators" else []
+
+    monkeypatch.setattr(parts, "entry_points", entry_points)
+
+
+@pytest.mark.usefixtures("plugins")
+def test_a_plugin_is_found_like_a_part_of_ours() -> None:
+    assert parts.find("operator", (), "Halve", HERE) is HALVE
+
+
+@pytest.mark.usefixtures("plugins")
+def test_a_part_of_ours_comes_before_a_plugin_of_its_name() -> None:
+    ours = Part("halve", HalveOptions, make_halve)
+    assert parts.find("operator", (ours,), "halve", HERE) is ours
+
+
+@pytest.mark.usefixtures("plugins")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("broken", "operator broken of package no_such_module cannot be imported: ModuleNotFoundError"),
+        ("wrong", "operator wrong of package tests.test_parts must be a Part of that name, got 'text'"),
+        ("halv", "There is no operator 'halv'. Did you mean halve\\? Valid: broken, halve, wrong."),
+    ],
+)
+def test_a_part_that_cannot_be_had_is_an_error_that_names_it(name: str, message: str) -> None:
+    with pytest.raises(StatementError, match=message) as raised:
+        parts.find("operator", (), name, HERE)
+    assert raised.value.position == HERE
+
+
+@pytest.mark.usefixtures("plugins")
+def test_show_operators_lists_plugins_and_what_is_wrong_with_them(tmp_path: Path) -> None:
+    with plain_session(tmp_path) as session:
+        rows = session.sql("SHOW OPERATORS").arrow().to_pylist()
+    assert {"operator": "halve", "help": "Halve every gradient.", "package": "tests.test_parts"} in rows
+    assert any(row["operator"] == "broken" and "cannot be imported" in row["help"] for row in rows)
+    assert any(row["operator"] == "ftrl" and row["package"] == "xpsql" for row in rows)
+
+
+@pytest.mark.usefixtures("plugins")
+def test_describe_lists_options_as_they_are_written(tmp_path: Path) -> None:
+    with plain_session(tmp_path) as session:
+        rows = session.sql("DESCRIBE OPERATOR halve").arrow().to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("times", "int", "1", "[1, inf)", "how often"),
+        ("mode", "string", "'fast'", "fast | exact", "how"),
+        ("limit", "list", "()", "", "slots"),
+        ("cap", "float or none", "null", "(0, inf)", "ceiling"),
+    ]
+
+
+def test_every_algorithm_and_operator_of_ours_is_described(tmp_path: Path) -> None:
+    with plain_session(tmp_path) as session:
+        for kind in ("algorithm", "operator"):
+            for row in session.sql(f"SHOW {kind}S").arrow().to_pylist():
+                assert row["help"], f"{row[kind]} has no summary"
+                described = session.sql(f"DESCRIBE {kind} {row[kind]}").arrow()
+                assert all(described["help"].to_pylist()), f"{row[kind]} has an option without help"
+        settings = session.sql("DESCRIBE TRAIN").arrow()["option"].to_pylist()
+    assert settings[0] == "batch_size"

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from xpsql.platform.progress import BarReporter, LogReporter, Reporter, SilentReporter, reporter_for
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def work(reporter: Reporter) -> None:
+    reporter.start("ctr v1", 1000)
+    reporter.update(500, {"logloss": 0.5, "auc": 0.75})
+    reporter.update(1000, {"logloss": 0.4, "auc": 0.8})
+    reporter.finish("ctr v1 is ready.")
+
+
+def test_log_lines_tell_rate_and_metrics_and_keep_their_distance() -> None:
+    stream, times = io.StringIO(), iter([0.0, 10.0, 12.0])
+    work(LogReporter(stream, interval_seconds=5.0, clock=lambda: next(times)))
+    assert stream.getvalue().splitlines() == [
+        "ctr v1: 1,000 examples",
+        "ctr v1: 500 of 1,000 examples, 50/s, logloss 0.5000, auc 0.7500",
+        "ctr v1 is ready.",
+    ]
+
+
+def test_a_bar_ends_with_its_message_alone() -> None:
+    stream = Terminal()
+    work(BarReporter(stream))
+    assert "ctr v1 is ready." in stream.getvalue()
+
+
+def test_a_bar_can_be_drawn_again_for_the_next_piece_of_work() -> None:
+    stream = Terminal()
+    reporter = BarReporter(stream)
+    work(reporter)
+    reporter.finish("")
+    work(reporter)
+    assert stream.getvalue().count("is ready.") == 2
+
+
+def test_work_of_unknown_size_is_told() -> None:
+    stream = io.StringIO()
+    reporter = LogReporter(stream, interval_seconds=0.0, clock=iter([1.0, 2.0]).__next__)
+    reporter.start("ML.PREDICT", None)
+    reporter.update(7, {})
+    reporter.finish("")
+    assert stream.getvalue() == "ML.PREDICT\nML.PREDICT: 7 examples, 7/s\n"
+
+
+@pytest.mark.parametrize(
+    ("stream", "quiet", "kind"),
+    [(Terminal(), False, BarReporter), (io.StringIO(), False, LogReporter), (Terminal(), True, SilentReporter)],
+)
+def test_the_reporter_suits_the_stream(stream: io.StringIO, quiet: bool, kind: type) -> None:
+    assert isinstance(reporter_for(stream, quiet), kind)

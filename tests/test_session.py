@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xpsql.platform.errors import NotAvailableError, StatementError
+from xpsql.platform.session import connect, warehouse_path
+
+from .plain import PlainEngine, plain_session
+
+
+def test_several_statements_give_the_result_of_the_last(tmp_path: Path) -> None:
+    with plain_session(tmp_path) as session:
+        assert session.sql("SELECT 1 AS x; SELECT ${n} AS y", n=2).arrow().to_pylist() == [{"y": 2}]
+
+
+def test_a_script_without_statements_has_no_result(tmp_path: Path) -> None:
+    with plain_session(tmp_path) as session:
+        result = session.sql(" ; -- nothing")
+    assert result.table is None
+    assert result.arrow().num_columns == 0
+    assert repr(result) == result._repr_html_() == "OK"
+
+
+def test_nothing_runs_when_a_later_statement_cannot_be_read(tmp_path: Path) -> None:
+    with plain_session(tmp_path) as session:
+        with pytest.raises(StatementError, match="Expected MODEL"):
+            session.sql("SELECT 1; TRAIN m")
+        assert isinstance(session.engine, PlainEngine)
+        assert session.engine.executed == []
+
+
+def test_results_come_one_by_one_before_the_next_statement_runs(tmp_path: Path) -> None:
+    with plain_session(tmp_path) as session:
+        results = session.run("SELECT 1; SELECT * FROM nowhere", {})
+        assert next(results).arrow().num_rows == 1
+        with pytest.raises(StatementError) as raised:
+            next(results)
+    assert raised.value.position == (1, 25, "nowhere")
+
+
+def test_a_result_is_shown_with_its_first_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with plain_session(tmp_path) as session:
+        result = session.sql("SELECT range AS n FROM range(30)")
+    result.show(2)
+    assert capsys.readouterr().out == "n\n-\n0\n1\n... 28 more rows\n"
+    assert repr(result).endswith("\n19\n... 10 more rows")
+    assert result.to_pandas()["n"].sum() == 435
+
+
+def test_an_unknown_engine_names_the_ones_there_are() -> None:
+    with pytest.raises(StatementError, match="There is no engine 'dukdb'. Did you mean duckdb\\? Valid: duckdb, spark."):
+        connect(engine="dukdb")
+
+
+def test_spark_is_not_available_yet() -> None:
+    with pytest.raises(NotAvailableError, match="engine spark is not available yet"):
+        connect(engine="spark")
+
+
+def test_a_warehouse_is_a_path_or_a_file_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert warehouse_path("a/b") == tmp_path / "a" / "b"
+    assert warehouse_path("file:///data/a%20b") == Path("/data/a b")
+    assert warehouse_path(tmp_path) == tmp_path
+
+
+def test_other_urls_are_refused() -> None:
+    with pytest.raises(StatementError, match="path or a file:// URL, got 's3://bucket/w'"):
+        warehouse_path("s3://bucket/w")
+
+
+def test_a_file_is_no_warehouse(tmp_path: Path) -> None:
+    (tmp_path / "w").touch()
+    with pytest.raises(StatementError, match="is a file; it must be a folder"):
+        warehouse_path(tmp_path / "w")
