@@ -1,0 +1,111 @@
+"""Rows are written fast and whole, read back as they were, and say what is wrong with a disk or a file."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from xpsql.platform.errors import ModelError
+from xpsql.warehouse.manifest import Table
+from xpsql.warehouse.models import Models
+from xpsql.warehouse.rows import ROW_GROUP_ROWS, RowWriter, read_rows, row_files, rows_schema
+
+from .fill import MANIFEST, TABLE, fill, rows, train
+
+WIDE = Table("v", 3, {"w": 3, "z": 1})
+
+
+def batch(table: Table, keys: int) -> pa.RecordBatch:
+    """Return rows whose every number is different."""
+    schema = rows_schema(table)
+    columns = []
+    for number, field in enumerate(schema):
+        dim = table.columns.get(field.name, 1)
+        values = pa.array(np.arange(keys * dim) % 60_000 + number)
+        flat = values.cast(field.type.value_type if dim > 1 else field.type)
+        columns.append(pa.FixedSizeListArray.from_arrays(flat, type=field.type) if dim > 1 else flat)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@pytest.mark.parametrize("table", [TABLE, WIDE])
+def test_rows_read_back_as_they_were_written(tmp_path: Path, table: Table) -> None:
+    whole = batch(table, 1000)
+    with RowWriter(tmp_path, table) as writer:
+        for start in range(0, 1000, 300):
+            writer.write(whole.slice(start, 300))
+    assert writer.rows == 1000
+    assert pa.Table.from_batches(read_rows(tmp_path, None)) == pa.Table.from_batches([whole])
+    assert [b.schema.names for b in read_rows(tmp_path, ["w", "key"])] == [["w", "key"]]
+
+
+def test_small_batches_become_row_groups_of_a_million(tmp_path: Path) -> None:
+    part = batch(TABLE, ROW_GROUP_ROWS // 4)
+    with RowWriter(tmp_path, TABLE) as writer:
+        for _ in range(5):
+            writer.write(part)
+    metadata = pq.read_metadata(writer.path)
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [ROW_GROUP_ROWS, ROW_GROUP_ROWS // 4]
+
+
+def test_parts_are_read_in_order_of_their_numbers(tmp_path: Path) -> None:
+    for part in (10, 2):
+        with RowWriter(tmp_path, TABLE, part) as writer:
+            writer.write(batch(TABLE, part))
+    assert [f.name for f in row_files(tmp_path)] == ["part-00002.parquet", "part-00010.parquet"]
+    assert [b.num_rows for b in read_rows(tmp_path, ["key"])] == [2, 10]
+
+
+def test_a_table_without_rows_reads_as_empty(tmp_path: Path) -> None:
+    with RowWriter(tmp_path, TABLE):
+        pass
+    assert sum(b.num_rows for b in read_rows(tmp_path, None)) == 0
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """Let this process write files of at most 64 KiB."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_fails_the_version_and_leaves_the_old_one(tmp_path: Path, small_files: None) -> None:
+    models = Models(tmp_path)
+    train(models)
+    with (
+        pytest.raises(ModelError, match=r"Cannot write .*part-00000\.parquet: File too large\. .*ulimit"),
+        models.begin("ctr", MANIFEST, replace=True) as draft,
+    ):
+        fill(draft, batch(TABLE, 10_000))
+    assert [(v.number, v.manifest.status) for v in models.versions("ctr")] == [(1, "ready"), (2, "failed")]
+    assert not (models.find("ctr", 2).folder / "rows").exists()
+    assert [b.num_rows for b in models.version("ctr").rows("w")] == [3]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rows").touch()
+    with pytest.raises(ModelError, match=r"Cannot write .*part-00000"):
+        RowWriter(tmp_path / "rows", TABLE)
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1", b"x" * 500])
+def test_a_damaged_file_is_named(tmp_path: Path, damage: bytes) -> None:
+    with RowWriter(tmp_path, TABLE) as writer:
+        writer.write(rows())
+    writer.path.write_bytes(damage)
+    with pytest.raises(ModelError, match=r"part-00000\.parquet is damaged"):
+        list(read_rows(tmp_path, None))
+
+
+def test_an_unknown_table_is_answered_with_those_of_the_model(tmp_path: Path) -> None:
+    models = Models(tmp_path)
+    train(models)
+    with pytest.raises(ModelError, match="has no table 'v', only: w"):
+        models.version("ctr").files("v")
