@@ -50,7 +50,7 @@ def test_a_result_is_shown_with_its_first_rows(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_an_unknown_engine_names_the_ones_there_are() -> None:
-    with pytest.raises(StatementError, match="There is no engine 'dukdb'. Did you mean duckdb\\? Valid: duckdb, spark."):
+    with pytest.raises(StatementError, match=r"no engine 'dukdb'\. Did you mean duckdb\? Valid: duckdb, spark\."):
         connect(engine="dukdb")
 
 

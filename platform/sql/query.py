@@ -23,7 +23,6 @@ from .base import Call, TableFunction
 from .cursor import Cursor
 from .functions import FUNCTIONS
 from .lexer import tokenize
-from .needs import needed_columns
 from .passage import Passage
 from .scopes import inlined
 
@@ -169,6 +168,8 @@ def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> Pa
 
 def run_call(site: CallSite, view: str, around: Passage, session: Session, folder: Path, stack: ExitStack) -> None:
     """Run one call and register its result as a view, which goes when the stack closes."""
+    from .needs import needed_columns  # brings sqlglot
+
     folder.mkdir()
     data = None
     if site.data is not None:

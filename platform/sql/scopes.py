@@ -17,6 +17,7 @@ class Cte(NamedTuple):
     definition: Passage
     start: int
     end: int
+    recursive: bool
 
 
 def inlined(query: Passage, around: Passage, view: str) -> Passage:
@@ -27,19 +28,24 @@ def inlined(query: Passage, around: Passage, view: str) -> Passage:
         around: the statement, in which the call is replaced by `view`.
     """
     place = around.text.index(view)
-    visible = {cte.name: cte.definition for cte in ctes(around) if cte.start <= place < cte.end}
-    tokens = tokenize(query)
-    own = {cte.name for cte in ctes(query)}
-    named = {token.name.lower() for token in tokens if token.kind in ("word", "quoted")}
-    if not named & visible.keys() - own:
+    own = {cte.name: cte for cte in ctes(query)}
+    visible = {cte.name: cte for cte in ctes(around) if cte.start <= place < cte.end and cte.name not in own}
+    if not visible.keys() & {token.name.lower() for token in tokenize(query) if token.kind in ("word", "quoted")}:
         return query
-    definitions = [definition for name, definition in visible.items() if name not in own]
-    head = [query.inserted("WITH ", 0), definitions[0]]
-    for definition in definitions[1:]:
-        head += [query.inserted(", ", 0), definition]
-    if tokens[0].text.upper() == "WITH":
-        return head[0].joined(*head[1:], query.inserted(", ", 0), query.cut(tokens[0].end, len(query.text)))
-    return head[0].joined(*head[1:], query.inserted(" ", 0), query)
+    recursive = any(cte.recursive for cte in (*visible.values(), *own.values()))
+    opening = query.inserted("WITH RECURSIVE " if recursive else "WITH ", 0)
+    comma = query.inserted(", ", 0)
+    definitions = [part for cte in visible.values() for part in (comma, cte.definition)][1:]
+    return opening.joined(*definitions, *continuation(query))
+
+
+def continuation(query: Passage) -> tuple[Passage, Passage]:
+    """Return what follows a WITH query put before a query: more WITH queries of its own, or the query."""
+    cursor = Cursor(query, tokenize(query))
+    if not cursor.accept("WITH"):
+        return query.inserted(" ", 0), query
+    cursor.accept("RECURSIVE")
+    return query.inserted(", ", 0), cursor.remainder()
 
 
 def ctes(passage: Passage) -> Iterator[Cte]:
@@ -58,7 +64,7 @@ def ctes(passage: Passage) -> Iterator[Cte]:
 
 def clause(cursor: Cursor, end: int) -> Iterator[Cte]:
     """Read the queries of one WITH clause whose statement ends at `end`; nothing where it is another WITH."""
-    cursor.accept("RECURSIVE")
+    recursive = cursor.accept("RECURSIVE")
     while cursor.next_kind in ("word", "quoted"):
         first = cursor.tokens[cursor.index]
         cursor.index += 1
@@ -68,6 +74,6 @@ def clause(cursor: Cursor, end: int) -> Iterator[Cte]:
             return
         cursor.parenthesised()
         start = cursor.tokens[cursor.index - 1].end
-        yield Cte(first.name.lower(), cursor.passage.cut(first.start, start), start, end)
+        yield Cte(first.name.lower(), cursor.passage.cut(first.start, start), start, end, recursive)
         if not cursor.accept(","):
             return

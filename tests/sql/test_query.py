@@ -56,18 +56,16 @@ def column(session: Session, statement: str) -> list[object]:
     return session.sql(statement).arrow().columns[0].to_pylist()
 
 
-def test_a_call_is_a_table_that_can_be_filtered_joined_and_nested(session: Session) -> None:
-    assert column(session, "SELECT twice FROM ML.DOUBLE(MODEL m, TABLE t) WHERE x > 2 ORDER BY x") == [6, 8]
-    assert column(session, "SELECT p.twice + t.x FROM t JOIN ML.DOUBLE(MODEL m, TABLE t) AS p USING (k) ORDER BY 1") == [
-        0,
-        3,
-        6,
-        9,
-        12,
-    ]
-    assert column(session, "SELECT max(twice) FROM (SELECT * FROM ML.DOUBLE(MODEL m, (SELECT * FROM t WHERE x < 3)) d) s") == [
-        4
-    ]
+@pytest.mark.parametrize(
+    ("statement", "values"),
+    [
+        ("SELECT twice FROM ML.DOUBLE(MODEL m, TABLE t) WHERE x > 2 ORDER BY x", [6, 8]),
+        ("SELECT p.twice + t.x FROM t JOIN ML.DOUBLE(MODEL m, TABLE t) AS p USING (k) ORDER BY 1", [0, 3, 6, 9, 12]),
+        ("SELECT max(twice) FROM (SELECT * FROM ML.DOUBLE(MODEL m, (SELECT * FROM t WHERE x < 3)) d) s", [4]),
+    ],
+)
+def test_a_call_is_a_table_that_can_be_filtered_joined_and_nested(session: Session, statement: str, values: list[int]) -> None:
+    assert column(session, statement) == values
 
 
 def test_a_statement_may_hold_several_calls_and_write_a_table(session: Session) -> None:
@@ -82,13 +80,18 @@ def test_a_call_inside_a_call_runs_first(session: Session) -> None:
     assert column(session, f"SELECT max(twice) FROM ML.DOUBLE(MODEL m, ({inner}))") == [16]
 
 
-def test_a_call_sees_the_with_queries_of_its_statement(session: Session) -> None:
-    assert column(
-        session, "WITH a AS (SELECT 7 AS x), b AS (SELECT x + 1 AS x FROM a) SELECT twice FROM ML.DOUBLE(MODEL m, TABLE b)"
-    ) == [16]
-    assert column(
-        session, "WITH a AS (SELECT 7 AS x) SELECT twice FROM ML.DOUBLE(MODEL m, (WITH b AS (SELECT * FROM A) SELECT * FROM b))"
-    ) == [14]
+@pytest.mark.parametrize(
+    ("before", "data"),
+    [
+        ("a AS (SELECT 7 AS x)", "TABLE a"),
+        ("a AS (SELECT 6 AS x), b (x) AS (SELECT x + 1 FROM a)", "TABLE b"),
+        ("a AS (SELECT 7 AS x)", "(WITH b AS (SELECT * FROM A) SELECT * FROM b)"),
+        ("a AS (SELECT 1 AS x)", "(WITH a AS (SELECT 7 AS x) SELECT * FROM a)"),
+        ("RECURSIVE a AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM a WHERE x < 7)", "(SELECT max(x) AS x FROM a)"),
+    ],
+)
+def test_a_call_sees_the_with_queries_of_its_statement(session: Session, before: str, data: str) -> None:
+    assert column(session, f"WITH {before} SELECT twice FROM ML.DOUBLE(MODEL m, {data})") == [14]
 
 
 def test_a_with_query_may_hold_a_call_that_a_later_call_reads(session: Session) -> None:
