@@ -39,7 +39,7 @@ class Session:
         self.models = models
         self.reporter = reporter
 
-    def sql(self, text: str, **variables: object) -> Result:
+    def sql(self, text: str, /, **variables: object) -> Result:
         """Run one or more statements separated by `;` and return the result of the last one.
 
         Args:

@@ -98,5 +98,5 @@ def test_every_algorithm_and_operator_of_ours_is_described(tmp_path: Path) -> No
                 assert row["help"], f"{row[kind]} has no summary"
                 described = session.sql(f"DESCRIBE {kind} {row[kind]}").arrow()
                 assert all(described["help"].to_pylist()), f"{row[kind]} has an option without help"
-        settings = session.sql("DESCRIBE TRAIN").arrow()["option"].to_pylist()
+        settings = session.sql("DESCRIBE TRAIN MODEL").arrow()["option"].to_pylist()
     assert settings[0] == "batch_size"

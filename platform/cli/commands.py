@@ -77,11 +77,10 @@ def main() -> None:
 @session_options
 def run(file: TextIO, **options: Any) -> None:
     """Run the statements of FILE, - for stdin."""
-    try:
-        text = file.read()
-    except UnicodeDecodeError as error:
-        raise click.BadParameter(f"{file.name} is not UTF-8 text: {error}") from error
-    execute(text, file.name, Choices(**options))
+    chosen = Choices(**options)
+    with failing("", file.name, chosen.debug):
+        text = read(file)
+    execute(text, file.name, chosen)
 
 
 @main.command()
@@ -103,6 +102,13 @@ def shell(**options: Any) -> None:
         read_statements(session, chosen.variables, FORMATS[chosen.format], chosen.debug)
 
 
+def read(file: TextIO) -> str:
+    try:
+        return file.read()
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{file.name} is not UTF-8 text: {error}") from error
+
+
 def execute(text: str, name: str, chosen: Choices) -> None:
     """Run statements and write the result of each; leave with the exit code."""
     write = FORMATS[chosen.format]
@@ -121,6 +127,8 @@ def failing(text: str, name: str, debug: bool) -> Iterator[None]:
     """Turn an error into a readable message and its exit code."""
     try:
         yield
+    except click.ClickException:
+        raise
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         sys.exit(130)

@@ -63,6 +63,7 @@ def write_csv(table: pa.Table) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(table.column_names)
     writer.writerows([csv_value(value) for value in record] for record in records(table))
+    sys.stdout.flush()
 
 
 def csv_value(value: Any) -> Any:
@@ -75,6 +76,7 @@ def write_arrow(table: pa.Table) -> None:
     """Write an Arrow IPC stream; several statements write several, one after the other."""
     with pa.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
         stream.write_table(table)
+    sys.stdout.flush()
 
 
 FORMATS: Mapping[str, Callable[[pa.Table], None]] = {

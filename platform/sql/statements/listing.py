@@ -1,4 +1,4 @@
-"""SHOW ALGORITHMS, SHOW OPERATORS, DESCRIBE ALGORITHM, DESCRIBE OPERATOR, DESCRIBE TRAIN: the parts and their options."""
+"""SHOW ALGORITHMS, SHOW OPERATORS, DESCRIBE ALGORITHM, DESCRIBE OPERATOR, DESCRIBE TRAIN MODEL: the parts and their options."""
 
 from __future__ import annotations
 
@@ -107,7 +107,6 @@ def describe_part(kind: str, cursor: Cursor) -> DescribePart:
 
 
 def describe_train(cursor: Cursor) -> DescribeTrain:
-    cursor.accept("MODEL")
     return DescribeTrain()
 
 
@@ -117,4 +116,4 @@ DESCRIBE_ALGORITHM = Statement(
     "DESCRIBE ALGORITHM", "DESCRIBE ALGORITHM name", "List an algorithm's options.", describe_algorithm
 )
 DESCRIBE_OPERATOR = Statement("DESCRIBE OPERATOR", "DESCRIBE OPERATOR name", "List an operator's options.", describe_operator)
-DESCRIBE_TRAIN = Statement("DESCRIBE TRAIN", "DESCRIBE TRAIN [MODEL]", "List the options of WITH.", describe_train)
+DESCRIBE_TRAIN = Statement("DESCRIBE TRAIN MODEL", "DESCRIBE TRAIN MODEL", "List the options of WITH.", describe_train)

@@ -1,0 +1,82 @@
+"""The command as a process of its own, on the embedded engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+XPSQL = [sys.executable, "-m", "xpsql"]
+
+
+def xpsql(warehouse: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "XPSQL_WAREHOUSE": str(warehouse), **environment}
+    return subprocess.run([*XPSQL, *arguments], env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_a_query_answers_on_stdout(tmp_path: Path) -> None:
+    done = xpsql(tmp_path, "sql", "SELECT 1 AS x", "--format", "json")
+    assert (done.returncode, json.loads(done.stdout), done.stderr) == (0, {"x": 1}, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM nowhere", "SELECT FROM WHERE", "TRAIN MODEL", "DROP MODEL absent"])
+def test_a_failed_statement_is_1_without_traceback(tmp_path: Path, statement: str) -> None:
+    done = xpsql(tmp_path, "sql", statement)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failed_statement_shows_its_traceback_when_debugging(tmp_path: Path) -> None:
+    done = xpsql(tmp_path, "sql", "SELECT * FROM nowhere", XPSQL_DEBUG="1")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+def test_wrong_usage_is_2(tmp_path: Path) -> None:
+    assert xpsql(tmp_path, "run", str(tmp_path / "absent.sql")).returncode == 2
+
+
+def test_a_query_needs_neither_jax_nor_spark(tmp_path: Path) -> None:
+    code = """
+import sys
+from xpsql.platform.cli import main
+main(["sql", "SELECT 1 AS x"], standalone_mode=False)
+assert not {"jax", "pyspark", "pandas", "rich", "prompt_toolkit"} & set(sys.modules), sorted(sys.modules)
+"""
+    env = {**os.environ, "XPSQL_WAREHOUSE": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=120)
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
+    command = [*XPSQL, "sql", "SELECT id FROM range(1000000)", "--format", "csv", "--warehouse", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "id\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=60) == 141
+
+
+def test_an_interrupted_training_is_130_and_leaves_no_model(tmp_path: Path) -> None:
+    script = (
+        "TRAIN MODEL m USING xftrl WITH (passes = 10000) AS SELECT CAST(id AS STRING) AS s, id % 2 AS label FROM range(100000)"
+    )
+    command = [*XPSQL, "sql", script, "--warehouse", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("m v1")
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(timeout=60) == 130, rest
+    assert rest.endswith("Interrupted.\n")
+    assert "Traceback" not in rest
+    shown = xpsql(tmp_path, "sql", "SELECT * FROM ML.EVALUATE(MODEL m)")
+    assert shown.returncode == 1
