@@ -62,7 +62,7 @@ class Version:
         return row_files(self.folder / "rows" / self.manifest.table(table).name)
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a table, at most a row group at a time; all columns, or those named, in that order.
+        """Read the rows of a table, 65,536 or fewer at a time; all columns, or those named, in that order.
 
         Raises:
             ModelError: no such table, a damaged file, or a version that was dropped meanwhile.
@@ -149,6 +149,8 @@ class Models:
             ModelError: the model exists and is neither continued nor replaced, the parent cannot be used, another process
                 is changing the model, or the warehouse is not writable.
         """
+        # Asked before the lock makes a folder, and again under it, since the model may change in between.
+        self._parent(name, manifest, replace)
         lock = self._lock(name, "trained")
         try:
             return self._begin(name, manifest, replace, lock)
@@ -157,12 +159,10 @@ class Models:
             raise
 
     def _begin(self, name: str, manifest: Manifest, replace: bool, lock: Lock) -> Draft:
+        from .. import __version__
+
         folder = self._folder(name)
-        parent = None if manifest.parent is None else self.version(name, manifest.parent)
-        if parent is None and not replace and self.exists(name):
-            raise ModelError(
-                f"Model {name} exists. Use TRAIN OR REPLACE MODEL to replace it, or CONTINUE MODEL to go on with new data."
-            )
+        parent = self._parent(name, manifest, replace)
         self._sweep(folder)
         number = 1 + max([_last(folder), *_numbers(folder)])
         _set_last(folder, number)
@@ -173,10 +173,21 @@ class Models:
             status="training",
             replaces=replace,
             created=datetime.now(UTC),
+            xpsql=__version__,
             examples_total=parent.manifest.examples_total if parent else 0,
         )
         own = _place(folder, begun)
         return Draft(folder / f"v{number}", begun, (own, lock), lambda: self._sweep(folder), lambda: _forget(folder, number))
+
+    def _parent(self, name: str, manifest: Manifest, replace: bool) -> Version | None:
+        """Return the version that a new one continues, if any."""
+        if manifest.parent is not None:
+            return self.version(name, manifest.parent)
+        if not replace and self.exists(name):
+            raise ModelError(
+                f"Model {name} exists. Use TRAIN OR REPLACE MODEL to replace it, or CONTINUE MODEL to go on with new data."
+            )
+        return None
 
     def promote(self, name: str, number: int) -> None:
         """Serve a version by default; while another one is in training, too.
@@ -194,18 +205,18 @@ class Models:
             ModelError: no such model or version, or another process is changing the model.
         """
         folder = self._folder(name)
-        numbers = _numbers(folder)
-        if not numbers:
+        if not _numbers(folder):
             raise self._unknown(name)
-        if number is not None and number not in numbers:
-            raise ModelError(f"Model {name} has no version {number}. Versions: {', '.join(map(str, numbers))}.")
         lock = self._lock(name, "dropped")
         try:
             if number is None:
                 _trash(folder)
-            else:
-                self._sweep(folder)
-                _trash(folder / f"v{number}")
+                return
+            self._sweep(folder)
+            left = _numbers(folder)
+            if number not in left:
+                raise ModelError(f"Model {name} has no version {number}. Versions: {', '.join(map(str, left))}.")
+            _trash(folder / f"v{number}")
         finally:
             lock.release()
 
@@ -286,6 +297,8 @@ def _read(folder: Path) -> Manifest | None:
 def _served(folder: Path, manifests: Sequence[Manifest]) -> int | None:
     """Return the number of the version served: the promoted one while it is there, else the newest that is ready."""
     usable = {m.version for m in manifests if m.status in COMMITTED}
+    if not usable:
+        return None
     try:
         promoted = read_json(folder / "promoted.json")["version"]
     except FileNotFoundError:

@@ -20,6 +20,8 @@ from .durable import storing, sync
 from .manifest import Table
 
 ROW_GROUP_ROWS = 1 << 20
+# Batches that stay in the cache are read several times faster than whole row groups.
+READ_ROWS = 1 << 16
 
 STATISTICS = (
     ("key", pa.int64()),
@@ -117,7 +119,7 @@ def row_files(folder: Path) -> list[Path]:
 
 
 def read_rows(folder: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a table's folder, at most a row group at a time; all columns, or those named, in that order.
+    """Read the rows of a table's folder, 65,536 or fewer at a time; all columns, or those named, in that order.
 
     Raises:
         ModelError: a file is damaged, or went while it was read; the message names it.
@@ -126,7 +128,7 @@ def read_rows(folder: Path, columns: Sequence[str] | None) -> Iterator[pa.Record
 
     for path in row_files(folder):
         with reading(path), pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(ROW_GROUP_ROWS, columns=None if columns is None else list(columns)):
+            for batch in file.iter_batches(READ_ROWS, columns=None if columns is None else list(columns)):
                 yield batch if columns is None else batch.select(list(columns))
 
 

@@ -67,6 +67,12 @@ def test_training_an_existing_model_needs_or_replace_or_continue(models: Models)
     assert models.version("ctr").manifest.examples_total == 200
 
 
+def test_continuing_an_unknown_model_leaves_nothing(models: Models) -> None:
+    with pytest.raises(ModelError, match="There is no model ctr"):
+        models.begin("ctr", dataclasses.replace(MANIFEST, parent=1))
+    assert not models.folder.exists()
+
+
 def test_replaced_versions_are_served_until_the_new_one_is_ready(models: Models) -> None:
     train(models)
     train(models, parent=1)
