@@ -5,7 +5,8 @@ A new clause is a reader below and a line in CLAUSES.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .. import parts
@@ -13,6 +14,7 @@ from ..errors import NotAvailableError, OptionError, StatementError
 from ..flow.plan import Settings, Use
 from ..options import Value, parse
 from .cursor import Cursor
+from .passage import Passage
 from .release import condition
 
 GRAMMAR = """\
@@ -57,9 +59,10 @@ def read_clauses(cursor: Cursor) -> Clauses:
             raise cursor.expected("a clause or AS query", (*CLAUSES, "AS"))
         if word in clauses:
             raise cursor.error(f"The clause {word} is given twice.")
-        position = cursor.position()
+        first = cursor.index
         cursor.expect(word)
-        clauses[word] = Value(CLAUSES[word](cursor), position)
+        value = CLAUSES[word](cursor)
+        clauses[word] = Value(value, cursor.span(first))
     return clauses
 
 
@@ -140,6 +143,17 @@ def require_available(clauses: Clauses) -> None:
             "EVALUATE EVERY is parsed but not available yet. Leave it out; ML.EVALUATE measures a model after its training.",
             clauses["EVALUATE"].position,
         )
+
+
+@contextmanager
+def placing(given: Clauses, query: Passage) -> Iterator[None]:
+    """Give errors their place in the script: that of the clause whose word the message begins with, or one in the query."""
+    try:
+        yield
+    except StatementError as error:
+        clause = given.get(error.message.partition(" ")[0]) if error.position is None else None
+        position = query.restated(error.position) if clause is None else clause.position
+        raise type(error)(error.message, position) from error.__cause__
 
 
 def algorithm(given: Given) -> Use:

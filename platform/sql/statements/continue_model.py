@@ -42,9 +42,10 @@ class Continue:
     def run(self, session: Session) -> pa.Table:
         from ...flow.training import train
 
-        with self.query.expanded(session) as query, query.locating():
+        with self.query.expanded(session) as query:
             plan = self.plan(session, query.text)
-            return train(plan, session.engine, session.models, session.reporter)
+            with clauses.placing(self.given, query):
+                return train(plan, session.engine, session.models, session.reporter)
 
     def plan(self, session: Session, query: str) -> Plan:
         """Return the plan: what the statement gives, and the parent's manifest for the rest."""
@@ -91,8 +92,10 @@ class ExplainContinue:
     def run(self, session: Session) -> pa.Table:
         from ...flow.explain import explain
 
-        with self.training.query.expanded(session) as query, query.locating():
-            return explain(self.training.plan(session, query.text), session.engine, session.models)
+        with self.training.query.expanded(session) as query:
+            plan = self.training.plan(session, query.text)
+            with clauses.placing(self.training.given, query):
+                return explain(plan, session.engine, session.models)
 
 
 def written(values: Mapping[str, Any]) -> dict[str, Value]:

@@ -27,6 +27,7 @@ class Train:
     """A training of a new model; `plan.query` is as written, with the calls that `query` runs first."""
 
     plan: Plan
+    given: clauses.Clauses
     query: Query
     if_not_exists: bool
 
@@ -36,7 +37,7 @@ class Train:
         if self.if_not_exists and session.models.exists(self.plan.model):
             session.reporter.note(f"The model {self.plan.model} exists; nothing is trained.")
             return None
-        with self.query.expanded(session) as query, query.locating():
+        with self.query.expanded(session) as query, clauses.placing(self.given, query):
             plan = replace(self.plan, query=query.text)
             return train(plan, session.engine, session.models, session.reporter)
 
@@ -50,7 +51,7 @@ class ExplainTrain:
     def run(self, session: Session) -> pa.Table:
         from ...flow.explain import explain
 
-        with self.train.query.expanded(session) as query, query.locating():
+        with self.train.query.expanded(session) as query, clauses.placing(self.train.given, query):
             return explain(replace(self.train.plan, query=query.text), session.engine, session.models)
 
 
@@ -67,7 +68,7 @@ def parse_train(cursor: Cursor) -> Train:
         raise cursor.error("TRAIN MODEL needs USING algorithm before AS.")
     query = Query.of(cursor.remainder())
     clauses.require_available(given)
-    return Train(make_plan(cursor.span(first).text, model, given, query, or_replace), query, if_not_exists)
+    return Train(make_plan(cursor.span(first).text, model, given, query, or_replace), given, query, if_not_exists)
 
 
 def make_plan(statement: str, model: str, given: clauses.Clauses, query: Query, or_replace: bool) -> Plan:
