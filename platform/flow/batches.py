@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ps._native import Deduplicator
-from ..ps.ladder import rung
+from ..ps.ladder import Ladder
 from .encode import Bag, Chunk
 
 Codes = NDArray[np.int32]
@@ -50,15 +50,24 @@ class Batch(NamedTuple):
     time_seconds: int
 
 
-def batches(chunk: Chunk, batch_size: int, first: int) -> Iterator[Batch]:
+class Ladders(NamedTuple):
+    """The sizes that a training's batches are padded to: rows, and values of multi-valued slots."""
+
+    rows: Ladder
+    values: Ladder
+
+
+def batches(chunk: Chunk, batch_size: int, first: int, ladders: Ladders) -> Iterator[Batch]:
     """Cut a chunk into batches of `batch_size` examples, the last one shorter, numbered from `first`."""
     unique = Deduplicator(len(chunk.keys))
     rows = len(chunk.weight)
     for number, start in enumerate(range(0, rows, batch_size), first):
-        yield cut(chunk, unique, start, min(start + batch_size, rows), batch_size, number)
+        yield cut(chunk, unique, start, min(start + batch_size, rows), batch_size, number, ladders)
 
 
-def cut(chunk: Chunk, deduplicator: Deduplicator, start: int, stop: int, batch_size: int, number: int) -> Batch:
+def cut(
+    chunk: Chunk, deduplicator: Deduplicator, start: int, stop: int, batch_size: int, number: int, ladders: Ladders
+) -> Batch:
     """Return examples start:stop of a chunk as one padded batch."""
     examples = stop - start
     label = padded(chunk.label[:, start:stop], batch_size)
@@ -81,7 +90,7 @@ def cut(chunk: Chunk, deduplicator: Deduplicator, start: int, stop: int, batch_s
     learned = dense_index[dense_counts > 0]
     counts[learned] = dense_counts[dense_counts > 0]
     clicks[learned] = (present & positive).sum(axis=1)[dense_counts > 0]
-    extra = (rung(len(values)) if chunk.bags else 0) - len(values)
+    extra = (ladders.values.size(len(values)) if chunk.bags else 0) - len(values)
     return Batch(
         number=number,
         examples=examples,
@@ -89,7 +98,7 @@ def cut(chunk: Chunk, deduplicator: Deduplicator, start: int, stop: int, batch_s
         slots=chunk.slots[codes],
         counts=counts,
         clicks=clicks,
-        size=rung(m + 1),
+        size=ladders.rows.size(m + 1),
         scalar=scalar,
         bag_index=np.pad(bag_index[: len(values)], (0, extra), constant_values=m),
         bag_example=np.pad(bag_example, (0, extra)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..engines.base import Engine
-from ..operators.base import Operator
+from ..ps.programs import Programs
 from .plan import Plan
 from .recipe import Recipe, recipe_of
 from .slots import Columns, columns_of
@@ -38,9 +38,10 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     columns = columns_of(schema, plan, recipe.algorithm.intercept, parent.manifest if parent else None)
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
     rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
-    for spec, operators in recipe.chains.items():
-        rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {operators.name}"))
-        rows.append((f"row of {spec.name}", row_text(operators)))
+    for programs in recipe.programs:
+        spec = programs.spec
+        rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
+        rows.append((f"row of {spec.name}", row_text(programs)))
     rows += input_rows(plan, engine, columns, recipe)
     settings = plan.settings
     rows += [("shards", str(settings.shards)), ("workers", f"{settings.workers}, sync {settings.sync}")]
@@ -59,15 +60,14 @@ def role_rows(columns: Columns) -> list[tuple[str, str]]:
     return [(name, value) for name, value in roles if value]
 
 
-def row_bytes(operators: Operator) -> int:
+def row_bytes(programs: Programs) -> int:
     """Return the bytes that a row takes in memory, index included."""
-    floats = sum(column.dim for column in operators.columns.values() if not column.transient)
-    return ROW_OVERHEAD_BYTES + STATISTICS_BYTES + 4 * floats
+    return ROW_OVERHEAD_BYTES + STATISTICS_BYTES + 4 * sum(programs.dims.values())
 
 
-def row_text(operators: Operator) -> str:
-    kept = ", ".join(f"{name} float32[{c.dim}]" for name, c in operators.columns.items() if not c.transient)
-    return f"{kept}; count, updates, shows, clicks, last_seen, slot; {row_bytes(operators)} bytes with key and index"
+def row_text(programs: Programs) -> str:
+    kept = ", ".join(f"{name} float32[{dim}]" for name, dim in programs.dims.items())
+    return f"{kept}; count, updates, shows, clicks, last_seen, slot; {row_bytes(programs)} bytes with key and index"
 
 
 def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe) -> list[tuple[str, str]]:
@@ -82,7 +82,7 @@ def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe) -> 
     examples = sum(split.rows for split in splits)
     how = "read in place" if scan.project is None else "read in place, expressions and filters evaluated piece by piece"
     features = int(examples * len(columns.slots) * FEATURES_PER_VALUE)
-    size = sum(row_bytes(operators) for operators in recipe.chains.values()) * features
+    size = sum(map(row_bytes, recipe.programs)) * features
     cores = min(plan.settings.workers, len(os.sched_getaffinity(0)))
     seconds = examples * plan.settings.passes / (EXAMPLES_PER_SECOND * cores)
     return [

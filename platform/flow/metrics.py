@@ -33,6 +33,7 @@ class Metrics:
 
     def add(self, labels: Floats, predictions: Floats) -> None:
         """Take in float32[n] labels and predictions."""
+        self.examples += len(labels)
         self._waiting.append((labels, predictions))
         self._num_waiting += len(labels)
         if self._num_waiting >= PENDING:
@@ -77,7 +78,6 @@ class Metrics:
         labels = np.concatenate([labels for labels, _ in self._waiting]).astype(np.float64)
         predictions = np.concatenate([predictions for _, predictions in self._waiting]).astype(np.float64)
         self._waiting, self._num_waiting = [], 0
-        self.examples += len(labels)
         self.labels += float(labels.sum())
         self.predictions += float(predictions.sum())
         self.absolute += float(np.abs(labels - predictions).sum())

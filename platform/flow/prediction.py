@@ -15,8 +15,10 @@ from ...warehouse.models import Version
 from ..engines.base import Engine, Scan
 from ..errors import StatementError
 from ..ps._native import Store
+from ..ps.ladder import Ladder
 from .ahead import Ahead
-from .batches import Batch, batches
+from .batches import Batch, Ladders, batches
+from .compiled import keep_compiled
 from .encode import encode
 from .recipe import algorithm_of
 from .slots import Columns, columns_from, matched
@@ -69,11 +71,13 @@ class Scorer:
     """
 
     def __init__(self, version: Version) -> None:
+        keep_compiled()
         self.columns: Columns = columns_from(version.manifest)
         self.algorithm = algorithm_of(version.manifest)
         self._weights = Weights(version)
         self._scaler = scaler_of(self.columns, version)
         self._step = score_step(self.algorithm)
+        self._ladders = Ladders(Ladder(), Ladder())
 
     def score(self, scan: Scan, inputs: Mapping[str, str], carried: Sequence[str]) -> Iterator[Scored]:
         """Score the rows of a scan, in order.
@@ -89,7 +93,7 @@ class Scorer:
                 for table in read(scan, split, wanted, BATCH_SIZE):
                     features = table.select(list(inputs.values())).rename_columns(list(inputs))
                     chunk = encode(features, self.columns, with_labels=False)
-                    yield table.select(list(carried)), list(batches(chunk, BATCH_SIZE, 0))
+                    yield table.select(list(carried)), list(batches(chunk, BATCH_SIZE, 0, self._ladders))
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:
             for table, cut in ahead:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engines.base import Scan
 from ..errors import DataError
-from .batches import Batch, batches
+from .batches import Batch, Ladders, batches
 from .encode import Chunk, encode
 from .slots import Columns
 from .splits import Split, read
@@ -20,10 +20,18 @@ class Source:
 
     Args:
         binary: labels must be 0 or 1.
+        ladders: the sizes that batches are padded to.
     """
 
     def __init__(
-        self, scan: Scan, splits: Sequence[Split], columns: Columns, batch_size: int, passes: int, binary: bool
+        self,
+        scan: Scan,
+        splits: Sequence[Split],
+        columns: Columns,
+        batch_size: int,
+        passes: int,
+        binary: bool,
+        ladders: Ladders,
     ) -> None:
         self._scan = scan
         self._columns = columns
@@ -31,6 +39,7 @@ class Source:
         self._binary = binary
         self._splits = iter([split for _ in range(passes) for split in splits])
         self._lock = threading.Lock()
+        self._ladders = ladders
 
     def batches(self) -> Generator[Batch, None, None]:
         """Take splits, as long as there are any, and yield their batches."""
@@ -39,7 +48,7 @@ class Source:
             for table in read(self._scan, split, self._columns.learned, self._batch_size):
                 chunk = encode(table, self._columns, with_labels=True)
                 check(chunk, split, row, self._columns.labels, self._binary)
-                for batch in batches(chunk, self._batch_size, number):
+                for batch in batches(chunk, self._batch_size, number, self._ladders):
                     yield batch
                     number += 1
                 row += table.num_rows

@@ -14,24 +14,18 @@ from ...warehouse.models import Version
 from ...warehouse.rows import rows_schema
 from ..errors import StatementError
 from ..ps.client import shard_of
-from ..ps.programs import Programs
 from ..ps.shard import Shard
 from .recipe import Recipe
 
 
-def new_shards(recipe: Recipe, num_shards: int, seed: int, slot_names: dict[int, str]) -> list[Shard]:
+def new_shards(recipe: Recipe, num_shards: int, slot_names: dict[int, str]) -> list[Shard]:
     """Return empty shards for a recipe's tables."""
-    programs = [Programs(spec, operators, seed) for spec, operators in recipe.chains.items()]
-    return [Shard(programs, lambda number: slot_names.get(number, str(number))) for _ in range(num_shards)]
+    return [Shard(recipe.programs, lambda number: slot_names.get(number, str(number))) for _ in range(num_shards)]
 
 
 def table_entries(recipe: Recipe) -> tuple[TableEntry, ...]:
     """Describe the tables as the manifest does: stored columns, then the weights w that readers need."""
-    entries = []
-    for spec, operators in recipe.chains.items():
-        columns = {name: c.dim for name, c in operators.columns.items() if not c.transient}
-        entries.append(TableEntry(spec.name, spec.dim, {**columns, "w": spec.dim}))
-    return tuple(entries)
+    return tuple(TableEntry(p.spec.name, p.spec.dim, {**p.dims, "w": p.spec.dim}) for p in recipe.programs)
 
 
 def check_continues(recipe: Recipe, parent: Version) -> None:

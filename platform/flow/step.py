@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ from .batches import Batch
 Rows = Mapping[str, jax.Array]
 
 
+KEPT = 32  # programs of recent trainings: a CONTINUE compiles nothing
+
+
 class Learned(NamedTuple):
     """What a training step returns: gradients by table, float32[size, dim], summed over examples; predictions."""
 
@@ -25,6 +29,7 @@ class Learned(NamedTuple):
 Step = Callable[[Mapping[str, Any], Inputs], Learned]
 
 
+@functools.lru_cache(maxsize=KEPT)
 def learn_step(algorithm: Algorithm) -> Step:
     """Return the jitted training step: the gradient of the weighted sum of losses, and the predictions before it."""
 
@@ -40,6 +45,7 @@ def learn_step(algorithm: Algorithm) -> Step:
     return jax.jit(step)
 
 
+@functools.lru_cache(maxsize=KEPT)
 def score_step(algorithm: Algorithm) -> Callable[[Mapping[str, Any], Inputs], jax.Array]:
     """Return the jitted scoring step: predictions float32[batch, num_labels]."""
     return jax.jit(lambda rows, inputs: algorithm.link(algorithm.scores(rows, inputs)))

@@ -18,6 +18,7 @@ from ..engines.base import Engine, Scan
 from ..errors import StatementError
 from ..ps.client import LocalClient
 from ..ps.shard import Shard
+from .compiled import keep_compiled
 from .metrics import Metrics
 from .plan import Plan
 from .recipe import Recipe, recipe_of
@@ -59,6 +60,7 @@ def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.
         StatementError: the statement cannot run; nothing has started.
         DataError, TrainingError, ModelError: it failed on the way; the version says so, and the version served stays.
     """
+    keep_compiled()
     recipe = recipe_of(plan)
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     if parent is not None:
@@ -93,12 +95,12 @@ def run(prepared: Prepared, parent: Version | None, draft: Draft, reporter: Repo
     """Learn from the input and commit."""
     plan, recipe, columns, scan, splits = prepared
     settings = plan.settings
-    shards = new_shards(recipe, settings.shards, settings.seed, columns.slot_names)
+    shards = new_shards(recipe, settings.shards, columns.slot_names)
     scaler = Scaler(len(columns.of_kind(CONTINUOUS)))
     if parent is not None:
         load(shards, parent)
         scaler = scaler_of(columns, parent)
-    source = Source(scan, splits, columns, settings.batch_size, settings.passes, recipe.algorithm.classifier)
+    source = Source(scan, splits, columns, settings.batch_size, settings.passes, recipe.algorithm.classifier, recipe.ladders)
     client, step = LocalClient(shards), learn_step(recipe.algorithm)
     gang = settings.workers == 1 or settings.sync == "bsp"
     monitor = Monitor(Metrics(recipe.algorithm.classifier), shards, draft, reporter)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import optax
-
 from ..options import Part, option
 from .base import Operator, TableSpec
 from .from_optax import per_row
@@ -31,6 +29,8 @@ def adam(options: AdamOptions, table: TableSpec) -> Operator:
 
     Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
     """
+    import optax  # costs 0.2 s, which chains that end with ftrl need not pay
+
     return per_row(optax.adam(options.learning_rate, options.b1, options.b2, options.eps), table, "adam")
 
 

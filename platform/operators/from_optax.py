@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from .base import Column, Context, Operator, Rows, TableSpec
+
+if TYPE_CHECKING:
+    import optax
 
 PROBE_SHAPE = (128, 128)  # adafactor keeps the whole of smaller arrays
 PROBE_SCALES = (1e-3, 1.0, 1e3)

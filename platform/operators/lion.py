@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import optax
-
 from ..options import Part, option
 from .base import Operator, TableSpec
 from .from_optax import per_row
@@ -29,6 +27,8 @@ def lion(options: LionOptions, table: TableSpec) -> Operator:
 
     Source: Chen et al., "Symbolic Discovery of Optimization Algorithms", NeurIPS 2023.
     """
+    import optax  # costs 0.2 s, which chains that end with ftrl need not pay
+
     return per_row(optax.lion(options.learning_rate, options.b1, options.b2, weight_decay=options.weight_decay), table, "lion")
 
 

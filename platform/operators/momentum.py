@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import optax
-
 from ..options import Part, option
 from .base import Operator, TableSpec
 from .from_optax import per_row
@@ -28,6 +26,8 @@ def momentum(options: MomentumOptions, table: TableSpec) -> Operator:
     Source: Polyak, "Some methods of speeding up the convergence of iteration methods", 1964; Sutskever et al., "On the
     importance of initialization and momentum in deep learning", ICML 2013.
     """
+    import optax  # costs 0.2 s, which chains that end with ftrl need not pay
+
     return per_row(optax.sgd(options.learning_rate, options.momentum, options.nesterov), table, "momentum")
 
 

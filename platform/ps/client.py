@@ -8,11 +8,11 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .ladder import rung
+from .keys import NUM_SLICES, slices
+from .ladder import Ladder
 from .shard import Pulled, Push, Shard
 from .table import Keys
 
-SLICES = 1024
 T = TypeVar("T", bound=np.generic)
 
 
@@ -37,12 +37,13 @@ class LocalClient:
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.shards = tuple(shards)
+        self._ladder = Ladder()
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """See Client."""
         if len(self.shards) == 1:
             return self.shards[0].pull(keys, size)
-        parts = [(where, self.shards[i].pull(keys[where], rung(len(where)))) for i, where in self._split(keys)]
+        parts = [(where, self.shards[i].pull(keys[where], self._ladder.size(len(where)))) for i, where in self._split(keys)]
         weights = {name: merged([(where, p.weights[name]) for where, p in parts], size) for name in self.shards[0].tables}
         updates = {name: merged([(where, p.updates[name]) for where, p in parts], len(keys)) for name in self.shards[0].tables}
         return Pulled(weights, updates)
@@ -53,7 +54,7 @@ class LocalClient:
             self.shards[0].push(push)
             return
         for i, where in self._split(push.touched.keys):
-            self.shards[i].push(part_of(push, where))
+            self.shards[i].push(part_of(push, where, self._ladder.size(len(where))))
 
     def _split(self, keys: Keys) -> list[tuple[int, NDArray[np.int64]]]:
         """Return, for each shard, the positions of its keys."""
@@ -63,7 +64,7 @@ class LocalClient:
 
 def shard_of(keys: Keys, num_shards: int) -> NDArray[np.int64]:
     """Return the number of the shard that holds each key: equal runs of the slices (the top 10 bits of the key)."""
-    return (keys >> np.uint64(54)).astype(np.int64) * num_shards // SLICES
+    return slices(keys) * num_shards // NUM_SLICES
 
 
 def merged(parts: list[tuple[NDArray[np.int64], NDArray[T]]], size: int) -> NDArray[T]:
@@ -74,9 +75,8 @@ def merged(parts: list[tuple[NDArray[np.int64], NDArray[T]]], size: int) -> NDAr
     return whole
 
 
-def part_of(push: Push, where: NDArray[np.int64]) -> Push:
-    """Return the push restricted to the keys at `where`, its gradients padded to the ladder."""
-    size = rung(len(where))
+def part_of(push: Push, where: NDArray[np.int64], size: int) -> Push:
+    """Return the push restricted to the keys at `where`, its gradients padded to `size`."""
     touched = push.touched
     part = touched._replace(
         keys=touched.keys[where],

@@ -1,17 +1,39 @@
-"""The short ladder of sizes that arrays are padded to, so that JAX compiles a handful of programs."""
+"""The few sizes that arrays are padded to, so that JAX compiles a handful of programs."""
 
 from __future__ import annotations
 
+import threading
+
 LOWEST = 64
-RATIO_EIGHTHS = (8, 9, 10, 11, 12, 14)
+EIGHTHS = (8, 9, 10, 11, 12, 14)
+HEADROOM = 1.1
+WASTE = 4
 
 
 def rung(n: int) -> int:
-    """Return the smallest size of the ladder that is at least n and at least 64: powers of two in six steps each.
-
-    Padding is below 1/8 of the size; neighbouring batches of one log fall on one or two rungs.
-    """
+    """Return the smallest size of a geometric ladder that is at least n and at least 64: powers of two in six steps each."""
     if n <= LOWEST:
         return LOWEST
     base = 1 << ((n - 1).bit_length() - 1)
-    return next((size for eighths in RATIO_EIGHTHS if (size := base * eighths // 8) >= n), 2 * base)
+    return next((size for eighths in EIGHTHS if (size := base * eighths // 8) >= n), 2 * base)
+
+
+class Ladder:
+    """Sizes in use by one training, which are used again where they fit.
+
+    A batch takes the smallest size used before that holds it, unless that is over four times too large; a new size is a rung
+    with some headroom, so that the batches of a log share one or two sizes. Padding never changes a result.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: list[int] = []
+        self._lock = threading.Lock()
+
+    def size(self, n: int) -> int:
+        """Return the padded size for n entries, at least n."""
+        with self._lock:
+            found = next((size for size in self._sizes if n <= size <= max(LOWEST, WASTE * n)), None)
+            if found is None:
+                found = rung(int(n * HEADROOM))
+                self._sizes = sorted([*self._sizes, found])
+            return found

@@ -51,7 +51,8 @@ class Program:
 
 
 def probe(kind: str, shape: tuple[int, ...] | None) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(() if shape is None else (PROBE_ROWS, *shape), np.dtype(kind))
+    whole = () if shape is None else (PROBE_ROWS, *shape)
+    return jax.ShapeDtypeStruct(whole, np.dtype(kind))  # type: ignore[no-untyped-call]
 
 
 def used(function: Callable[[Given], Any], inputs: Mapping[str, jax.ShapeDtypeStruct]) -> frozenset[str]:

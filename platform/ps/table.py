@@ -13,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._native import Store
-from .ladder import rung
+from .keys import NUM_SLICES
+from .ladder import Ladder
 from .programs import STATISTICS, Program, Programs
 
 STATISTIC_COLUMNS = [("slot", "uint16", 1), *((name, "uint32", 1) for name in STATISTICS)]
 NUMBER = {name: number for number, (name, _, _) in enumerate(STATISTIC_COLUMNS)}
 MISSING = np.uint32(0xFFFFFFFF)
 DUMP_ROWS = 1 << 18
+DUMP_SLICES = 64
 
 Floats = NDArray[np.float32]
 Counts = NDArray[np.uint32]
@@ -137,19 +139,20 @@ class Table:
 
     def dump(self, now: int) -> Iterator[tuple[Keys, Columns]]:
         """Iterate over rows, ordered by key, in pieces: keys; slot, statistics, columns and weights `w`, brought up to now."""
-        for start in range(0, 1024, 64):
-            keys, rows = self.store.keys(start, start + 64)
+        ladder = Ladder()
+        for start in range(0, NUM_SLICES, DUMP_SLICES):
+            keys, rows = self.store.keys(start, start + DUMP_SLICES)
             for at in range(0, len(keys), DUMP_ROWS):
-                yield self._piece(keys[at : at + DUMP_ROWS], rows[at : at + DUMP_ROWS], now)
+                yield self._piece(keys[at : at + DUMP_ROWS], rows[at : at + DUMP_ROWS], now, ladder)
 
     def __len__(self) -> int:
         return len(self.store)
 
-    def _piece(self, keys: Keys, rows: NDArray[np.uint32], now: int) -> tuple[Keys, Columns]:
+    def _piece(self, keys: Keys, rows: NDArray[np.uint32], now: int, ladder: Ladder) -> tuple[Keys, Columns]:
         n, program = len(keys), self.programs.read
         columns: Columns = {name: np.empty(n, kind) for name, kind, _ in STATISTIC_COLUMNS}
         self.store.gather(rows, [NUMBER[name] for name in columns], list(columns.values()))
-        read = program(self._given(program, keys, rows, np.ones(n, np.bool_), rung(n), now))
+        read = program(self._given(program, keys, rows, np.ones(n, np.bool_), ladder.size(n), now))
         return keys, columns | {name: np.asarray(values)[:n] for name, values in read.items()}
 
     def _given(

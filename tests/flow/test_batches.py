@@ -7,15 +7,23 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from xpsql.platform.flow.batches import Batch, batches
+from xpsql.platform.flow.batches import Batch, Ladders, batches
 from xpsql.platform.flow.encode import encode
 from xpsql.platform.flow.plan import Plan, Use
 from xpsql.platform.flow.slots import columns_of
+from xpsql.platform.ps.ladder import Ladder
 
 
 def cut(table: pa.Table, batch_size: int, intercept: bool = True) -> list[Batch]:
     plan = Plan("", "m", Use("xftrl", {}, None), (), "")
-    return list(batches(encode(table, columns_of(table.schema, plan, intercept, None), with_labels=True), batch_size, 0))
+    return list(
+        batches(
+            encode(table, columns_of(table.schema, plan, intercept, None), with_labels=True),
+            batch_size,
+            0,
+            Ladders(Ladder(), Ladder()),
+        )
+    )
 
 
 def log(rows: int) -> pa.Table:

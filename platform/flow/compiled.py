@@ -1,0 +1,39 @@
+"""Where compiled programs are kept between processes: compiling takes longer than learning from a small log."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+
+
+def keep_compiled() -> None:
+    """Let JAX keep compiled programs in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR says where.
+
+    Programs hold instructions of the processor they were compiled on, so each kind of processor has a folder of its own.
+    """
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = root / "xpsql" / f"jax-{jax.__version__}-{processor()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # a home that is not writable: programs are compiled anew in each process
+    if os.access(folder, os.W_OK):
+        for name, value in (("dir", str(folder)), ("min_compile_time_secs", 0.0), ("min_entry_size_bytes", -1)):
+            setting = "jax_compilation_cache_dir" if name == "dir" else f"jax_persistent_cache_{name}"
+            jax.config.update(setting, value)  # type: ignore[no-untyped-call]
+
+
+def processor() -> str:
+    """Return a short name of this processor's kind: its architecture and instruction sets."""
+    described = platform.machine() + platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+        described += next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return hashlib.sha256(described.encode()).hexdigest()[:12]
