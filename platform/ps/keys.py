@@ -236,10 +236,10 @@ def hash_struct(values: pa.Array, seeds: Keys) -> Keys:
 
 def hash_list(values: pa.Array, seeds: Keys) -> Keys:
     """Hash the elements of lists in order, one position of all lists at a time."""
-    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+    if pa.types.is_fixed_size_list(values.type):
         values = values.cast(pa.large_list(values.type.value_type))
     lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    begins = values.offsets.to_numpy()[:-1]
+    begins = values.offsets.to_numpy()[: len(values)]
     keys = seeds.copy()
     for position in range(int(lengths.max(initial=0))):
         rows = np.flatnonzero(lengths > position)

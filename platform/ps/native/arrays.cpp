@@ -29,4 +29,8 @@ void refuse(const char* name, const std::string& expected, const std::string& ca
     throw nb::value_error(message.c_str());
 }
 
+void refuse_value(const char* name, const char* expected) {
+    throw nb::type_error((std::string(name) + " must be " + expected).c_str());
+}
+
 }  // namespace xpsql

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -87,16 +88,27 @@ class Result {
     std::unique_ptr<T[]> data_;
 };
 
+[[noreturn]] void refuse_value(const char* name, const char* expected);
+
+// A Python integer that T holds; raises ValueError for any other.
+template <class T>
+T integer(const nb::object& value, const char* name) {
+    T result;
+    if (nb::try_cast(value, result)) return result;
+    const std::string most = std::to_string(std::numeric_limits<T>::max());
+    throw nb::value_error((std::string(name) + " must lie in [0, " + most + "], got " + nb::str(value).c_str()).c_str());
+}
+
 // One value for all elements, or an array with one for each.
 template <class T>
 class Broadcast {
   public:
     Broadcast(const nb::object& value, const char* name, size_t size) {
         if (nb::isinstance<nb::int_>(value)) {
-            one_ = nb::cast<T>(value);
+            one_ = integer<T>(value, name);
             return;
         }
-        array_ = nb::cast<In>(value);
+        if (!nb::try_cast(value, array_)) refuse_value(name, "an integer or an array");
         each_ = view<T>(array_, name, {static_cast<int64_t>(size)}).data;
     }
 

@@ -17,10 +17,10 @@ namespace xpsql {
 constexpr size_t num_slices = 1024;
 constexpr int slice_shift = 54;
 
-// Pages of 64 buckets, which all slices share: what one slice outgrows, another grows into.
+// Pages of 32 buckets, which all slices share: what one slice outgrows, another grows into.
 class Pages {
   public:
-    static constexpr size_t buckets = 64;
+    static constexpr size_t buckets = 32;
 
     Bucket* allocate() {
         if (free_.empty()) map();
@@ -71,6 +71,13 @@ class Index {
         const Slice& slice = slices_[key >> slice_shift];
         const uint64_t hash = mix(key);
         return {slice.num_buckets ? slice.at(slice.home(hash)) : &nothing, tag(hash)};
+    }
+
+    // Where a probe that leaves its first bucket goes on; the key's slice is not empty.
+    Start second(uint64_t key) const {
+        const Slice& slice = slices_[key >> slice_shift];
+        const uint64_t hash = mix(key);
+        return {slice.at(slice.next(slice.home(hash))), tag(hash)};
     }
 
     Row find(uint64_t key) const {
@@ -136,8 +143,8 @@ class Index {
         uint32_t home(uint64_t hash) const { return static_cast<uint32_t>((hash >> 32) * num_buckets >> 32); }
         uint32_t next(uint32_t bucket) const { return bucket + 1 == num_buckets ? 0 : bucket + 1; }
 
-        // Ten keys for twelve slots: few probes go on to a second bucket, and one of them always ends.
-        uint64_t capacity() const { return uint64_t{10} * num_buckets; }
+        // 7/8 of the slots: few probes go on to a second bucket, and each ends.
+        uint64_t capacity() const { return uint64_t{Bucket::size} * num_buckets * 7 / 8; }
 
         template <class Visit>
         void each(Visit visit) const {
@@ -156,7 +163,7 @@ class Index {
         return byte ? byte : 1;
     }
 
-    // Doubles within the first page, then adds a quarter: the index is 64 to 80 % full, about 7.5 bytes a key.
+    // Doubles within the first page, then adds a quarter: the index is 70 to 87.5 % full, 7 bytes a key.
     static uint32_t grown(uint32_t num_buckets) {
         if (num_buckets < Pages::buckets) return num_buckets ? 2 * num_buckets : first_buckets;
         return static_cast<uint32_t>(round_up(num_buckets + num_buckets / 4, Pages::buckets));

@@ -151,7 +151,7 @@ void gather(const Store& store, const In& rows, const std::vector<size_t>& colum
     const auto all = view<Row>(rows, "rows");
     const auto to = transfer<uint8_t>(store, columns, outs, all.size);
     nb::gil_scoped_release unlocked;
-    store.read(all.data, all.size, Extent(to.columns), copy_out(to));
+    store.read(all.data, all.size, extent_of(to.columns), copy_out(to));
 }
 
 NumpyVector<Row> pull(const Store& store, const In& keys, const std::vector<size_t>& columns,
@@ -161,7 +161,7 @@ NumpyVector<Row> pull(const Store& store, const In& keys, const std::vector<size
     Result<Row> rows(all.size);
     {
         nb::gil_scoped_release unlocked;
-        store.pull(all.data, all.size, rows.data(), Extent(to.columns), copy_out(to));
+        store.pull(all.data, all.size, rows.data(), extent_of(to.columns), copy_out(to));
     }
     return rows.take(all.size);
 }
@@ -170,7 +170,7 @@ void scatter(Store& store, const In& rows, const std::vector<size_t>& columns, c
     const auto all = view<Row>(rows, "rows");
     const auto from = transfer<const uint8_t>(store, columns, values, all.size);
     nb::gil_scoped_release unlocked;
-    store.write(all.data, all.size, Extent(from.columns), [&](size_t first, size_t count, uint8_t* const* records) {
+    store.write(all.data, all.size, extent_of(from.columns), [&](size_t first, size_t count, uint8_t* const* records) {
         for (size_t i = 0; i < from.columns.size(); ++i) {
             const size_t bytes = from.columns[i]->bytes();
             with_copy(bytes, [&](auto copy) {
@@ -189,7 +189,7 @@ void update(Store& store, const In& rows, size_t number, const nb::object& amoun
     const auto all = view<Row>(rows, "rows");
     const Broadcast<uint32_t> amount(amounts, name, all.size);
     nb::gil_scoped_release unlocked;
-    store.write(all.data, all.size, Extent({&column}), [&](size_t first, size_t count, uint8_t* const* records) {
+    store.write(all.data, all.size, extent_of({&column}), [&](size_t first, size_t count, uint8_t* const* records) {
         for (size_t i = 0; i < count; ++i) {
             auto* counter = reinterpret_cast<uint32_t*>(records[i] + column.offset);
             *counter = combine(*counter, amount[first + i]);
@@ -210,7 +210,7 @@ void maximum(Store& store, const In& rows, size_t column, const nb::object& valu
 template <class T>
 void fill_with(Store& store, Span<const Row> rows, const Column& column, T value) {
     nb::gil_scoped_release unlocked;
-    store.write(rows.data, rows.size, Extent({&column}), [&](size_t, size_t count, uint8_t* const* records) {
+    store.write(rows.data, rows.size, extent_of({&column}), [&](size_t, size_t count, uint8_t* const* records) {
         for (size_t i = 0; i < count; ++i) std::fill_n(reinterpret_cast<T*>(records[i] + column.offset), column.dim, value);
     });
 }
@@ -218,9 +218,12 @@ void fill_with(Store& store, Span<const Row> rows, const Column& column, T value
 void fill(Store& store, const In& rows, size_t number, const nb::object& value) {
     const Column& column = column_at(store, number);
     const auto all = view<Row>(rows, "rows");
-    if (column.dtype == Dtype::float32) return fill_with(store, all, column, nb::cast<float>(value));
-    if (column.dtype == Dtype::uint32) return fill_with(store, all, column, nb::cast<uint32_t>(value));
-    return fill_with(store, all, column, nb::cast<uint16_t>(value));
+    const char* name = column.name.c_str();
+    if (column.dtype == Dtype::uint32) return fill_with(store, all, column, integer<uint32_t>(value, name));
+    if (column.dtype == Dtype::uint16) return fill_with(store, all, column, integer<uint16_t>(value, name));
+    double scalar;
+    if (!nb::try_cast(value, scalar)) refuse_value(name, "filled with a number");
+    fill_with(store, all, column, static_cast<float>(scalar));
 }
 
 nb::tuple keys(const Store& store, size_t begin, size_t end) {

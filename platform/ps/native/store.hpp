@@ -39,24 +39,28 @@ inline size_t lay_out(std::vector<Column>& columns) {
     return round_up(end, 8);
 }
 
-// The part of a record that some columns span.
+// A part of a record, in multiples of 8 bytes.
 struct Extent {
     size_t begin;
     size_t size;
 
-    explicit Extent(const std::vector<const Column*>& columns) : begin(columns.empty() ? 0 : SIZE_MAX), size(0) {
-        size_t end = 0;
-        for (const Column* column : columns) {
-            begin = std::min(begin, column->offset);
-            end = std::max(end, column->offset + column->bytes());
-        }
-        size = end - begin;
-    }
+    Extent with_key() const { return {0, begin + size}; }
 };
+
+// What some columns span.
+inline Extent extent_of(const std::vector<const Column*>& columns) {
+    size_t begin = columns.empty() ? 0 : SIZE_MAX, end = 8;
+    for (const Column* column : columns) {
+        begin = std::min(begin, column->offset);
+        end = std::max(end, column->offset + column->bytes());
+    }
+    begin = begin / 8 * 8;
+    return {begin, round_up(end, 8) - begin};
+}
 
 class Store {
   public:
-    static constexpr size_t block = 32;
+    static constexpr size_t block = 16;
 
     explicit Store(std::vector<Column> columns)
         : columns_(std::move(columns)), records_(lay_out(columns_)), index_(records_), absent_(records_.stride()) {}
@@ -76,12 +80,12 @@ class Store {
     }
 
     void lookup(const uint64_t* keys, size_t n, Row* rows) const {
-        probe(keys, n, sizeof(uint64_t), [&](size_t i) { rows[i] = index_.find(keys[i]); });
+        probe(keys, n, key_only, [&](size_t i, const Probe& probe) { rows[i] = confirm(probe, keys[i]).row; });
     }
 
     // New keys get a record of zeros. A key that stands twice is created once.
     void insert(const uint64_t* keys, size_t n, Row* rows, bool* created) {
-        probe(keys, n, sizeof(uint64_t), [&](size_t i) {
+        probe(keys, n, key_only, [&](size_t i, const Probe&) {
             rows[i] = index_.find(keys[i]);
             created[i] = rows[i] == no_row;
             if (created[i]) rows[i] = create(keys[i]);
@@ -90,11 +94,23 @@ class Store {
 
     size_t evict(const uint64_t* keys, size_t n) {
         const size_t before = size();
-        probe(keys, n, sizeof(uint64_t), [&](size_t i) {
+        probe(keys, n, key_only, [&](size_t i, const Probe&) {
             const Row row = index_.erase(keys[i]);
             if (row != no_row) records_.release(row);
         });
         return before - size();
+    }
+
+    // lookup and read in one pass: a record's lines are fetched once.
+    template <class Visit>
+    void pull(const uint64_t* keys, size_t n, Row* rows, Extent extent, Visit visit) const {
+        const uint8_t* records[block];
+        probe(keys, n, extent.with_key(), [&](size_t i, const Probe& probe) {
+            const Entry found = confirm(probe, keys[i]);
+            rows[i] = found.row;
+            records[i % block] = found.record;
+            if (i % block == block - 1 || i == n - 1) visit(i / block * block, i % block + 1, records);
+        });
     }
 
     // Calls visit(first, count, records) for blocks of rows; missing rows point at a record of zeros.
@@ -129,20 +145,6 @@ class Store {
         });
     }
 
-    // lookup and gather in one pass: a record's lines are fetched once.
-    template <class Visit>
-    void pull(const uint64_t* keys, size_t n, Row* rows, Extent extent, Visit visit) const {
-        constexpr size_t pass = 16 * block;
-        for (size_t first = 0; first < n; first += pass) {
-            const size_t count = std::min(pass, n - first);
-            probe(keys + first, count, extent.begin + extent.size,
-                  [&](size_t i) { rows[first + i] = index_.find(keys[first + i]); });
-            read(rows + first, count, extent, [&](size_t at, size_t size, const uint8_t* const* records) {
-                visit(first + at, size, records);
-            });
-        }
-    }
-
     size_t slice_size(size_t slice) const { return index_.slice_size(slice); }
 
     // Writes the keys and rows of a slice, ordered by key.
@@ -152,7 +154,7 @@ class Store {
         index_.each(slice, [&](Row row) { found.push_back(row); });
         std::vector<std::pair<uint64_t, Row>> entries;
         entries.reserve(found.size());
-        read(found.data(), found.size(), Extent{{}}, [&](size_t first, size_t count, const uint8_t* const* records) {
+        read(found.data(), found.size(), key_only, [&](size_t first, size_t count, const uint8_t* const* records) {
             for (size_t i = 0; i < count; ++i) entries.emplace_back(load_key(records[i]), found[first + i]);
         });
         std::sort(entries.begin(), entries.end());
@@ -183,32 +185,64 @@ class Store {
         return row;
     }
 
-    // Calls act(i) for every key, in order, after fetching its bucket and then the first `bytes` of the record that the
-    // bucket names: three steps a block apart.
+    struct Entry {
+        const uint8_t* record;
+        Row row;
+    };
+
+    // A key on its way through probe.
+    struct Probe {
+        Index::Start start;
+        Entry candidate;  // the record that the key probably has: the tag agrees
+        bool late;        // no candidate in the home bucket, but perhaps in the one after it
+    };
+
+    Entry entry(Row row) const { return {row == no_row ? absent_.data() : records_.at(row), row}; }
+
+    Entry confirm(const Probe& probe, uint64_t key) const {
+        if (probe.candidate.row != no_row && load_key(probe.candidate.record) == key) return probe.candidate;
+        return entry(index_.find(key));
+    }
+
+    // Calls act(i, probe) for every key, in order. Before that it fetches the key's bucket, then that part of the record which
+    // the bucket names, then the same for the few keys that stand beyond their bucket: each step `block` keys ahead of the next,
+    // and the steps of different keys side by side, so that memory never waits for the processor.
     template <class Act>
-    void probe(const uint64_t* keys, size_t n, size_t bytes, Act act) const {
-        Index::Start starts[2][block];
-        for (size_t first = 0; first < n + 2 * block; first += block) {
-            if (first < n) fetch_buckets(keys + first, std::min(block, n - first), starts[first / block % 2]);
-            if (first >= block && first - block < n)
-                fetch_records(starts[(first / block - 1) % 2], std::min(block, n - (first - block)), bytes);
-            if (first >= 2 * block)
-                for (size_t i = first - 2 * block; i < std::min(first - block, n); ++i) act(i);
+    void probe(const uint64_t* keys, size_t n, Extent extent, Act act) const {
+        Probe probes[4 * block];
+        const auto at = [&probes](size_t i) -> Probe& { return probes[i % (4 * block)]; };
+        for (size_t i = 0; i < n + 3 * block; ++i) {
+            if (i < n) fetch_bucket(keys[i], at(i));
+            if (i >= block && i - block < n) fetch_record(keys[i - block], extent, at(i - block));
+            if (i >= 2 * block && i - 2 * block < n && at(i - 2 * block).late) fetch_candidate(extent, at(i - 2 * block));
+            if (i >= 3 * block) act(i - 3 * block, at(i - 3 * block));
         }
     }
 
-    void fetch_buckets(const uint64_t* keys, size_t count, Index::Start* starts) const {
-        for (size_t i = 0; i < count; ++i) {
-            starts[i] = index_.start(keys[i]);
-            prefetch(starts[i].bucket);
-        }
+    void fetch_bucket(uint64_t key, Probe& probe) const {
+        probe.start = index_.start(key);
+        prefetch(probe.start.bucket);
     }
 
-    void fetch_records(const Index::Start* starts, size_t count, size_t bytes) const {
-        for (size_t i = 0; i < count; ++i)
-            if (const Slots hits = starts[i].bucket->match(starts[i].tag))
-                prefetch(records_.at(starts[i].bucket->rows[hits.first()]), bytes);
+    void fetch_record(uint64_t key, Extent extent, Probe& probe) const {
+        probe.late = !fetch_candidate(extent, probe) && probe.start.bucket->overflow > 0;
+        if (!probe.late) return;
+        probe.start = index_.second(key);
+        prefetch(probe.start.bucket);
     }
+
+    // Fetches every record whose tag agrees; the first is the candidate.
+    bool fetch_candidate(Extent extent, Probe& probe) const {
+        const Bucket& bucket = *probe.start.bucket;
+        Slots hits = bucket.match(probe.start.tag);
+        probe.candidate = entry(hits ? bucket.rows[hits.first()] : no_row);
+        if (!hits) return false;
+        prefetch(probe.candidate.record + extent.begin, extent.size);
+        for (hits.drop_first(); hits; hits.drop_first()) prefetch(records_.at(bucket.rows[hits.first()]));
+        return true;
+    }
+
+    static constexpr Extent key_only{0, sizeof(uint64_t)};
 
     std::vector<Column> columns_;
     Records records_;

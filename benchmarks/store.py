@@ -1,0 +1,97 @@
+"""Measure the native store: nanoseconds per key on one core, and bytes per row.
+
+Lookup is Store.pull: keys to rows to a matrix of weights. Update is what a push does around its mathematics: pull, add a
+gradient in NumPy, scatter. Keys are drawn uniformly or by a Zipf law, repeats included.
+
+    python benchmarks/store.py --rows 10000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpsql.platform.ps._native import Store
+
+Keys = NDArray[np.uint64]
+
+
+def zipf(rows: int, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return ranks in [0, rows) with density 1 / (rank + 1), by inversion of its integral."""
+    return np.minimum(np.exp(generator.random(size) * np.log(rows + 1)).astype(np.int64) - 1, rows - 1)
+
+
+def uniform(rows: int, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return ranks in [0, rows), all as likely."""
+    return generator.integers(0, rows, size)
+
+
+DRAWS = {"uniform": uniform, "zipf": zipf}
+
+
+def batches(keys: Keys, draw: str, size: int, count: int) -> list[Keys]:
+    """Draw batches of keys; which key is popular is independent of when it was inserted."""
+    generator = np.random.default_rng(2)
+    order = generator.permutation(len(keys))
+    return [keys[order[DRAWS[draw](len(keys), size, generator)]] for _ in range(count)]
+
+
+def nanoseconds(step: Callable[[Keys], object], work: list[Keys], rounds: int) -> float:
+    """Return the median over rounds of the time per key."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for keys in work:
+            step(keys)
+        times.append((time.perf_counter() - start) / sum(len(keys) for keys in work))
+    return statistics.median(times) * 1e9
+
+
+def measure(dim: int, rows: int, batch: int, rounds: int) -> Iterator[tuple[str, float, str]]:
+    """Yield (what, figure, unit) for a store of one float32 column."""
+    keys = np.random.default_rng(1).integers(0, 2**64, rows, dtype=np.uint64)
+    store = Store([("w", "float32", dim)])
+    parts = np.array_split(keys, max(1, rows // batch))
+    yield f"insert {dim}", nanoseconds(store.insert, parts, 1), "ns/key"
+    yield f"memory {dim}", store.memory_bytes / len(store), "bytes/row"
+    yield f"overhead {dim}", store.overhead_bytes / len(store), "bytes/row"
+    weights = np.empty((batch, dim), np.float32)
+    gradients = np.full((batch, dim), 1e-3, np.float32)
+
+    def pull(some: Keys) -> NDArray[np.uint32]:
+        return store.pull(some, [0], [weights])
+
+    def update(some: Keys) -> None:
+        found = pull(some)
+        np.add(weights, gradients, out=weights)
+        store.scatter(found, [0], [weights])
+
+    for draw in DRAWS:
+        work = batches(keys, draw, batch, 20)
+        yield f"lookup {dim} {draw}", nanoseconds(pull, work, rounds), "ns/key"
+        yield f"update {dim} {draw}", nanoseconds(update, work, rounds), "ns/key"
+
+
+def main() -> None:
+    """Pin the process to one core and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--batch", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--dims", type=int, nargs="+", default=[4, 16])
+    arguments = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    for dim in arguments.dims:
+        for what, figure, unit in measure(dim, arguments.rows, arguments.batch, arguments.rounds):
+            print(f"{what:<20} {figure:8.1f} {unit}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
