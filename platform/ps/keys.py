@@ -186,7 +186,9 @@ def hash_strings(values: pa.Array, seeds: Seeds) -> Keys:
     _, offsets, data = values.buffers()
     if len(values) == 0 or offsets is None:
         return np.empty(0, np.uint64)
-    ends = np.frombuffer(offsets, np.int64 if large else np.int32, values.offset + len(values) + 1)[values.offset :]
+    ends: npt.NDArray[Any] = np.frombuffer(offsets, np.int64 if large else np.int32, values.offset + len(values) + 1)[
+        values.offset :
+    ]
     text = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
     return _native.hash_bytes(ends, text, *validity(values), seeds)
 

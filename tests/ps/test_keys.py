@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,13 +195,19 @@ print(json.dumps([list(spark.sql(query).collect()[0]) for query in json.load(sys
 """
 
 
-def live_spark(*queries: str) -> list[list[int]]:
+def live_spark(folder: Path, *queries: str) -> list[list[int]]:
     """Return the one row of each query. Spark starts processes, so it has one of its own, without JAX."""
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
     pytest.importorskip("pyspark")
     done = subprocess.run(
-        [sys.executable, "-c", SPARK], input=json.dumps(queries), capture_output=True, text=True, timeout=180, check=False
+        [sys.executable, "-c", SPARK],
+        cwd=folder,
+        input=json.dumps(queries),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     rows: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
@@ -212,11 +219,11 @@ def test_xxhash64_gives_the_value_that_spark_gave(expression: str) -> None:
     assert key(expression) == GOLDEN[expression]
 
 
-def test_keys_equal_a_live_spark() -> None:
+def test_keys_equal_a_live_spark(tmp_path: Path) -> None:
     hashes = ", ".join(f"xxhash64({expression})" for expression in EXPRESSIONS)
     days = [-719528, -719529, -719162, 0, 2932896, 2932897]
     dates = ", ".join(f"xxhash64('d', CAST(date_add(DATE'1970-01-01', {day}) AS STRING))" for day in days)
-    from_spark, dates_from_spark = live_spark(f"SELECT {hashes}", f"SELECT {dates}")
+    from_spark, dates_from_spark = live_spark(tmp_path, f"SELECT {hashes}", f"SELECT {dates}")
     assert from_spark == [key(expression) for expression in EXPRESSIONS]
     assert dates_from_spark == feature_keys("d", pa.array(days, pa.int32()).view(pa.date32())).view(np.int64).tolist()
 
