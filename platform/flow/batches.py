@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ps._native import Deduplicator
 from ..ps.ladder import Ladder
-from .encode import Bag, Chunk
+from .encode import ABSENT, Bag, Chunk
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]
+T = TypeVar("T", bound=np.generic)
 
 
 class Batch(NamedTuple):
@@ -72,59 +73,72 @@ def cut(
     examples = stop - start
     label = padded(chunk.label[:, start:stop], batch_size)
     positive = label[0, :examples] > 0 if len(label) else np.zeros(examples, np.bool_)
-    values, bag_example, bag_slot, bag_weight = bag_values(chunk.bags, start, stop)
+    bag = bag_values(chunk.bags, start, stop) if chunk.bags else NO_VALUES
     dense = chunk.dense[:, start:stop]
     present = ~np.isnan(dense)
     dense_counts = present.sum(axis=1)
-    dense_codes = np.where(dense_counts > 0, chunk.dense_codes, -1).astype(np.int32)
-    scalar = np.empty((len(chunk.scalar), batch_size), np.int32)
-    bag = np.concatenate([values, dense_codes])
-    bag_index = np.empty(len(bag), np.int32)
-    example = np.concatenate([bag_example, np.zeros(len(dense_codes), np.int32)])
+    seen = dense_counts > 0
+    codes_of_bag = np.concatenate([bag.codes, np.where(seen, chunk.dense_codes, ABSENT).astype(np.int32)])
+    example = np.concatenate([bag.examples, np.zeros(len(seen), np.int32)])
+    scalar, index = np.empty((len(chunk.scalar), batch_size), np.int32), np.empty(len(codes_of_bag), np.int32)
     codes, counts, clicks = deduplicator.unique(
-        chunk.scalar[:, start:stop], bag, example, positive.view(np.uint8), scalar[:, :examples], bag_index
+        chunk.scalar[:, start:stop], codes_of_bag, example, positive.view(np.uint8), scalar[:, :examples], index
     )
-    m = len(codes)
+    m, num_values = len(codes), len(bag.codes)
     scalar[:, examples:] = m
-    dense_index = bag_index[len(values) :]
-    learned = dense_index[dense_counts > 0]
-    counts[learned] = dense_counts[dense_counts > 0]
-    clicks[learned] = (present & positive).sum(axis=1)[dense_counts > 0]
-    extra = (ladders.values.size(len(values)) if chunk.bags else 0) - len(values)
+    dense_index = index[num_values:]
+    if len(seen):
+        counts[dense_index[seen]] = dense_counts[seen]
+        clicks[dense_index[seen]] = (present & positive).sum(axis=1)[seen]
+    size = ladders.values.size(num_values) if chunk.bags else 0
     return Batch(
         number=number,
         examples=examples,
-        keys=chunk.keys[codes],
-        slots=chunk.slots[codes],
+        keys=chunk.keys.take(codes),
+        slots=chunk.slots.take(codes),
         counts=counts,
         clicks=clicks,
         size=ladders.rows.size(m + 1),
         scalar=scalar,
-        bag_index=np.pad(bag_index[: len(values)], (0, extra), constant_values=m),
-        bag_example=np.pad(bag_example, (0, extra)),
-        bag_slot=np.pad(bag_slot, (0, extra)),
-        bag_weight=np.pad(bag_weight, (0, extra)),
+        bag_index=filled(index[:num_values], size, m),
+        bag_example=filled(bag.examples, size, 0),
+        bag_slot=filled(bag.slots, size, 0),
+        bag_weight=filled(bag.weights, size, 0),
         dense=dense,
-        dense_index=np.ascontiguousarray(dense_index),
+        dense_index=dense_index,
         label=label,
-        weight=padded(chunk.weight[None, start:stop], batch_size)[0],
+        weight=filled(chunk.weight[start:stop], batch_size, 0),
         time_seconds=int(chunk.time[start:stop].max()),
     )
 
 
-def bag_values(bags: tuple[Bag, ...], start: int, stop: int) -> tuple[Codes, Codes, Codes, Floats]:
-    """Return codes, examples, slot numbers and weights of the multi-valued features of examples start:stop."""
-    codes, examples, slots, weights = [EMPTY], [EMPTY], [EMPTY], [EMPTY.astype(np.float32)]
+class Values(NamedTuple):
+    """The values of a batch's multi-valued slots: codes, examples, slot numbers and weights, [k] each."""
+
+    codes: Codes
+    examples: Codes
+    slots: Codes
+    weights: Floats
+
+
+NO_VALUES = Values(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
+
+
+def bag_values(bags: tuple[Bag, ...], start: int, stop: int) -> Values:
+    """Return the values of the multi-valued slots of examples start:stop."""
+    parts = []
     for slot, bag in enumerate(bags):
         low, high = bag.offsets[start], bag.offsets[stop]
-        codes.append(bag.codes[low:high])
-        examples.append(np.repeat(np.arange(stop - start, dtype=np.int32), np.diff(bag.offsets[start : stop + 1])))
-        slots.append(np.full(high - low, slot, np.int32))
-        weights.append(bag.weights[low:high])
-    return np.concatenate(codes), np.concatenate(examples), np.concatenate(slots), np.concatenate(weights)
+        examples = np.repeat(np.arange(stop - start, dtype=np.int32), np.diff(bag.offsets[start : stop + 1]))
+        parts.append(Values(bag.codes[low:high], examples, np.full(high - low, slot, np.int32), bag.weights[low:high]))
+    return Values(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-EMPTY = np.empty(0, np.int32)
+def filled(values: NDArray[T], size: int, rest: int) -> NDArray[T]:
+    """Return values [n] as [size], with `rest` after the last."""
+    whole = np.full(size, rest, values.dtype)
+    whole[: len(values)] = values
+    return whole
 
 
 def padded(values: Floats, size: int) -> Floats:

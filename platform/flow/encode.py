@@ -6,7 +6,7 @@ is an array look-up. Equal keys of two slots (WITH share) have one code.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from .slots import CATEGORICAL, CONTINUOUS, INTERCEPT, INTERCEPT_NUMBER, MULTI, 
 
 Codes = NDArray[np.int32]
 ABSENT = -1
+DENSE_RANGE = 4
 
 
 class Bag(NamedTuple):
@@ -77,14 +78,20 @@ class Vocabulary:
         self.size += len(keys)
         return self.size - len(keys)
 
-    def finish(self) -> tuple[NDArray[np.uint64], NDArray[np.uint16], Codes]:
-        """Return the distinct keys, their slots, and final codes by provisional code (the last entry, -1, is absent)."""
+    def finish(self) -> tuple[NDArray[np.uint64], NDArray[np.uint16], Codes | None]:
+        """Return the distinct keys, their slots, and the final code of each provisional one, followed by -1 for absent.
+
+        None instead of final codes: no key was added twice, and provisional codes are final.
+        """
         if not self.size:
-            return np.empty(0, np.uint64), np.empty(0, np.uint16), np.array([ABSENT], np.int32)
-        keys, inverse = unique(np.concatenate(self.keys))
+            return np.empty(0, np.uint64), np.empty(0, np.uint16), None
+        added, numbers = np.concatenate(self.keys), np.concatenate(self.slots)
+        keys, inverse = unique(added)
+        if len(keys) == len(added):
+            return added, numbers, None
         slots = np.empty(len(keys), np.uint16)
-        slots[inverse[::-1]] = np.concatenate(self.slots)[::-1]
-        return keys, slots, np.append(inverse, np.int32(ABSENT)).astype(np.int32)
+        slots[inverse[::-1]] = numbers[::-1]
+        return keys, slots, np.append(inverse, np.int32(ABSENT))
 
 
 def encode(table: pa.Table, columns: Columns, with_labels: bool) -> Chunk:
@@ -107,16 +114,16 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool) -> Chunk:
         encode_categorical(table.column(slot.name), slot, number[slot.source], columns.null_features, vocabulary, line)
     if columns.intercept:
         scalar[-1] = vocabulary.add(np.array([slot_seed(INTERCEPT)], np.uint64), INTERCEPT_NUMBER)
-    bags = [encode_bag(table.column(s.name), s, number[s.source], vocabulary) for s in columns.of_kind(MULTI, WEIGHTED)]
+    bags = tuple(encode_bag(table.column(s.name), s, number[s.source], vocabulary) for s in columns.of_kind(MULTI, WEIGHTED))
     dense, dense_codes = encode_dense(table, columns, vocabulary)
     keys, slots, final = vocabulary.finish()
     return Chunk(
         keys,
         slots,
-        np.take(final, scalar, out=scalar, mode="wrap"),
-        tuple(bag._replace(codes=final[bag.codes]) for bag in bags),
+        scalar if final is None else final.take(scalar, mode="wrap"),
+        bags if final is None else tuple(bag._replace(codes=final.take(bag.codes)) for bag in bags),
         dense,
-        final[dense_codes],
+        dense_codes if final is None else final.take(dense_codes),
         np.stack([floats(table.column(name)) for name in columns.labels]) if with_labels else np.zeros((0, rows), np.float32),
         example_weights(table, columns.weight if with_labels else None),
         seconds(table.column(columns.time)) if with_labels and columns.time else np.zeros(rows, np.uint32),
@@ -129,19 +136,40 @@ def encode_categorical(
     """Write the provisional codes of a categorical column into out: int32[rows]."""
     at = 0
     for piece in column.chunks:
-        piece = piece if pa.types.is_dictionary(piece.type) else pc.dictionary_encode(piece)
-        first = vocabulary.add(keys_of(piece.dictionary, slot), source_number)
-        indices = piece.indices
+        values, indices = distinct(piece)
+        first = vocabulary.add(keys_of(values, slot), source_number)
+        target = out[at : at + len(piece)]
+        np.add(indices, np.int32(first), out=target, casting="unsafe")
         if piece.null_count:
-            null = (
-                vocabulary.add(np.array([slot_seed(slot.source)], np.uint64), source_number) - first if null_features else None
-            )
-            codes = indices.fill_null(-1 if null is None else null).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-            codes = codes + np.int32(first) if null is not None else np.where(codes < 0, ABSENT, codes + np.int32(first))
-            out[at : at + len(piece)] = codes
-        else:
-            np.add(indices.to_numpy(zero_copy_only=False), np.int32(first), out=out[at : at + len(piece)], casting="unsafe")
+            seed = np.array([slot_seed(slot.source)], np.uint64)
+            null = vocabulary.add(seed, source_number) if null_features else ABSENT
+            target[:] = np.where(piece.is_null().to_numpy(zero_copy_only=False), np.int32(null), target)
         at += len(piece)
+
+
+def distinct(piece: pa.Array) -> tuple[pa.Array, NDArray[np.generic]]:
+    """Return the distinct values of an array, and each element's index among them; of a NULL, any index.
+
+    Integers of a small range are found by a table of that range instead of a hash of each element.
+    """
+    if pa.types.is_integer(piece.type) and len(piece):
+        raw = raw_integers(piece)
+        low, high = int(raw.min()), int(raw.max())
+        if high - low <= DENSE_RANGE * len(piece):
+            place = np.subtract(raw, low, dtype=np.int64)
+            found = np.zeros(high - low + 1, np.bool_)
+            found[place] = True
+            codes = np.cumsum(found, dtype=np.int32) - np.int32(1)
+            return pa.array(np.flatnonzero(found) + low, piece.type), codes.take(place)
+    if not pa.types.is_dictionary(piece.type):
+        piece = pc.dictionary_encode(piece)
+    return piece.dictionary, raw_integers(piece.indices)
+
+
+def raw_integers(values: pa.Array) -> NDArray[np.signedinteger[Any]]:
+    """Return the memory of an integer array: behind a NULL is whatever its writer left there."""
+    kind = np.dtype(values.type.to_pandas_dtype())
+    return np.frombuffer(values.buffers()[1], kind, len(values), values.offset * kind.itemsize)
 
 
 def keys_of(values: pa.Array, slot: Slot) -> NDArray[np.uint64]:
@@ -195,7 +223,7 @@ def encode_dense(table: pa.Table, columns: Columns, vocabulary: Vocabulary) -> t
         lines.extend(vectors)
         codes.extend(range(first, first + len(vectors)))
     dense = np.stack(lines) if lines else np.zeros((0, table.num_rows), np.float32)
-    return dense, np.array(codes, np.int64)
+    return dense, np.array(codes, np.int32)
 
 
 def vector_lines(column: pa.ChunkedArray, slot: Slot) -> NDArray[np.float32]:
