@@ -152,8 +152,10 @@ class Store:
     def scatter(self, rows: npt.NDArray[np.uint32], columns: Sequence[int], values: Sequence[npt.NDArray[Any]]) -> None:
         """Copy arrays, shaped as in gather, into columns of rows; of a row that stands twice the last value stays."""
 
-    def add(self, rows: npt.NDArray[np.uint32], column: int, amounts: int | npt.NDArray[np.uint32]) -> None:
-        """Add to a uint32 column of dim 1; a sum beyond 2^32 - 1 stays there."""
+    def add(
+        self, rows: npt.NDArray[np.uint32], columns: Sequence[int], amounts: Sequence[int | npt.NDArray[np.uint32]]
+    ) -> None:
+        """Add to uint32 columns of dim 1, in one pass over the rows; a sum beyond 2^32 - 1 stays there."""
 
     def maximum(self, rows: npt.NDArray[np.uint32], column: int, values: int | npt.NDArray[np.uint32]) -> None:
         """Raise a uint32 column of dim 1 to values, where it is below."""

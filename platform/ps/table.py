@@ -19,6 +19,7 @@ from .programs import STATISTICS, Program, Programs
 
 STATISTIC_COLUMNS = [("slot", "uint16", 1), *((name, "uint32", 1) for name in STATISTICS)]
 NUMBER = {name: number for number, (name, _, _) in enumerate(STATISTIC_COLUMNS)}
+COUNTED = [NUMBER[name] for name in ("count", "shows", "clicks", "updates")]
 MISSING = np.uint32(0xFFFFFFFF)
 DUMP_ROWS = 1 << 18
 DUMP_SLICES = 64
@@ -82,9 +83,10 @@ class Table:
         Returns:
             (float32[size, dim], uint32[n]); the updates are zeros where the chain does not use them.
         """
-        rows = self.store.lookup(keys)
         program = self.programs.pull
-        weights = program(self._given(program, keys, rows, rows != MISSING, size, now))
+        given = self._empty(program, len(keys), size)
+        rows = self.store.pull(keys, [self._numbers[name] for name in given], list(given.values()))
+        weights = program({**given, **self._rest(program, keys, rows != MISSING, size, now)})
         updates = np.zeros(len(keys), np.uint32)
         if "@seen" in self.programs.push.needs:
             self.store.gather(rows, [NUMBER["updates"]], [updates])
@@ -107,7 +109,7 @@ class Table:
         """
         size, program = len(gradients), self.programs.push
         rows, created = self.store.insert(touched.keys)
-        given = self._given(program, touched.keys, rows, created, size, now)
+        given = self._gathered(program, rows, size) | self._rest(program, touched.keys, created, size, now)
         pushed = {"@counts": touched.counts, "@clicks": touched.clicks, "@seen": seen}
         given |= {name: pad(values, size) for name, values in pushed.items() if name in program.needs}
         columns, report, failed = program({**given, "@gradients": gradients, "@rows": np.int32(len(rows))})
@@ -152,34 +154,39 @@ class Table:
         n, program = len(keys), self.programs.read
         columns: Columns = {name: np.empty(n, kind) for name, kind, _ in STATISTIC_COLUMNS}
         self.store.gather(rows, [NUMBER[name] for name in columns], list(columns.values()))
-        read = program(self._given(program, keys, rows, np.ones(n, np.bool_), ladder.size(n), now))
+        size = ladder.size(n)
+        given = self._gathered(program, rows, size) | self._rest(program, keys, np.ones(n, np.bool_), size, now)
+        read = program(given)
         return keys, columns | {name: np.asarray(values)[:n] for name, values in read.items()}
 
-    def _given(
-        self, program: Program, keys: Keys, rows: NDArray[np.uint32], mask: NDArray[np.bool_], size: int, now: int
-    ) -> dict[str, Any]:
-        """Gather what a program needs of rows, padded with zeros to `size`."""
-        n, dims = len(rows), self.programs.dims
-        given: dict[str, Any] = {}
+    def _empty(self, program: Program, n: int, size: int) -> dict[str, Any]:
+        """Return arrays for the columns that a program needs, zeros from n on."""
+        dims = self.programs.dims
+        given: dict[str, NDArray[np.generic]] = {}
         for name in program.needs & self._numbers.keys():
             given[name] = np.empty((size, dims[name]), np.float32) if name in dims else np.empty(size, np.uint32)
             given[name][n:] = 0
-        self.store.gather(rows, [self._numbers[name] for name in given], list(given.values()))
-        padded_mask = np.zeros(size, np.bool_)
-        padded_mask[:n] = mask
-        given |= {"@mask": padded_mask, "@now": np.uint32(now), "@since": np.uint32(self.since)}
-        if "@keys" in program.needs:
-            given["@keys"] = split_keys(keys, size)
         return given
 
+    def _gathered(self, program: Program, rows: NDArray[np.uint32], size: int) -> dict[str, Any]:
+        """Return the columns of rows that a program needs, padded with zeros to `size`."""
+        given = self._empty(program, len(rows), size)
+        self.store.gather(rows, [self._numbers[name] for name in given], list(given.values()))
+        return given
+
+    def _rest(self, program: Program, keys: Keys, mask: NDArray[np.bool_], size: int, now: int) -> dict[str, Any]:
+        """Return the inputs of a program that are no columns."""
+        padded_mask = np.zeros(size, np.bool_)
+        padded_mask[: len(mask)] = mask
+        given = {"@mask": padded_mask, "@now": np.uint32(now), "@since": np.uint32(self.since)}
+        return given | ({"@keys": split_keys(keys, size)} if "@keys" in program.needs else {})
+
     def _count(self, rows: NDArray[np.uint32], created: NDArray[np.bool_], touched: Touched, now: int) -> None:
-        self.store.add(rows, NUMBER["count"], touched.counts)
-        self.store.add(rows, NUMBER["shows"], touched.counts)
-        self.store.add(rows, NUMBER["clicks"], touched.clicks)
-        self.store.add(rows, NUMBER["updates"], np.ones(len(rows), np.uint32))
-        self.store.scatter(rows[created], [NUMBER["slot"]], [np.ascontiguousarray(touched.slots[created])])
+        self.store.add(rows, COUNTED, [touched.counts, touched.counts, touched.clicks, 1])
+        if created.any():
+            self.store.scatter(rows[created], [NUMBER["slot"]], [touched.slots[created]])
         if now:
-            self.store.maximum(rows, NUMBER["last_seen"], np.full(len(rows), now, np.uint32))
+            self.store.maximum(rows, NUMBER["last_seen"], now)
 
 
 def split_keys(keys: Keys, size: int) -> Counts:

@@ -14,7 +14,7 @@ DATA = np.frombuffer(b"onetwothree", np.uint8)
 OFFSETS = np.array([0, 3, 6, 11], np.int32)
 
 
-@given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**64 - 1))
+@given(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 10**9), st.integers(0, 2**64 - 1))
 def test_the_text_of_a_number_hashes_as_its_string(number: int, seed: int) -> None:
     text = np.frombuffer(str(number).encode(), np.uint8)
     expected = hash_bytes(np.array([0, len(text)], np.int64), text, None, 0, seed)
@@ -57,3 +57,10 @@ def test_arrays_of_jax_are_taken() -> None:
 def test_arguments_that_do_not_fit_are_refused_in_words(arguments, error, message) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(error, match=message):
         hash_bytes(*arguments)
+
+
+def test_the_text_of_every_length_of_number_hashes_as_its_string() -> None:
+    numbers = [sign * (10**power + step) for power in range(18) for step in (-1, 0, 1) for sign in (1, -1)]
+    texts = [np.frombuffer(str(number).encode(), np.uint8) for number in numbers]
+    offsets = np.cumsum([0, *map(len, texts)])
+    assert hash_int64_text(np.array(numbers)).tolist() == hash_bytes(offsets, np.concatenate(texts)).tolist()

@@ -1,9 +1,7 @@
 // Bindings of the hash over Arrow columns. A NULL leaves the seed as it is, as in Spark.
-#include "xxh64.hpp"
-
-#include <charconv>
-
 #include "arrays.hpp"
+#include "decimal.hpp"
+#include "xxh64.hpp"
 
 namespace xpsql {
 
@@ -87,9 +85,9 @@ Hashes hash_int64(const In& values, const nb::object& validity, size_t bit_offse
 Hashes hash_int64_text(const In& values, const nb::object& validity, size_t bit_offset, const nb::object& seeds) {
     const auto numbers = view<int64_t>(values, "values");
     return hash_each(numbers.size, validity, bit_offset, seeds, [&](size_t i, uint64_t seed) {
-        char text[20];  // "-9223372036854775808"
-        const char* end = std::to_chars(text, text + sizeof text, numbers[i]).ptr;
-        return xxh64::hash_bytes(reinterpret_cast<const uint8_t*>(text), static_cast<size_t>(end - text), seed);
+        char text[max_decimal];
+        const size_t size = write_decimal(numbers[i], text);
+        return xxh64::hash_bytes(reinterpret_cast<const uint8_t*>(text), size, seed);
     });
 }
 

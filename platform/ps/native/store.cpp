@@ -180,31 +180,45 @@ void scatter(Store& store, const In& rows, const std::vector<size_t>& columns, c
     });
 }
 
-// Replaces each row's number by combine(number, amount) in a uint32 column of dim 1.
-template <class Combine>
-void update(Store& store, const In& rows, size_t number, const nb::object& amounts, const char* name, Combine combine) {
+const Column& counter_at(const Store& store, size_t number) {
     const Column& column = column_at(store, number);
     if (column.dtype != Dtype::uint32 || column.dim != 1)
         throw nb::type_error(("column " + column.name + " must be uint32 of dim 1 to be counted in").c_str());
+    return column;
+}
+
+// Adds to several uint32 columns of dim 1 in one pass over the rows.
+void add(Store& store, const In& rows, const std::vector<size_t>& numbers, const std::vector<nb::object>& amounts) {
+    if (numbers.size() != amounts.size()) throw nb::value_error("add expects as many amounts as columns");
     const auto all = view<Row>(rows, "rows");
-    const Broadcast<uint32_t> amount(amounts, name, all.size);
+    std::vector<const Column*> columns;
+    std::vector<Broadcast<uint32_t>> added;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+        columns.push_back(&counter_at(store, numbers[i]));
+        added.emplace_back(amounts[i], "amounts", all.size);
+    }
     nb::gil_scoped_release unlocked;
-    store.write(all.data, all.size, extent_of({&column}), [&](size_t first, size_t count, uint8_t* const* records) {
-        for (size_t i = 0; i < count; ++i) {
-            auto* counter = reinterpret_cast<uint32_t*>(records[i] + column.offset);
-            *counter = combine(*counter, amount[first + i]);
+    store.write(all.data, all.size, extent_of(columns), [&](size_t first, size_t count, uint8_t* const* records) {
+        for (size_t c = 0; c < columns.size(); ++c) {
+            for (size_t i = 0; i < count; ++i) {
+                auto* counter = reinterpret_cast<uint32_t*>(records[i] + columns[c]->offset);
+                *counter += std::min(added[c][first + i], std::numeric_limits<uint32_t>::max() - *counter);
+            }
         }
     });
 }
 
-void add(Store& store, const In& rows, size_t column, const nb::object& amounts) {
-    update(store, rows, column, amounts, "amounts", [](uint32_t sum, uint32_t amount) {
-        return sum + std::min(amount, std::numeric_limits<uint32_t>::max() - sum);
+void maximum(Store& store, const In& rows, size_t number, const nb::object& values) {
+    const Column& column = counter_at(store, number);
+    const auto all = view<Row>(rows, "rows");
+    const Broadcast<uint32_t> value(values, "values", all.size);
+    nb::gil_scoped_release unlocked;
+    store.write(all.data, all.size, extent_of({&column}), [&](size_t first, size_t count, uint8_t* const* records) {
+        for (size_t i = 0; i < count; ++i) {
+            auto* counter = reinterpret_cast<uint32_t*>(records[i] + column.offset);
+            *counter = std::max(*counter, value[first + i]);
+        }
     });
-}
-
-void maximum(Store& store, const In& rows, size_t column, const nb::object& values) {
-    update(store, rows, column, values, "values", [](uint32_t old, uint32_t value) { return std::max(old, value); });
 }
 
 template <class T>
@@ -257,7 +271,7 @@ void bind_store(nb::module_& module) {
         .def("pull", pull, "keys"_a, "columns"_a, "outs"_a)
         .def("gather", gather, "rows"_a, "columns"_a, "outs"_a)
         .def("scatter", scatter, "rows"_a, "columns"_a, "values"_a)
-        .def("add", add, "rows"_a, "column"_a, "amounts"_a)
+        .def("add", add, "rows"_a, "columns"_a, "amounts"_a)
         .def("maximum", maximum, "rows"_a, "column"_a, "values"_a)
         .def("fill", fill, "rows"_a, "column"_a, "value"_a)
         .def("keys", keys, "slice_begin"_a = 0, "slice_end"_a = num_slices)

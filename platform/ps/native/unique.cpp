@@ -74,31 +74,22 @@ class Deduplicator {
             check_range(value_example.data, value_example.size, 0, positives.size, "bag_example");
             stamps_.begin(codes.rows * codes.columns + values.size);
             for (size_t slot = 0; slot < codes.rows; ++slot)
-                see(codes[slot], codes.columns, code_index[slot], [&](size_t i) { return positives[i]; });
-            see(values.data, values.size, value_index.data, [&](size_t i) { return positives[value_example[i]]; });
+                stamps_.see(codes[slot], codes.columns, code_index[slot], [&](size_t i) { return positives[i]; });
+            stamps_.see(values.data, values.size, value_index.data, [&](size_t i) { return positives[value_example[i]]; });
             for (size_t slot = 0; slot < codes.rows; ++slot) mark_absent(code_index[slot], codes.columns);
             mark_absent(value_index.data, values.size);
         }
-        return nb::make_tuple(copy(stamps_.codes()), copy(stamps_.counts()), copy(stamps_.clicks()));
+        const size_t found = stamps_.found();
+        Result<int32_t> distinct(found);
+        Result<uint32_t> counts(found), clicks(found);
+        stamps_.copy(distinct.data(), counts.data(), clicks.data());
+        return nb::make_tuple(distinct.take(found), counts.take(found), clicks.take(found));
     }
 
   private:
-    template <class Positive>
-    void see(const int32_t* codes, size_t n, int32_t* index, Positive positive) {
-        for (size_t i = 0; i < n; ++i)
-            index[i] = codes[i] < 0 ? -1 : static_cast<int32_t>(stamps_.see(codes[i], positive(i) != 0));
-    }
-
     void mark_absent(int32_t* index, size_t n) const {
         const auto absent = static_cast<int32_t>(stamps_.found());
         for (size_t i = 0; i < n; ++i) index[i] = index[i] < 0 ? absent : index[i];
-    }
-
-    template <class T>
-    NumpyVector<T> copy(const T* from) const {
-        Result<T> result(stamps_.found());
-        std::copy_n(from, stamps_.found(), result.data());
-        return result.take(stamps_.found());
     }
 
     Stamps stamps_;

@@ -44,45 +44,59 @@ class Stamps {
 
     // Makes room for `occurrences` codes and starts a batch.
     void begin(size_t occurrences) {
-        if (codes_.size() < occurrences) {
-            codes_.resize(occurrences);
-            counts_.resize(occurrences);
-            clicks_.resize(occurrences);
-        }
+        if (seen_.size() < occurrences) seen_.resize(occurrences);
         found_ = 0;
         if (++batch_ == 0) {
-            std::fill(stamps_.begin(), stamps_.end(), Stamp{});
+            std::fill(stamps_.begin(), stamps_.end(), 0);
             batch_ = 1;
         }
     }
 
-    // Returns the code's index. Without a branch on whether the code is new, which no predictor could guess.
-    uint32_t see(int32_t code, uint32_t click) {
-        Stamp& stamp = stamps_[static_cast<size_t>(code)];
-        const bool fresh = stamp.batch != batch_;
-        const uint32_t index = fresh ? found_ : stamp.index;
-        stamp = {batch_, index};
-        codes_[found_] = fresh ? code : codes_[found_];
-        counts_[index] = (fresh ? 0 : counts_[index]) + 1;
-        clicks_[index] = (fresh ? 0 : clicks_[index]) + click;
-        found_ += fresh;
-        return index;
+    // Sets each code's index, -1 for code -1. Without a branch on whether a code is new, which no predictor could guess, and
+    // with the state in registers, which stores through pointers would otherwise spill.
+    template <class Positive>
+    void see(const int32_t* codes, size_t n, int32_t* index, Positive positive) {
+        uint64_t* const stamps = stamps_.data();
+        Seen* const seen = seen_.data();
+        const uint64_t batch = batch_;
+        uint32_t found = found_;
+        for (size_t i = 0; i < n; ++i) {
+            const int32_t code = codes[i];
+            if (code < 0) {
+                index[i] = -1;
+                continue;
+            }
+            const uint64_t stamp = stamps[code];
+            const uint32_t fresh = stamp >> 32 != batch;
+            const uint32_t known = fresh - 1;  // all bits where the code was seen before
+            const uint32_t at = (static_cast<uint32_t>(stamp) & known) | (found & ~known);
+            stamps[code] = batch << 32 | at;
+            seen[at] = {code, (seen[at].count & known) + 1, (seen[at].clicks & known) + (positive(i) != 0)};
+            index[i] = static_cast<int32_t>(at);
+            found += fresh;
+        }
+        found_ = found;
     }
 
     uint32_t found() const { return found_; }
-    const int32_t* codes() const { return codes_.data(); }
-    const uint32_t* counts() const { return counts_.data(); }
-    const uint32_t* clicks() const { return clicks_.data(); }
+
+    void copy(int32_t* codes, uint32_t* counts, uint32_t* clicks) const {
+        for (size_t i = 0; i < found_; ++i) {
+            codes[i] = seen_[i].code;
+            counts[i] = seen_[i].count;
+            clicks[i] = seen_[i].clicks;
+        }
+    }
 
   private:
-    struct Stamp {
-        uint32_t batch = 0;
-        uint32_t index = 0;
+    struct Seen {
+        int32_t code = 0;
+        uint32_t count = 0;
+        uint32_t clicks = 0;
     };
 
-    std::vector<Stamp> stamps_;
-    std::vector<int32_t> codes_;
-    std::vector<uint32_t> counts_, clicks_;
+    std::vector<uint64_t> stamps_;  // batch << 32 | index: one word, so that a load can take it from the store just before
+    std::vector<Seen> seen_;
     uint32_t batch_ = 0;
     uint32_t found_ = 0;
 };
