@@ -47,33 +47,35 @@ class Stamps {
         if (seen_.size() < occurrences) seen_.resize(occurrences);
         found_ = 0;
         if (++batch_ == 0) {
-            std::fill(stamps_.begin(), stamps_.end(), 0);
+            std::fill(stamps_.begin(), stamps_.end(), Stamp{});
             batch_ = 1;
         }
     }
 
-    // Sets each code's index, -1 for code -1. Without a branch on whether a code is new, which no predictor could guess, and
-    // with the state in registers, which stores through pointers would otherwise spill.
+    // Sets each code's index, -1 for code -1. There is no branch on whether a code is new, which in a skewed slot no predictor can
+    // guess, and a known code's stamp is not written back (the store goes to `unused`), so that the occurrences of a frequent
+    // code do not wait for each other.
     template <class Positive>
     void see(const int32_t* codes, size_t n, int32_t* index, Positive positive) {
-        uint64_t* const stamps = stamps_.data();
+        Stamp* const stamps = stamps_.data();
         Seen* const seen = seen_.data();
-        const uint64_t batch = batch_;
+        const uint32_t batch = batch_;
         uint32_t found = found_;
+        Stamp unused;
         for (size_t i = 0; i < n; ++i) {
             const int32_t code = codes[i];
             if (code < 0) {
                 index[i] = -1;
                 continue;
             }
-            const uint64_t stamp = stamps[code];
-            const uint32_t fresh = stamp >> 32 != batch;
-            const uint32_t known = fresh - 1;  // all bits where the code was seen before
-            const uint32_t at = (static_cast<uint32_t>(stamp) & known) | (found & ~known);
-            stamps[code] = batch << 32 | at;
+            Stamp* const stamp = stamps + code;
+            const uint32_t fresh = stamp->batch != batch;
+            const uint32_t known = fresh - 1;  // all bits, or none where the code is new
+            const uint32_t at = (stamp->index & known) | (found & ~known);
+            *(fresh ? stamp : &unused) = {batch, at};
             seen[at] = {code, (seen[at].count & known) + 1, (seen[at].clicks & known) + (positive(i) != 0)};
-            index[i] = static_cast<int32_t>(at);
             found += fresh;
+            index[i] = static_cast<int32_t>(at);
         }
         found_ = found;
     }
@@ -89,13 +91,18 @@ class Stamps {
     }
 
   private:
+    struct Stamp {
+        uint32_t batch = 0;
+        uint32_t index = 0;
+    };
+
     struct Seen {
         int32_t code = 0;
         uint32_t count = 0;
         uint32_t clicks = 0;
     };
 
-    std::vector<uint64_t> stamps_;  // batch << 32 | index: one word, so that a load can take it from the store just before
+    std::vector<Stamp> stamps_;
     std::vector<Seen> seen_;
     uint32_t batch_ = 0;
     uint32_t found_ = 0;

@@ -1,0 +1,68 @@
+"""A wheel of the project works where the checkout is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+PROGRAM = """
+import platform, xpsql
+from importlib import import_module
+from pathlib import Path
+assert platform.system(), "the standard library's platform is shadowed"
+print(Path(xpsql.__file__).parent)
+for name in ("platform.ps._native", "platform.ps.keys", "platform.errors", "algorithms.base", "warehouse"):
+    print(import_module("xpsql." + name).__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "-C", f"build-dir={folder / 'cmake'}", "-w", str(folder), str(ROOT)]
+    subprocess.run([sys.executable, *build], check=True, timeout=300)
+    return next(folder.glob("*.whl"))
+
+
+def test_a_wheel_holds_the_packages_as_files_and_no_sources_of_the_native_code(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    sources = {
+        f"xpsql/{path.relative_to(ROOT)}"
+        for part in ("platform", "algorithms", "warehouse")
+        for path in ROOT.glob(f"{part}/**/*.py")
+    }
+    assert sources <= names
+    assert {
+        "xpsql/py.typed",
+        "xpsql/platform/ps/_native.pyi",
+        "xpsql/platform/ps/_native" + sysconfig.get_config_var("EXT_SUFFIX"),
+    } <= names
+    assert not [name for name in names if "/native/" in name or name.endswith((".cpp", ".hpp"))]
+
+
+def test_an_installed_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    home = tmp_path / "venv"
+    venv.create(home)
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(home)}))
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)], check=True
+    )
+    # The dependencies are those of this environment: a path in a .pth file adds them, and not what is installed there editable.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run([home / "bin" / "python", "-c", PROGRAM], cwd=tmp_path, env=clean, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert all(Path(line).is_relative_to(site / "xpsql") for line in done.stdout.splitlines())
+
+
+def test_the_folder_platform_is_no_package_of_its_own() -> None:
+    assert not (ROOT / "platform" / "__init__.py").exists()
