@@ -1,0 +1,125 @@
+"""Types of results: what Spark would call them, whatever the embedded engine computed with."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+HUGEINT = pa.decimal128(38, 0)
+
+NAMES = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    TIMESTAMP: "timestamp",
+    pa.null(): "void",
+}
+
+SIMPLER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.int64(),
+    HUGEINT: pa.int64(),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+}
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """Return Spark's name of a type: "bigint", "array<string>", "struct<a:int,b:string>".
+
+    Raises:
+        TypeError: a type that Spark does not have.
+    """
+    kind = simple(kind)
+    if pa.types.is_list(kind):
+        return f"array<{spark_type(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{spark_type(kind.key_type)},{spark_type(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{','.join(f'{field.name}:{spark_type(field.type)}' for field in kind)}>"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if kind not in NAMES:
+        raise TypeError(f"a result column must have a type that Spark has, got {kind}; CAST it in the query")
+    return NAMES[kind]
+
+
+def spark_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a result's columns in the types that Spark gives them.
+
+    The embedded engine's sums of integers (HUGEINT, decimal128(38, 0) in Arrow) are bigint, unsigned integers the next wider
+    signed ones, timestamps with and without a zone instants in UTC.
+    """
+    return pa.schema([pa.field(field.name, simple(field.type), field.nullable) for field in schema])
+
+
+def simple(kind: pa.DataType) -> pa.DataType:
+    """Return Spark's type for one of the embedded engine's."""
+    if pa.types.is_timestamp(kind):
+        return TIMESTAMP
+    if pa.types.is_dictionary(kind):
+        return simple(kind.value_type)
+    if pa.types.is_map(kind):
+        return pa.map_(simple(kind.key_type), simple(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, simple(field.type)) for field in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(simple(kind.value_type))
+    return SIMPLER.get(kind, kind)
+
+
+def duckdb_type(kind: pa.DataType) -> str:
+    """Return the embedded engine's name of one of Spark's types, for a CAST."""
+    if pa.types.is_list(kind):
+        return f"{duckdb_type(kind.value_type)}[]"
+    if pa.types.is_map(kind):
+        return f"MAP({duckdb_type(kind.key_type)}, {duckdb_type(kind.item_type)})"
+    if pa.types.is_struct(kind):
+        fields = ", ".join(f"{quoted(field.name)} {duckdb_type(field.type)}" for field in kind)
+        return f"STRUCT({fields})"
+    names = {"string": "VARCHAR", "binary": "BLOB", "timestamp": "TIMESTAMPTZ", "void": '"NULL"'}
+    return names.get(spark_type(kind), spark_type(kind).upper())
+
+
+def quoted(name: str) -> str:
+    """Return a name as the embedded engine's SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def with_spark_types(query: str, found: pa.Schema) -> str:
+    """Return a query of the embedded engine's SQL with its columns cast to Spark's types, itself where all have them.
+
+    Args:
+        query: a query in the embedded engine's SQL.
+        found: its result's schema, as the embedded engine describes it; names may repeat.
+    """
+    wanted = spark_schema(found)
+    changed = [not same(a.type, b.type) for a, b in zip(found, wanted, strict=True)]
+    if not any(changed):
+        return query
+    inner = ", ".join(f"c{number}" for number in range(len(found)))
+    items = (
+        f"{f'CAST(c{number} AS {duckdb_type(field.type)})' if changed[number] else f'c{number}'} AS {quoted(field.name)}"
+        for number, field in enumerate(wanted)
+    )
+    return f"SELECT {', '.join(items)} FROM ({query}) AS xpsql_result({inner})"
+
+
+def same(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether a type needs no cast; the zone of an instant may go by several names."""
+    if pa.types.is_timestamp(found):
+        return found.tz is not None and found.unit == "us"
+    return bool(found == wanted)
