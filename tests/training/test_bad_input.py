@@ -1,0 +1,170 @@
+"""What cannot be learned from is refused before anything starts, or fails the version and leaves the old one served."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import xpsql
+from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
+
+from .log import log, session, write
+
+__all__ = ["session"]
+
+
+@pytest.fixture
+def path(session: xpsql.Session, tmp_path: Path) -> Path:
+    return write(log(1_000), tmp_path / "log.parquet")
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("TRAIN MODEL m USING xfrtl AS SELECT * FROM {}", "Did you mean xftrl"),
+        ("TRAIN MODEL m USING xftrl(alhpa = 1) AS SELECT * FROM {}", "Did you mean alpha"),
+        ("TRAIN MODEL m USING xftrl(alpha = -1) AS SELECT * FROM {}", "alpha .* expects"),
+        ("TRAIN MODEL m USING xftrl OPERATORS (decoy(w = 0.9)) AS SELECT * FROM {}", "Did you mean decay"),
+        ("TRAIN MODEL m USING xftrl OPERATORS (ftrl, safety) AS SELECT * FROM {}", "ends with an optimizer|at its end"),
+        ("TRAIN MODEL m USING xftrl OPERATORS (decay(half_life = '1 day')) IGNORE (ts) AS SELECT * FROM {}", "TIME"),
+        ("TRAIN MODEL m USING xftrl WITH (batch_sise = 1) AS SELECT * FROM {}", "Did you mean batch_size"),
+        ("TRAIN MODEL m USING xftrl LABEL clik IGNORE (ts) AS SELECT * FROM {}", "LABEL names 'clik'"),
+        ("TRAIN MODEL m USING xftrl IGNORE (ts, colour) AS SELECT * FROM {}", "IGNORE names 'colour'"),
+        ("TRAIN MODEL m USING xftrl AS SELECT * FROM {}", "ts has type"),
+        ("TRAIN MODEL m USING xftrl AS SELECT label, usr FROM {}", "usr"),
+        ("TRAIN MODEL m USING xftrl AS SELECT label, user, item AS user FROM {}", "two columns named user"),
+        ("TRAIN MODEL m USING xftrl AS SELECT label, user FROM {} WHERE item < 0", "no rows"),
+        ("TRAIN MODEL m USING xftrl AS SELECT label, user FROM {} ORDER BY item LIMIT 0", "no rows"),
+        ("TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`/nowhere/x.parquet`", "/nowhere/x.parquet"),
+        ("TRAIN MODEL m USING xftrl AS SELECT label, user FROM nowhere", "nowhere"),
+        ("CONTINUE MODEL absent AS SELECT * FROM {}", "absent"),
+        ("SELECT * FROM ML.PREDICT(MODEL absent, TABLE t)", "absent"),
+        ("SHOW VERSIONS OF MODEL absent", "absent"),
+    ],
+)
+def test_a_statement_that_cannot_run_leaves_no_model(session: xpsql.Session, path: Path, statement: str, message: str) -> None:
+    with pytest.raises((StatementError, ModelError), match=message):
+        session.sql(statement.format(f"parquet.`{path}`"))
+    assert session.models.names() == []
+    session.sql(f"TRAIN MODEL m USING xftrl IGNORE (ts) AS SELECT * FROM parquet.`{path}`")
+
+
+@pytest.mark.parametrize("bad", [None, 2, -1])
+def test_bad_labels_are_found_before_the_start_where_statistics_tell(
+    session: xpsql.Session, tmp_path: Path, bad: int | None
+) -> None:
+    table = pa.table({"label": pa.array([0, 1, bad], pa.int32()), "x": ["a", "b", "c"]})
+    write(table, tmp_path / "bad.parquet")
+    with pytest.raises(StatementError, match="LABEL label"):
+        session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{tmp_path / 'bad.parquet'}`")
+    assert session.models.names() == []
+
+
+@pytest.mark.parametrize("bad", [None, 2])
+def test_other_bad_labels_fail_the_version_and_name_the_row(
+    session: xpsql.Session, path: Path, tmp_path: Path, bad: int | None
+) -> None:
+    session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+    table = pa.table({"label": pa.array([0, 1] * 50 + [bad], pa.int32()), "user": ["a"] * 101})
+    pq.write_table(table, tmp_path / "bad.parquet", write_statistics=False)
+    with pytest.raises(DataError, match=r"row 100 of .*bad\.parquet"):
+        session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{tmp_path / 'bad.parquet'}`")
+    versions = session.sql("SHOW VERSIONS OF MODEL m").arrow().to_pylist()
+    assert [(v["version"], v["status"], v["served"]) for v in versions] == [(1, "ready", True), (2, "failed", False)]
+    assert "row 100" in versions[1]["error"]
+
+
+def test_a_file_damaged_in_the_middle_fails_the_version_and_the_old_one_stays(
+    session: xpsql.Session, path: Path, tmp_path: Path
+) -> None:
+    session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user, item FROM parquet.`{path}`")
+    damaged = write(log(20_000).select(["label", "user", "item"]), tmp_path / "damaged.parquet")
+    content = bytearray(damaged.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 4_000] = os.urandom(4_000)
+    damaged.write_bytes(bytes(content))
+    with pytest.raises(XpsqlError, match=r"damaged\.parquet"):
+        session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{damaged}`")
+    assert session.models.version("m").number == 1
+    session.sql(f"CONTINUE MODEL m AS SELECT label, user, item FROM parquet.`{path}`")
+
+
+def test_continue_refuses_what_it_cannot_go_on_from(session: xpsql.Session, path: Path) -> None:
+    session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user, item FROM parquet.`{path}`")
+    for query, message in [
+        ("SELECT label, user FROM {}", "needs the slot item"),
+        ("SELECT label, user, CAST(item AS DOUBLE) AS item FROM {}", "continuous .* was categorical"),
+    ]:
+        with pytest.raises(StatementError, match=message):
+            session.sql(f"CONTINUE MODEL m AS {query.format(f'parquet.`{path}`')}")
+    with pytest.raises(StatementError, match="cannot change the optimizer"):
+        session.sql(f"CONTINUE MODEL m OPERATORS (adagrad) AS SELECT label, user, item FROM parquet.`{path}`")
+    assert [v.number for v in session.models.versions("m")] == [1]
+
+
+def test_prediction_names_a_missing_or_changed_column(session: xpsql.Session, path: Path) -> None:
+    session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user, item FROM parquet.`{path}`")
+    with pytest.raises(StatementError, match="needs the column item"):
+        session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT user FROM parquet.`{path}`))")
+    with pytest.raises(StatementError, match="Column item is double"):
+        session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT user, CAST(item AS DOUBLE) AS item FROM parquet.`{path}`))")
+
+
+def test_a_model_of_a_newer_format_says_so(session: xpsql.Session, path: Path) -> None:
+    session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+    manifest = session.models.version("m").folder / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
+    with pytest.raises(ModelError, match="format 99"):
+        session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT user FROM parquet.`{path}`))")
+
+
+FULL_DISK = """
+import resource, signal, sys, xpsql
+from xpsql.platform.progress import SilentReporter
+warehouse, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
+    session.sql(f"TRAIN OR REPLACE MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        session.sql(f"CONTINUE MODEL m AS SELECT label, user FROM parquet.`{path}`")
+    except xpsql.XpsqlError as error:
+        print(error)
+    else:
+        sys.exit("the limit was not felt")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert session.models.version("m").number == 1
+    print(session.sql(f"CONTINUE MODEL m AS SELECT label, user FROM parquet.`{path}`").arrow().to_pylist()[0]["status"])
+"""
+
+
+def test_a_disk_that_fills_up_fails_the_version_and_the_next_command_works(tmp_path: Path) -> None:
+    path = write(log(1_000), tmp_path / "log.parquet")
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "warehouse"), str(path), "6000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    error, status = done.stdout.splitlines()
+    assert "part-00000.parquet" in error
+    assert status == "ready"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_warehouse_that_is_not_writable_is_an_error(tmp_path: Path) -> None:
+    path = write(log(100), tmp_path / "log.parquet")
+    (tmp_path / "warehouse").mkdir(mode=0o500)
+    with xpsql.connect(tmp_path / "warehouse") as session, pytest.raises(XpsqlError, match="writable|ermission"):
+        session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+
+
+def test_a_warehouse_inside_a_file_is_an_error(tmp_path: Path) -> None:
+    path = write(log(100), tmp_path / "log.parquet")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(XpsqlError), xpsql.connect(tmp_path / "file" / "warehouse") as session:
+        session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")

@@ -1,0 +1,57 @@
+"""kill -9 at random moments of training, continuing and dropping: the old state or the new one, and the next command works."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import xpsql
+from xpsql.platform.progress import SilentReporter
+
+from ..warehouse.kill import killed
+from .log import log, write
+
+SCRIPT = """
+import sys, xpsql
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.flow import training, prediction
+warehouse, path, *statements = sys.argv[1:]
+with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
+    session.sql("SELECT 1")
+    print("started")
+    for statement in statements:
+        session.sql(statement.replace("@", f"SELECT label, user, item, tags, price FROM parquet.`{path}`"))
+        print(statement)
+"""
+MOMENTS = 50
+STATEMENTS = [
+    "TRAIN OR REPLACE MODEL m USING xftrl WITH (batch_size = 256) AS @",
+    "CONTINUE MODEL m AS @",
+    "DROP MODEL m VERSION 1",
+]
+
+
+def test_fifty_kills_leave_the_old_state_or_the_new_one(tmp_path: Path) -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    path = write(log(20_000), tmp_path / "log.parquet", row_group_rows=4_000)
+    query = f"(SELECT user, item, tags, price FROM parquet.`{path}` LIMIT 50)"
+    warehouse = tmp_path / "warehouse"
+    with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
+        for _ in range(MOMENTS):
+            statements = [*STATEMENTS[: chance.randint(1, 3)]]
+            done = killed(SCRIPT, [str(warehouse), str(path), *statements], chance, within_seconds=1.5)
+            served = session.models.version("m").number if session.models.exists("m") else None
+            if done and "DROP" not in " ".join(statements):
+                assert served is not None, done
+            if served is None:
+                continue
+            version = session.models.version("m")
+            stored = sum(batch.num_rows for batch in version.rows("weights"))
+            assert stored == version.manifest.rows
+            assert session.sql(f"SELECT count(*) AS n FROM ML.PREDICT(MODEL m, {query})").arrow()["n"].to_pylist() == [50]
+        text = "TRAIN OR REPLACE MODEL m USING xftrl AS SELECT label, user FROM"
+        assert session.sql(f"{text} parquet.`{path}`").arrow()["status"].to_pylist() == ["ready"]
+        statuses = [v["status"] for v in session.sql("SHOW VERSIONS OF MODEL m").arrow().to_pylist()]
+        assert statuses.count("ready") == 1

@@ -1,0 +1,214 @@
+"""Training on the embedded engine, from statement to rows: the same every time, exact in what it counts, right in what it predicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+
+from .log import log, session, write
+
+__all__ = ["session"]
+
+ALL = "SELECT * FROM parquet.`{}`"
+TEXT = "SELECT label, ts, user, item FROM parquet.`{}`"
+
+
+def row_bytes(session: xpsql.Session, model: str) -> list[bytes]:
+    return [path.read_bytes() for path in session.models.version(model).files("weights")]
+
+
+def weights(session: xpsql.Session, model: str) -> dict[tuple[str, int], dict[str, Any]]:
+    table = session.sql(f"SELECT * FROM ML.WEIGHTS(MODEL {model})").arrow()
+    return {(row["slot"], row["key"]): row for row in table.to_pylist()}
+
+
+def one(session: xpsql.Session, text: str) -> dict[str, Any]:
+    (row,) = session.sql(text).arrow().to_pylist()
+    return dict(row)
+
+
+def test_every_kind_of_slot_learns_and_predicts(session: xpsql.Session, tmp_path: Path) -> None:
+    train, test = write(log(20_000), tmp_path / "train.parquet"), write(log(4_000, seed=2), tmp_path / "test.parquet")
+    made = one(session, f"TRAIN MODEL m USING xftrl IGNORE (ts) AS {ALL.format(train)}")
+    assert (made["model"], made["version"], made["status"], made["examples"]) == ("m", 1, "ready", 20_000)
+    metrics = one(session, f"SELECT * FROM ML.EVALUATE(MODEL m, ({ALL.format(test)}))")
+    assert metrics["examples"] == 4_000
+    assert metrics["auc"] > 0.75
+    assert metrics["pcopc"] == pytest.approx(1, abs=0.1)
+    predicted = session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, ({ALL.format(test)}))").arrow()
+    assert predicted.schema.names == [*log(1).schema.names, "predicted_label"]
+    assert predicted.drop_columns("predicted_label").to_pylist() == log(4_000, seed=2).to_pylist()
+    checked = one(
+        session,
+        f"SELECT auc(label, predicted_label) AS auc, pcopc(label, predicted_label) AS pcopc "
+        f"FROM ML.PREDICT(MODEL m, ({ALL.format(test)}))",
+    )
+    assert checked["auc"] == pytest.approx(metrics["auc"], abs=1e-4)
+    assert checked["pcopc"] == pytest.approx(metrics["pcopc"], rel=1e-5)
+
+
+def test_counts_are_the_occurrences_in_the_data_for_every_key(session: xpsql.Session, tmp_path: Path) -> None:
+    table = log(3_000)
+    path = write(table, tmp_path / "log.parquet")
+    session.sql(f"TRAIN MODEL m USING xftrl IGNORE (ts, vector) WITH (passes = 2, batch_size = 100) AS {ALL.format(path)}")
+    expected: Counter[tuple[str, Any]] = Counter()
+    clicks: Counter[tuple[str, Any]] = Counter()
+    for row in table.to_pylist():
+        features = [("user", row["user"]), ("item", row["item"]), ("(intercept)", "")]
+        features += [("tags", tag) for tag in row["tags"]] + [("scores", name) for name, _ in row["scores"]]
+        features += [("price", "")] if row["price"] is not None else []
+        expected.update(features)
+        clicks.update(f for f in features if row["label"])
+    values = pa.table(
+        {"slot": [s for s, _ in expected], "value": [None if v is None or v == "" else str(v) for _, v in expected]}
+    )
+    write(values, tmp_path / "values.parquet")
+    keys = (
+        session.sql(f"SELECT xxhash64(slot, value) AS key FROM parquet.`{tmp_path / 'values.parquet'}`")
+        .arrow()["key"]
+        .to_pylist()
+    )
+    found = weights(session, "m")
+    assert {(slot, key): 2 * n for ((slot, _), n), key in zip(expected.items(), keys, strict=True)} == {
+        at: row["count"] for at, row in found.items()
+    }
+    assert {(slot, key): 2 * clicks[slot, value] for (slot, value), key in zip(expected, keys, strict=True)} == {
+        at: row["clicks"] for at, row in found.items()
+    }
+
+
+def test_two_trainings_give_the_same_bytes(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(5_000), tmp_path / "log.parquet")
+    for name in ("a", "b"):
+        session.sql(f"TRAIN MODEL {name} USING xftrl IGNORE (ts) AS {ALL.format(path)}")
+    assert row_bytes(session, "a") == row_bytes(session, "b")
+
+
+def test_two_trainings_on_a_join_give_the_same_bytes(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(30_000), tmp_path / "log.parquet", row_group_rows=2_000)
+    items = pa.table({"item": np.arange(300), "shop": [f"shop{i % 17}" for i in range(300)]})
+    write(items, tmp_path / "items.parquet", row_group_rows=10)
+    query = f"SELECT l.label, l.user, l.item, i.shop FROM parquet.`{path}` l JOIN parquet.`{tmp_path / 'items.parquet'}` i ON l.item = i.item"
+    for name in ("a", "b", "c"):
+        session.sql(f"TRAIN MODEL {name} USING xftrl AS {query}")
+    assert row_bytes(session, "a") == row_bytes(session, "b") == row_bytes(session, "c")
+
+
+def test_a_gang_of_workers_gives_the_same_bytes_each_time(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(5_000), tmp_path / "log.parquet")
+    for name in ("a", "b"):
+        session.sql(f"TRAIN MODEL {name} USING xftrl IGNORE (ts) WITH (workers = 3, sync = 'bsp') AS {ALL.format(path)}")
+    assert row_bytes(session, "a") == row_bytes(session, "b")
+
+
+@pytest.mark.parametrize("settings", ["workers = 3", "workers = 3, sync = 'ssp', slack = 1", "workers = 2, shards = 3"])
+def test_free_workers_lose_nothing(session: xpsql.Session, tmp_path: Path, settings: str) -> None:
+    path = write(log(6_000), tmp_path / "log.parquet", row_group_rows=500)
+    session.sql(f"TRAIN MODEL one USING xftrl WITH (batch_size = 64) AS {TEXT.format(path).replace('ts, ', '')}")
+    session.sql(f"TRAIN MODEL many USING xftrl WITH (batch_size = 64, {settings}) AS {TEXT.format(path).replace('ts, ', '')}")
+    one_, many = weights(session, "one"), weights(session, "many")
+    assert {at: (r["count"], r["clicks"], r["shows"]) for at, r in one_.items()} == {
+        at: (r["count"], r["clicks"], r["shows"]) for at, r in many.items()
+    }
+
+
+def test_any_number_of_shards_gives_the_same_weights(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(3_000), tmp_path / "log.parquet")
+    for shards in (1, 3):
+        session.sql(f"TRAIN MODEL s{shards} USING xftrl IGNORE (ts) WITH (shards = {shards}) AS {ALL.format(path)}")
+    assert weights(session, "s1") == weights(session, "s3")
+
+
+def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_path: Path) -> None:
+    days = [write(log(2_000, seed), tmp_path / f"{seed}.parquet") for seed in (1, 2)]
+    session.sql(f"TRAIN MODEL m USING xftrl IGNORE (ts, price) AS {ALL.format(days[0])}")
+    session.sql(f"CONTINUE MODEL m AS {ALL.format(days[1])}")
+    (tmp_path / "both").mkdir()
+    for number, day in enumerate(days):
+        (tmp_path / "both" / f"{number}.parquet").write_bytes(day.read_bytes())
+    session.sql(f"TRAIN MODEL both USING xftrl IGNORE (ts, price) AS {ALL.format(tmp_path / 'both')}")
+    assert weights(session, "m") == weights(session, "both")
+    versions = session.sql("SHOW VERSIONS OF MODEL m").arrow().to_pylist()
+    assert [(v["version"], v["served"], v["examples"]) for v in versions] == [(1, False, 2_000), (2, True, 2_000)]
+
+
+def test_expressions_and_filters_are_read_in_place_and_equal_the_staged_query(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(4_000), tmp_path / "log.parquet")
+    query = (
+        f"SELECT label, concat(user, '-', item % 10) AS cross_, item, price * 2 AS price FROM parquet.`{path}` WHERE item > 3"
+    )
+    session.sql(f"TRAIN MODEL inplace USING xftrl AS {query}")
+    session.sql(f"CREATE TABLE staged AS {query}")
+    session.sql("TRAIN MODEL fromtable USING xftrl AS SELECT * FROM staged")
+    assert {at: r["count"] for at, r in weights(session, "inplace").items()} == {
+        at: r["count"] for at, r in weights(session, "fromtable").items()
+    }
+
+
+def test_a_weight_of_zero_teaches_nothing_and_two_teaches_as_two_examples_of_one_batch(
+    session: xpsql.Session, tmp_path: Path
+) -> None:
+    once = pa.table({"label": [1, 0], "x": ["a", "b"], "w": [2.0, 0.0]})
+    twice = pa.table({"label": [1, 1], "x": ["a", "a"]})
+    write(once, tmp_path / "once.parquet")
+    write(twice, tmp_path / "twice.parquet")
+    session.sql(f"TRAIN MODEL once USING xftrl WEIGHT w AS {ALL.format(tmp_path / 'once.parquet')}")
+    session.sql(f"TRAIN MODEL twice USING xftrl AS {ALL.format(tmp_path / 'twice.parquet')}")
+    first = {at: r["weight"] for at, r in weights(session, "once").items()}
+    assert sorted(first.values())[:1] == [0.0]
+    expected = {at: r["weight"] for at, r in weights(session, "twice").items()}
+    assert {at: first[at] for at in expected} == pytest.approx(expected)
+
+
+def test_predictions_treat_null_as_training_did_and_unseen_features_as_absent(session: xpsql.Session, tmp_path: Path) -> None:
+    table = pa.table({"label": [1, 0] * 200, "x": [None, "a"] * 200})
+    write(table, tmp_path / "log.parquet")
+    session.sql(f"TRAIN MODEL m USING xftrl WITH (batch_size = 16) AS {ALL.format(tmp_path / 'log.parquet')}")
+    query = "SELECT CAST(NULL AS STRING) AS x UNION ALL SELECT 'a' UNION ALL SELECT 'never seen'"
+    found = session.sql(f"SELECT x, predicted_label AS p FROM ML.PREDICT(MODEL m, ({query}))").arrow().to_pylist()
+    by_value = {row["x"]: row["p"] for row in found}
+    assert by_value[None] > 0.9
+    assert by_value["a"] < 0.1
+    assert 0.1 < by_value["never seen"] < 0.9
+
+
+def test_operators_are_composed_in_the_users_order(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(2_000), tmp_path / "log.parquet")
+    session.sql(
+        "TRAIN MODEL m USING xftrl TIME ts OPERATORS (gradient_average(mode = 'sqrt'), staleness_discount, "
+        f"safety(max_weight = 0.05), decay(half_life = '1 hour'), ftrl(alpha = 0.5)) AS {ALL.format(path)}"
+    )
+    info = session.sql("SELECT * FROM ML.TRAINING_INFO(MODEL m)").arrow().to_pylist()[-1]
+    assert info["violations"] > 0
+    assert info["max_abs_weight"] == pytest.approx(0.05, rel=1e-3)
+    assert info["rows"] == len(weights(session, "m"))
+
+
+def test_explain_starts_nothing_and_names_slots_operators_and_bytes(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(2_000), tmp_path / "log.parquet")
+    told = session.sql(f"EXPLAIN TRAIN MODEL m USING xftrl IGNORE (ts) AS {ALL.format(path)}").arrow().to_pylist()
+    values = {row["property"]: row["value"] for row in told}
+    assert values["slot price"].startswith("continuous")
+    assert values["slot tags"].startswith("multi-valued")
+    assert "read in place" in values["input"]
+    assert values["estimated rows"] == "2000"
+    assert "bytes" in values["row of weights"]
+    assert not (tmp_path / "warehouse" / "models").exists()
+
+
+def test_progress_is_there_for_others_and_the_statement_is_kept(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(2_000), tmp_path / "log.parquet")
+    statement = f"TRAIN MODEL m USING xftrl(alpha = 0.2) IGNORE (ts) AS {ALL.format(path)}"
+    session.sql(statement)
+    with xpsql.connect(tmp_path / "warehouse") as other:
+        info = other.sql("SELECT * FROM ML.TRAINING_INFO(MODEL m)").arrow().to_pylist()
+        assert info[-1]["examples"] == 2_000
+        assert info[-1]["examples_per_second"] > 0
+        assert other.sql("SHOW TRAIN MODEL m").arrow().to_pylist()[0]["statement"] == statement
