@@ -81,7 +81,13 @@ class Programs:
         self.stored = tuple(self.dims)
         rows: dict[str, tuple[str, tuple[int, ...] | None]] = {name: ("float32", (dim,)) for name, dim in self.dims.items()}
         rows |= dict.fromkeys(STATISTICS, ("uint32", ()))
-        rows |= {"@keys": ("uint32", (2,)), "@mask": ("bool", ()), "@now": ("uint32", None), "@since": ("uint32", None)}
+        rows |= {
+            "@keys": ("uint32", (2,)),
+            "@mask": ("bool", ()),
+            "@now": ("uint32", None),
+            "@since": ("uint32", None),
+            "@rows": ("int32", None),
+        }
         pushed: dict[str, tuple[str, tuple[int, ...] | None]] = {
             "@gradients": ("float32", (spec.dim,)),
             "@rows": ("int32", None),
@@ -97,12 +103,16 @@ class Programs:
         return None if init is None else np.asarray(init(self.seed, jnp.asarray(keys)))
 
     def _read(self, given: Given) -> dict[str, jax.Array]:
-        """Return the stored columns and w as the chain reads them; zeros where mask, the row is present, is False."""
-        present = given["@mask"]
-        none = jnp.zeros(len(present), jnp.uint32)
-        context = Context(present, given["@keys"], none, none, none, given["updates"], none, age(given, ~present), ~present)
-        rows = self.chain.read(self._rows(given), context)
-        return {name: jnp.where(present[:, None], rows[name], 0) for name in (*self.stored, "w")}
+        """Return the stored columns and w as the chain reads them; zeros on padding. mask: the row is absent.
+
+        An absent row reads as it would start, so that features whose weights start at random are learned from the first
+        batch they are in.
+        """
+        absent, none = given["@mask"], jnp.zeros(len(given["@mask"]), jnp.uint32)
+        valid = jnp.arange(len(absent)) < given["@rows"]
+        context = Context(valid, given["@keys"], none, none, none, given["updates"], none, age(given, absent), absent)
+        rows = self.chain.read(self._started(given, absent), context)
+        return {name: jnp.where(valid[:, None], rows[name], 0) for name in (*self.stored, "w")}
 
     def _push(self, given: Given) -> tuple[dict[str, jax.Array], dict[str, jax.Array], jax.Array]:
         """Return the new columns, the sums of transient ones, and the first row that failed or -1; mask: the row is new."""
@@ -111,19 +121,21 @@ class Programs:
         updates = given["updates"]
         stale = updates - jnp.minimum(given["@seen"], updates)
         context = Context(valid, given["@keys"], counts, counts, given["@clicks"], updates, stale, age(given, new), new)
-        rows = dict(self._rows(given))
-        for name in self.stored:
-            init = self.chain.columns[name].init
-            if init is not None:
-                rows[name] = jnp.where(new[:, None], init(self.seed, given["@keys"]), rows[name])
+        rows = self._started(given, new)
         gradients = jnp.where(valid[:, None], given["@gradients"], 0)
         stored, transient = push(self.chain, rows, gradients, context)
         failed = transient["failed"][:, 0] if "failed" in transient else jnp.zeros(1)
         first = jnp.where(failed.any(), jnp.argmax(failed), -1)
         return dict(stored), {name: values.sum() for name, values in transient.items()}, first
 
-    def _rows(self, given: Given) -> Rows:
-        return {name: given[name] for name in (*self.stored, *STATISTICS)}
+    def _started(self, given: Given, new: jax.Array) -> Rows:
+        """Return the stored columns and statistics, those of new rows at their initial values."""
+        rows = {name: given[name] for name in (*self.stored, *STATISTICS)}
+        for name in self.stored:
+            init = self.chain.columns[name].init
+            if init is not None:
+                rows[name] = jnp.where(new[:, None], init(self.seed, given["@keys"]), rows[name])
+        return rows
 
 
 def age(given: Given, new: jax.Array) -> jax.Array:

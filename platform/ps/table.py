@@ -73,7 +73,7 @@ class Table:
     def pull(self, keys: Keys, size: int, now: int) -> tuple[Floats, Counts]:
         """Return the weights of keys as the chain reads them, and the updates their rows have had.
 
-        Never creates a row: an absent key reads as zeros.
+        Never creates a row: an absent key reads as a new row would start, zeros where the table has no init.
 
         Args:
             keys: uint64[n], unique.
@@ -86,7 +86,7 @@ class Table:
         program = self.programs.pull
         given = self._empty(program, len(keys), size)
         rows = self.store.pull(keys, [self._numbers[name] for name in given], list(given.values()))
-        weights = program({**given, **self._rest(program, keys, rows != MISSING, size, now)})
+        weights = program({**given, **self._rest(program, keys, rows == MISSING, size, now)})
         updates = np.zeros(len(keys), np.uint32)
         if "@seen" in self.programs.push.needs:
             self.store.gather(rows, [NUMBER["updates"]], [updates])
@@ -112,7 +112,7 @@ class Table:
         given = self._gathered(program, rows, size) | self._rest(program, touched.keys, created, size, now)
         pushed = {"@counts": touched.counts, "@clicks": touched.clicks, "@seen": seen}
         given |= {name: pad(values, size) for name, values in pushed.items() if name in program.needs}
-        columns, report, failed = program({**given, "@gradients": gradients, "@rows": np.int32(len(rows))})
+        columns, report, failed = program({**given, "@gradients": gradients})
         if int(failed) >= 0:
             self.store.evict(touched.keys[created])
             raise RefusedError(int(touched.keys[int(failed)]), int(touched.slots[int(failed)]))
@@ -155,7 +155,7 @@ class Table:
         columns: Columns = {name: np.empty(n, kind) for name, kind, _ in STATISTIC_COLUMNS}
         self.store.gather(rows, [NUMBER[name] for name in columns], list(columns.values()))
         size = ladder.size(n)
-        given = self._gathered(program, rows, size) | self._rest(program, keys, np.ones(n, np.bool_), size, now)
+        given = self._gathered(program, rows, size) | self._rest(program, keys, np.zeros(n, np.bool_), size, now)
         read = program(given)
         return keys, columns | {name: np.asarray(values)[:n] for name, values in read.items()}
 
@@ -178,7 +178,7 @@ class Table:
         """Return the inputs of a program that are no columns."""
         padded_mask = np.zeros(size, np.bool_)
         padded_mask[: len(mask)] = mask
-        given = {"@mask": padded_mask, "@now": np.uint32(now), "@since": np.uint32(self.since)}
+        given = {"@mask": padded_mask, "@now": np.uint32(now), "@since": np.uint32(self.since), "@rows": np.int32(len(mask))}
         return given | ({"@keys": split_keys(keys, size)} if "@keys" in program.needs else {})
 
     def _count(self, rows: NDArray[np.uint32], created: NDArray[np.bool_], touched: Touched, now: int) -> None:

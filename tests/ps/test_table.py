@@ -75,6 +75,18 @@ def test_a_pull_never_creates_a_row() -> None:
     assert sum(map(len, shards.shards)) == 0
 
 
+def test_an_absent_row_reads_as_it_will_start() -> None:
+    spec = TableSpec("weights", 1, lambda seed, keys: (keys[:, :1] % 100).astype(np.float32) + seed)
+    programs = [Programs(spec, chain(ftrl(FtrlOptions(), spec)), seed=7)]
+    shards = LocalClient([Shard(programs, str)])
+    keys = random_keys(20, 9)
+    pulled = shards.pull(keys, 64).weights["weights"]
+    np.testing.assert_allclose(pulled[:20, 0], (keys.astype(np.uint32) % 100) + 7.0, rtol=1e-5)
+    assert not pulled[20:].any()
+    push(shards, keys, gradient=0.0)
+    np.testing.assert_allclose(shards.pull(keys, 64).weights["weights"], pulled, rtol=1e-5)
+
+
 def test_counts_clicks_updates_and_slot_are_those_pushed() -> None:
     shards, keys = client(1), random_keys(50, 2)
     push(shards, keys)
@@ -168,7 +180,7 @@ def test_the_ladder_is_short_and_close() -> None:
 
 def test_only_columns_that_the_chain_uses_are_gathered() -> None:
     plain = Programs(SPEC, PLAIN, seed=7)
-    assert plain.pull.needs == {"z", "n", "@mask"}
+    assert plain.pull.needs == {"z", "n", "@rows"}
     assert {"z", "n", "@gradients"} <= plain.push.needs
     assert not plain.push.needs & {"updates", "last_seen", "@seen", "@now", "@counts"}
     timed = Programs(SPEC, decayed_chain(), seed=7)
