@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -72,9 +73,22 @@ def values(column: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def save(shards: Sequence[Shard], draft: Draft, entries: Sequence[TableEntry]) -> int:
-    """Write the rows of all shards, ordered by key, and return how many there are."""
-    rows = 0
+class Saved(NamedTuple):
+    """What was written: the number of rows, and the range of their weights."""
+
+    rows: int
+    min_weight: float
+    max_weight: float
+
+    def as_dict(self) -> dict[str, float]:
+        """Return them as ML.TRAINING_INFO names them."""
+        largest = max(abs(self.min_weight), abs(self.max_weight))
+        return {"rows": self.rows, "max_weight": self.max_weight, "min_weight": self.min_weight, "max_abs_weight": largest}
+
+
+def save(shards: Sequence[Shard], draft: Draft, entries: Sequence[TableEntry]) -> Saved:
+    """Write the rows of all shards, ordered by key."""
+    rows, low, high = 0, 0.0, 0.0
     for entry in entries:
         schema = rows_schema(entry)
         for part, shard in enumerate(shards):
@@ -83,9 +97,10 @@ def save(shards: Sequence[Shard], draft: Draft, entries: Sequence[TableEntry]) -
                 for keys, columns in shard.tables[entry.name].dump(shard.now):
                     arrays = [pa.array(keys.view(np.int64))]
                     arrays += [as_arrow(columns[field.name], field.type) for field in list(schema)[1:]]
+                    low, high = min(low, float(columns["w"].min())), max(high, float(columns["w"].max()))
                     writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
                 rows += writer.rows
-    return rows
+    return Saved(rows, low, high)
 
 
 def as_arrow(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]], kind: pa.DataType) -> pa.Array:

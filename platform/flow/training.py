@@ -115,19 +115,19 @@ def run(prepared: Prepared, parent: Version | None, draft: Draft, reporter: Repo
             run_free(workers, source.batches, Pace(len(workers), settings.slack if settings.sync == "ssp" else None))
         if not monitor.metrics.examples:
             raise StatementError("The query returns no rows; there is nothing to learn from.")
-        monitor.write()
+        saved = save(shards, draft, draft.manifest.tables)
+        monitor.write(saved.as_dict())
         ended = f"{plan.model} v{draft.number}: {monitor.metrics.examples:,} examples learned"
     finally:
         reporter.finish(ended)
     metrics = monitor.metrics
-    rows = save(shards, draft, draft.manifest.tables)
     draft.commit(
         dataclasses.replace(
             draft.manifest,
             slots=slot_entries(columns),
             splits=tuple(entries.Split(s.path, s.size, s.modified, s.row_group, 0, s.rows) for s in splits),
             examples=metrics.examples,
-            rows=rows,
+            rows=saved.rows,
             metrics=metrics.as_dict(),
             base_rate=metrics.label_rate,
             statistics={
@@ -159,15 +159,15 @@ class Monitor:
             self.metrics.add(batch.label[0, : batch.examples], predictions)
             now = time.monotonic()
             if now - self._written >= PROGRESS_SECONDS:
-                self.write()
+                self.write({"rows": sum(map(len, self._shards))})
             elif now - self._told >= TELL_SECONDS:
                 self._tell(self.metrics.as_dict())
 
-    def write(self) -> None:
-        """Write a line of progress and update the reporter."""
+    def write(self, stored: Mapping[str, float]) -> None:
+        """Write a line of progress, with what is known of the rows, and update the reporter."""
         self._written = time.monotonic()
         metrics = self.metrics.as_dict()
-        counted = {"rows": sum(map(len, self._shards)), "violations": 0, **reports(self._shards)}
+        counted = {**stored, "violations": 0, **reports(self._shards)}
         speed = self.metrics.examples / max(self._written - self._began, 1e-9)
         self._draft.progress({"batch": self._batches, **metrics, **counted, "examples_per_second": speed})
         self._tell(metrics)
