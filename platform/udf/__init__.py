@@ -22,6 +22,8 @@ DUCKDB_TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the computed functions known to DuckDB, where they are called with arrays of a chunk of rows."""
+    from duckdb.func import ARROW, SPECIAL
+
     for function in FUNCTIONS:
         if function.compute is not None and function.result is not None:
             connection.create_function(
@@ -29,8 +31,8 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                 chunked(function.compute),
                 None,
                 DUCKDB_TYPES[function.result],
-                type="arrow",
-                null_handling="special",
+                type=ARROW,
+                null_handling=SPECIAL,
             )
 
 

@@ -36,14 +36,14 @@ def rewritten(tree: exp.Expr, functions: Sequence[Function], dialect: DialectTyp
 
 def check(call: exp.Anonymous, function: Function) -> None:
     """Refuse a call that the function does not take."""
-    given = len(call.expressions)
-    if given < function.least or (function.most is not None and given > function.most):
-        raise StatementError(f"{function.name} takes {function.signature}, got {given} arguments.", place(call))
     outer = isinstance(call.parent, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls)
     if function.sql is not None and (outer or any(isinstance(item, exp.Distinct) for item in call.expressions)):
         raise StatementError(
             f"{function.name} takes no DISTINCT, FILTER or OVER; select its rows in a subquery, and use GROUP BY.", place(call)
         )
+    given = len(call.expressions)
+    if given < function.least or (function.most is not None and given > function.most):
+        raise StatementError(f"{function.name} takes {function.signature}, got {given} arguments.", place(call))
 
 
 def expanded(call: exp.Anonymous, function: Function, dialect: DialectType) -> exp.Expr:
@@ -51,7 +51,7 @@ def expanded(call: exp.Anonymous, function: Function, dialect: DialectType) -> e
     assert function.sql is not None  # the caller's condition
     names = [f"xpsql_argument_{number}" for number in range(len(call.expressions))]
     arguments = dict(zip(names, call.expressions, strict=True))
-    body = exp.maybe_parse(function.sql(names), dialect=dialect)
+    body: exp.Expr = exp.maybe_parse(function.sql(names), dialect=dialect)
     for column in list(body.find_all(exp.Column)):
         if column.name in arguments:
             column.replace(exp.paren(arguments[column.name], copy=True))
