@@ -99,7 +99,7 @@ class Store:
 
     Rows are records of fixed size in memory that is mapped chunk by chunk and never moves; a row keeps its number until it is
     evicted. The index has 1024 slices by the key's top ten bits, and each grows by itself, so that neither memory nor time has
-    spikes. It takes about 7.5 bytes a row, the key 8.
+    spikes. It takes about 7 bytes a row, the key 8.
 
     Not locked: one writer at a time, and no reader beside it. Readers (lookup, pull, gather, keys) may run side by side.
 

@@ -60,7 +60,8 @@ inline Extent extent_of(const std::vector<const Column*>& columns) {
 
 class Store {
   public:
-    static constexpr size_t block = 16;
+    static constexpr size_t block = 32;
+    static_assert(block <= 256, "positions in a block are bytes");
 
     explicit Store(std::vector<Column> columns)
         : columns_(std::move(columns)), records_(lay_out(columns_)), index_(records_), absent_(records_.stride()) {}
@@ -80,23 +81,29 @@ class Store {
     }
 
     void lookup(const uint64_t* keys, size_t n, Row* rows) const {
-        probe(keys, n, key_only, [&](size_t i, const Probe& probe) { rows[i] = confirm(probe, keys[i]).row; });
+        probe(keys, n, key_only, [&](size_t first, size_t count, Candidate* candidates) {
+            for (size_t i = 0; i < count; ++i) rows[first + i] = confirm(candidates[i], keys[first + i]).row;
+        });
     }
 
     // New keys get a record of zeros. A key that stands twice is created once.
     void insert(const uint64_t* keys, size_t n, Row* rows, bool* created) {
-        probe(keys, n, key_only, [&](size_t i, const Probe&) {
-            rows[i] = index_.find(keys[i]);
-            created[i] = rows[i] == no_row;
-            if (created[i]) rows[i] = create(keys[i]);
+        probe(keys, n, key_only, [&](size_t first, size_t count, Candidate*) {
+            for (size_t i = first; i < first + count; ++i) {
+                rows[i] = index_.find(keys[i]);
+                created[i] = rows[i] == no_row;
+                if (created[i]) rows[i] = create(keys[i]);
+            }
         });
     }
 
     size_t evict(const uint64_t* keys, size_t n) {
         const size_t before = size();
-        probe(keys, n, key_only, [&](size_t i, const Probe&) {
-            const Row row = index_.erase(keys[i]);
-            if (row != no_row) records_.release(row);
+        probe(keys, n, key_only, [&](size_t first, size_t count, Candidate*) {
+            for (size_t i = first; i < first + count; ++i) {
+                const Row row = index_.erase(keys[i]);
+                if (row != no_row) records_.release(row);
+            }
         });
         return before - size();
     }
@@ -104,12 +111,14 @@ class Store {
     // lookup and read in one pass: a record's lines are fetched once.
     template <class Visit>
     void pull(const uint64_t* keys, size_t n, Row* rows, Extent extent, Visit visit) const {
-        const uint8_t* records[block];
-        probe(keys, n, extent.with_key(), [&](size_t i, const Probe& probe) {
-            const Entry found = confirm(probe, keys[i]);
-            rows[i] = found.row;
-            records[i % block] = found.record;
-            if (i % block == block - 1 || i == n - 1) visit(i / block * block, i % block + 1, records);
+        probe(keys, n, extent.with_key(), [&](size_t first, size_t count, Candidate* candidates) {
+            const uint8_t* records[block];
+            for (size_t i = 0; i < count; ++i) {
+                const Candidate& found = confirm(candidates[i], keys[first + i]);
+                rows[first + i] = found.row;
+                records[i] = found.record;
+            }
+            visit(first, count, records);
         });
     }
 
@@ -185,60 +194,74 @@ class Store {
         return row;
     }
 
-    struct Entry {
+    // The record that a key probably has: its tag agrees.
+    struct Candidate {
         const uint8_t* record;
         Row row;
     };
 
-    // A key on its way through probe.
-    struct Probe {
-        Index::Start start;
-        Entry candidate;  // the record that the key probably has: the tag agrees
-        bool late;        // no candidate in the home bucket, but perhaps in the one after it
-    };
+    Candidate candidate(Row row) const { return {row == no_row ? absent_.data() : records_.at(row), row}; }
 
-    Entry entry(Row row) const { return {row == no_row ? absent_.data() : records_.at(row), row}; }
-
-    Entry confirm(const Probe& probe, uint64_t key) const {
-        if (probe.candidate.row != no_row && load_key(probe.candidate.record) == key) return probe.candidate;
-        return entry(index_.find(key));
+    const Candidate& confirm(Candidate& found, uint64_t key) const {
+        if (found.row == no_row || load_key(found.record) != key) found = candidate(index_.find(key));
+        return found;
     }
 
-    // Calls act(i, probe) for every key, in order. Before that it fetches the key's bucket, then that part of the record which
-    // the bucket names, then the same for the few keys that stand beyond their bucket: each step `block` keys ahead of the next,
-    // and the steps of different keys side by side, so that memory never waits for the processor.
+    // A block of keys on its way through probe.
+    struct Probe {
+        Index::Start starts[block];
+        Candidate candidates[block];
+        uint8_t late[block];  // those without a candidate in their home bucket, but perhaps in the one after it
+        size_t num_late;
+    };
+
+    // Calls act(first, count, candidates) for blocks of keys, in order, after fetching their buckets, then that part of the
+    // records which the buckets name, then the same for the few keys that stand beyond their bucket: steps a block apart.
     template <class Act>
     void probe(const uint64_t* keys, size_t n, Extent extent, Act act) const {
-        Probe probes[4 * block];
-        const auto at = [&probes](size_t i) -> Probe& { return probes[i % (4 * block)]; };
-        for (size_t i = 0; i < n + 3 * block; ++i) {
-            if (i < n) fetch_bucket(keys[i], at(i));
-            if (i >= block && i - block < n) fetch_record(keys[i - block], extent, at(i - block));
-            if (i >= 2 * block && i - 2 * block < n && at(i - 2 * block).late) fetch_candidate(extent, at(i - 2 * block));
-            if (i >= 3 * block) act(i - 3 * block, at(i - 3 * block));
+        Probe probes[3];
+        const size_t blocks = (n + block - 1) / block;
+        const auto count = [&](size_t number) { return std::min(block, n - number * block); };
+        for (size_t step = 0; step < blocks + 3; ++step) {
+            if (step >= 3) act((step - 3) * block, count(step - 3), probes[step % 3].candidates);
+            if (step < blocks) fetch_buckets(keys + step * block, count(step), probes[step % 3]);
+            if (step >= 1 && step - 1 < blocks)
+                fetch_records(keys + (step - 1) * block, count(step - 1), extent, probes[(step - 1) % 3]);
+            if (step >= 2 && step - 2 < blocks) fetch_late_records(extent, probes[(step - 2) % 3]);
         }
     }
 
-    void fetch_bucket(uint64_t key, Probe& probe) const {
-        probe.start = index_.start(key);
-        prefetch(probe.start.bucket);
+    void fetch_buckets(const uint64_t* keys, size_t count, Probe& probe) const {
+        for (size_t i = 0; i < count; ++i) {
+            probe.starts[i] = index_.start(keys[i]);
+            prefetch(probe.starts[i].bucket);
+        }
     }
 
-    void fetch_record(uint64_t key, Extent extent, Probe& probe) const {
-        probe.late = !fetch_candidate(extent, probe) && probe.start.bucket->overflow > 0;
-        if (!probe.late) return;
-        probe.start = index_.second(key);
-        prefetch(probe.start.bucket);
+    void fetch_records(const uint64_t* keys, size_t count, Extent extent, Probe& probe) const {
+        probe.num_late = 0;
+        for (size_t i = 0; i < count; ++i) {
+            const Index::Start start = probe.starts[i];
+            if (!fetch_record(start, extent, probe.candidates[i]) && start.bucket->overflow > 0) {
+                probe.starts[i] = index_.second(keys[i]);
+                prefetch(probe.starts[i].bucket);
+                probe.late[probe.num_late++] = static_cast<uint8_t>(i);
+            }
+        }
+    }
+
+    void fetch_late_records(Extent extent, Probe& probe) const {
+        for (size_t i = 0; i < probe.num_late; ++i)
+            fetch_record(probe.starts[probe.late[i]], extent, probe.candidates[probe.late[i]]);
     }
 
     // Fetches every record whose tag agrees; the first is the candidate.
-    bool fetch_candidate(Extent extent, Probe& probe) const {
-        const Bucket& bucket = *probe.start.bucket;
-        Slots hits = bucket.match(probe.start.tag);
-        probe.candidate = entry(hits ? bucket.rows[hits.first()] : no_row);
+    bool fetch_record(Index::Start start, Extent extent, Candidate& found) const {
+        Slots hits = start.bucket->match(start.tag);
+        found = candidate(hits ? start.bucket->rows[hits.first()] : no_row);
         if (!hits) return false;
-        prefetch(probe.candidate.record + extent.begin, extent.size);
-        for (hits.drop_first(); hits; hits.drop_first()) prefetch(records_.at(bucket.rows[hits.first()]));
+        prefetch(found.record + extent.begin, extent.size);
+        for (hits.drop_first(); hits; hits.drop_first()) prefetch(records_.at(start.bucket->rows[hits.first()]));
         return true;
     }
 
