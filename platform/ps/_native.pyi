@@ -57,7 +57,7 @@ def unique(keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.ND
     """Return the distinct keys, uint64[m], in order of first occurrence, and each key's position among them, int32[n]."""
 
 class Deduplicator:
-    """Finds the distinct codes of one batch after another, in one or two nanoseconds a code.
+    """Finds the distinct codes of one batch after another, without clearing anything between batches.
 
     Codes are small integers, the numbers of a chunk's features. Nothing is cleared between batches.
     """
