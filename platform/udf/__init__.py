@@ -1,4 +1,4 @@
-"""SQL functions that xpsql adds to every engine: declared once, rewritten into plain SQL or computed on Arrow arrays."""
+"""SQL functions that xpsql adds to every engine: names for plain Spark SQL, and what that SQL needs computed on arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from .base import Function
+from .base import Computed, Function
 from .bucketize import bucketize
 from .cross import cross
 from .hashes import feature_key, xxhash64
@@ -16,24 +16,22 @@ from .metrics import auc, auc_of, logloss, pcopc
 if TYPE_CHECKING:
     import duckdb
 
-FUNCTIONS: tuple[Function, ...] = (xxhash64, feature_key, cross, bucketize, auc, auc_of, logloss, pcopc)
+FUNCTIONS: tuple[Function, ...] = (feature_key, cross, bucketize, auc, logloss, pcopc)
+COMPUTED: tuple[Computed, ...] = (xxhash64, auc_of)
 DUCKDB_TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the computed functions known to DuckDB, where they are called with arrays of a chunk of rows."""
+    """Make the computed functions and Spark's own known to a DuckDB session, whose queries `transpile` writes."""
     from duckdb.func import ARROW, SPECIAL
 
-    for function in FUNCTIONS:
-        if function.compute is not None and function.result is not None:
-            connection.create_function(
-                function.name,
-                chunked(function.compute),
-                None,
-                DUCKDB_TYPES[function.result],
-                type=ARROW,
-                null_handling=SPECIAL,
-            )
+    from ..engines.functions import MACRO_TEXT
+
+    for function in COMPUTED:
+        connection.create_function(
+            function.name, chunked(function.compute), None, DUCKDB_TYPES[function.result], type=ARROW, null_handling=SPECIAL
+        )
+    connection.execute(MACRO_TEXT)
 
 
 def chunked(compute: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
@@ -45,4 +43,4 @@ def chunked(compute: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
     return call
 
 
-__all__ = ["FUNCTIONS", "Function", "register"]
+__all__ = ["COMPUTED", "FUNCTIONS", "Computed", "Function", "register"]

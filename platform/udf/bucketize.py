@@ -10,7 +10,8 @@ from .base import Function
 def bucket(arguments: Sequence[str]) -> str:
     """Return the count of bounds that are at most x."""
     x, bounds = arguments
-    return f"CASE WHEN {x} IS NOT NULL THEN CAST(size(filter({bounds}, bound -> bound <= {x})) AS INT) END"
+    number = f"CAST({x} AS DOUBLE)"
+    return f"CASE WHEN {number} IS NOT NULL THEN size(filter({bounds}, bound -> bound <= {number})) END"
 
 
 bucketize = Function(
@@ -19,5 +20,5 @@ bucketize = Function(
     help="The number of bounds that are at most x: 0 below all of them. NaN is above all; NULL gives NULL.",
     least=2,
     most=2,
-    sql=bucket,
+    expand=bucket,
 )

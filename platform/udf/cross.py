@@ -24,5 +24,5 @@ cross = Function(
     help=r"The values as one text, joined by |, that no other values give; \ and | are escaped by \, and NULL is \N.",
     least=2,
     most=None,
-    sql=joined,
+    expand=joined,
 )

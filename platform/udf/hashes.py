@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from .base import Function
+from .base import Computed, Function
 
 
 def hashed(columns: Sequence[pa.Array]) -> pa.Array:
@@ -23,15 +23,7 @@ def key_sql(arguments: Sequence[str]) -> str:
     return f"xxhash64(CAST({slot} AS STRING), CAST({value} AS STRING))"
 
 
-xxhash64 = Function(
-    name="xxhash64",
-    signature="(value, ...) -> BIGINT",
-    help="The 64-bit XXH64 hash of its arguments, seed 42, as Spark computes it. NULL arguments are passed over.",
-    least=1,
-    most=None,
-    compute=hashed,
-    result=pa.int64(),
-)
+xxhash64 = Computed("xpsql_xxhash64", hashed, pa.int64())
 
 feature_key = Function(
     name="feature_key",
@@ -39,5 +31,5 @@ feature_key = Function(
     help="The key under which a model keeps a slot's value: xxhash64(slot, CAST(value AS STRING)). NULL has a key too.",
     least=2,
     most=2,
-    sql=key_sql,
+    expand=key_sql,
 )

@@ -1,0 +1,170 @@
+"""Spark's aggregate and window functions on DuckDB.
+
+A maker returns the call; `wrap` asks for casts around the call with its FILTER and OVER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from .calls import call, case, cast, not_null, number, wrap
+from .decimals import adjusted, decimal_of
+
+if TYPE_CHECKING:
+    from .functions import Call
+
+Maker = Callable[["Call"], exp.Expression]
+REALS = ("double", "float")
+
+
+def renamed(name: str, template: str = "") -> Maker:
+    """Return a maker of the same call under DuckDB's name."""
+
+    def make(of: Call) -> exp.Expression:
+        made = call(name, *of.arguments)
+        return wrap(made, template) if template else made
+
+    return make
+
+
+def sum_of(of: Call) -> exp.Expression:
+    """sum: BIGINT of integers, ten digits more of decimals."""
+    kind = of.typer.type_of(undistinct(of.arguments[0]))
+    made = call("sum", *of.arguments)
+    if kind is None or kind.id in REALS:
+        return made
+    if kind.id == "decimal":
+        decimal = decimal_of(kind, exp.null())
+        return wrap(made, f"CAST(:x AS {adjusted(decimal.precision + 10, decimal.scale)})") if decimal else made
+    return wrap(made, "CAST(:x AS BIGINT)")
+
+
+def average(of: Call) -> exp.Expression:
+    kind = of.typer.type_of(undistinct(of.arguments[0]))
+    decimal = decimal_of(kind, exp.null()) if kind is not None and kind.id == "decimal" else None
+    made = call("avg", *of.arguments)
+    return wrap(made, f"CAST(:x AS {adjusted(decimal.precision + 4, decimal.scale + 4)})") if decimal else made
+
+
+def undistinct(node: exp.Expression) -> exp.Expression:
+    return node.expressions[0] if isinstance(node, exp.Distinct) else node
+
+
+def count(of: Call) -> exp.Expression:
+    """count: of several columns, rows where all are present."""
+    argument = of.arguments[0] if of.arguments else exp.Star()
+    if isinstance(argument, exp.Distinct) and len(argument.expressions) > 1:
+        present = exp.and_(*(not_null(item.copy()) for item in argument.expressions))
+        return call("count", exp.Distinct(expressions=[case(present, call("row", *argument.expressions), None)]))
+    if len(of.arguments) > 1:
+        return call("count", case(exp.and_(*(not_null(item.copy()) for item in of.arguments)), number(1), None))
+    return call("count", argument)
+
+
+def collected(of: Call) -> exp.Expression:
+    """collect_list and collect_set: without NULLs, never NULL."""
+    argument = of.arguments[0]
+    if of.name == "collect_set" and not isinstance(argument, exp.Distinct):
+        argument = exp.Distinct(expressions=[argument])
+    made = call("list", argument)
+    made.meta["filter"] = not_null(undistinct(of.arguments[0]).copy())
+    return wrap(made, "coalesce(:x, [])")
+
+
+def edge(name: str) -> Maker:
+    """Return the maker of first and last, whose second argument says to skip NULLs."""
+
+    def make(of: Call) -> exp.Expression:
+        skip = len(of.arguments) > 1 and isinstance(of.arguments[1], exp.Boolean) and of.arguments[1].this
+        made = call(name, of.arguments[0])
+        if not skip:
+            return made
+        if isinstance(of.node.parent, exp.Window):
+            return exp.IgnoreNulls(this=call(f"{name}_value", of.arguments[0]))
+        made.meta["filter"] = not_null(of.arguments[0].copy())
+        return made
+
+    return make
+
+
+def quantile(name: str) -> Maker:
+    """Return the maker of percentile functions; an accuracy, the third argument, is of no use to an exact answer."""
+
+    def make(of: Call) -> exp.Expression:
+        value, share = of.arguments[:2]
+        if isinstance(share, exp.Anonymous) and share.name == "list_value":
+            share = exp.Array(expressions=share.expressions)
+        return call(name, cast(value, "DOUBLE") if name == "quantile_cont" else value, share)
+
+    return make
+
+
+def median(of: Call) -> exp.Expression:
+    return call("median", cast(of.arguments[0], "DOUBLE"))
+
+
+AGGREGATES: dict[str, Maker] = {
+    "sum": sum_of,
+    "avg": average,
+    "mean": average,
+    "count": count,
+    "min": renamed("min"),
+    "max": renamed("max"),
+    "stddev": renamed("stddev_samp"),
+    "std": renamed("stddev_samp"),
+    "stddev_samp": renamed("stddev_samp"),
+    "stddev_pop": renamed("stddev_pop"),
+    "variance": renamed("var_samp"),
+    "var_samp": renamed("var_samp"),
+    "var_pop": renamed("var_pop"),
+    "corr": renamed("corr"),
+    "covar_pop": renamed("covar_pop"),
+    "covar_samp": renamed("covar_samp"),
+    "kurtosis": renamed("kurtosis_pop"),
+    "percentile": quantile("quantile_cont"),
+    "median": median,
+    "percentile_approx": quantile("quantile_disc"),
+    "approx_percentile": quantile("quantile_disc"),
+    "percentile_cont": renamed("quantile_cont"),
+    "percentile_disc": renamed("quantile_disc", "CAST(:x AS DOUBLE)"),
+    "mode": renamed("mode"),
+    "approx_count_distinct": renamed("approx_count_distinct", "CAST(:x AS BIGINT)"),
+    "bool_and": renamed("bool_and"),
+    "every": renamed("bool_and"),
+    "bool_or": renamed("bool_or"),
+    "some": renamed("bool_or"),
+    "any": renamed("bool_or"),
+    "count_if": renamed("count_if", "CAST(:x AS BIGINT)"),
+    "max_by": renamed("arg_max_null"),
+    "min_by": renamed("arg_min_null"),
+    "any_value": edge("first"),
+    "first": edge("first"),
+    "last": edge("last"),
+    "first_value": edge("first"),
+    "last_value": edge("last"),
+    "nth_value": renamed("nth_value"),
+    "collect_list": collected,
+    "array_agg": collected,
+    "collect_set": collected,
+    "bit_and": renamed("bit_and"),
+    "bit_or": renamed("bit_or"),
+    "bit_xor": renamed("bit_xor"),
+    "regr_slope": renamed("regr_slope"),
+    "regr_intercept": renamed("regr_intercept"),
+    "regr_r2": renamed("regr_r2"),
+    "regr_count": renamed("regr_count", "CAST(:x AS BIGINT)"),
+    "listagg": renamed("string_agg"),
+    "string_agg": renamed("string_agg"),
+    "grouping": renamed("grouping", "CAST(:x AS TINYINT)"),
+    "row_number": renamed("row_number", "CAST(:x AS INTEGER)"),
+    "rank": renamed("rank", "CAST(:x AS INTEGER)"),
+    "dense_rank": renamed("dense_rank", "CAST(:x AS INTEGER)"),
+    "ntile": renamed("ntile", "CAST(:x AS INTEGER)"),
+    "percent_rank": renamed("percent_rank"),
+    "cume_dist": renamed("cume_dist"),
+    "lag": renamed("lag"),
+    "lead": renamed("lead"),
+}

@@ -1,0 +1,49 @@
+"""Small makers of DuckDB nodes."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+
+def call(name: str, *arguments: exp.Expression) -> exp.Anonymous:
+    """Return a call that DuckDB sees exactly as named."""
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def cast(value: exp.Expression, to: str) -> exp.Cast:
+    """Return DuckDB's own cast, `to` in DuckDB's words."""
+    return exp.Cast(this=value, to=exp.DataType.build(to, dialect="duckdb", udt=True))
+
+
+def number(value: int) -> exp.Expression:
+    return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
+
+
+def string(value: str) -> exp.Literal:
+    return exp.Literal.string(value)
+
+
+def case(condition: exp.Expression, then: exp.Expression, otherwise: exp.Expression | None) -> exp.Case:
+    return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
+
+
+def not_null(value: exp.Expression) -> exp.Expression:
+    return exp.Not(this=exp.Is(this=value, expression=exp.null()))
+
+
+def function(body: exp.Expression, *parameters: str) -> exp.Lambda:
+    return exp.Lambda(this=body, expressions=[exp.to_identifier(name) for name in parameters])
+
+
+def wrap(call: exp.Expression, template: str) -> exp.Expression:
+    """Ask that a call be wrapped with its FILTER, OVER and other clauses; `template` is DuckDB's, `:x` the whole."""
+    call.meta["wrap"] = template
+    return call
+
+
+def filled(template: str, **values: exp.Expression) -> exp.Expression:
+    """Return a DuckDB expression with `:name` replaced by nodes."""
+    tree = exp.maybe_parse(template, dialect="duckdb", copy=False)
+    for hole in list(tree.find_all(exp.Placeholder)):
+        hole.replace(values[hole.name].copy())
+    return tree

@@ -1,0 +1,93 @@
+"""Casts with Spark's meaning: texts of numbers and times, truncation, and errors where DuckDB rounds or guesses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from .calls import call, case, cast, filled, function, string
+
+if TYPE_CHECKING:
+    from duckdb.sqltypes import DuckDBPyType
+
+INTEGRAL = frozenset(("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"))
+PLAIN = frozenset(("tinyint", "smallint", "integer", "bigint", "boolean"))
+
+
+def spark_cast(value: exp.Expression, source: DuckDBPyType | None, to: exp.DataType) -> exp.Expression:
+    """Return the cast of a rewritten value, whose type is `source` if known, as Spark's CAST does it."""
+    target = to.sql("duckdb")
+    if target in ("TEXT", "VARCHAR") or target.startswith("VARCHAR("):
+        return string_of(value, source)
+    if target in INTEGRAL:
+        plain = source is not None and source.id in PLAIN
+        return cast(value if plain else call("xpsql_integral", value), target)
+    if target in ("DOUBLE", "REAL", "FLOAT"):
+        real = value if source is not None and source.id in PLAIN else call("xpsql_real", value)
+        return cast(real, target)
+    if target == "BOOLEAN":
+        return call("spark_boolean", value)
+    if target == "DATE":
+        return call("spark_to_date", value)
+    if target == "TIMESTAMPTZ":
+        return call("spark_to_timestamp", value)
+    if target == "BLOB":
+        return call("encode", value) if source is None or source.id == "varchar" else cast(value, target)
+    if to.is_type("array") and source is not None and source.id == "list":
+        element = source.children[0][1]
+        item = spark_cast(exp.column("e"), element, to.expressions[0])
+        return call("list_transform", value, function(item, "e"))
+    return cast(value, target)
+
+
+def spark_try_cast(value: exp.Expression, source: DuckDBPyType | None, to: exp.DataType) -> exp.Expression:
+    """Return the cast that gives NULL where `spark_cast` fails."""
+    target = to.sql("duckdb")
+    if target in INTEGRAL:
+        return exp.TryCast(this=call("xpsql_try_integral", value), to=to)
+    if target == "BOOLEAN":
+        return call("xpsql_try_boolean", value)
+    if target == "DATE":
+        return call("xpsql_try_date", value)
+    if target == "TIMESTAMPTZ":
+        return call("xpsql_try_timestamp", value)
+    if target in ("TEXT", "VARCHAR"):
+        return string_of(value, source)
+    return exp.TryCast(this=value, to=to)
+
+
+def string_of(value: exp.Expression, source: DuckDBPyType | None) -> exp.Expression:
+    """Return CAST(value AS STRING)."""
+    if source is None or source.id not in ("list", "map", "struct"):
+        return value if source is not None and source.id == "varchar" else call("spark_string", value)
+    text = concatenated(*nested(value, source))
+    return case(exp.Is(this=value.copy(), expression=exp.null()), exp.null(), text)
+
+
+def nested(value: exp.Expression, source: DuckDBPyType) -> list[exp.Expression]:
+    if source.id == "list":
+        return [string("["), joined(value, null_text(exp.column("e"), source.children[0][1])), string("]")]
+    if source.id == "map":
+        key, item = (kind for _, kind in source.children)
+        entry = concatenated(string_of(filled("e.key"), key), string(" -> "), null_text(filled("e.value"), item))
+        return [string("{"), joined(call("map_entries", value), entry), string("}")]
+    fields = [null_text(call("struct_extract", value.copy(), string(name)), kind) for name, kind in source.children]
+    commas = [part for field in fields for part in (string(", "), field)]
+    return [string("{"), *commas[1:], string("}")]
+
+
+def null_text(value: exp.Expression, source: DuckDBPyType) -> exp.Expression:
+    return exp.Coalesce(this=string_of(value, source), expressions=[string("null")])
+
+
+def joined(values: exp.Expression, item: exp.Expression) -> exp.Expression:
+    return call("array_to_string", call("list_transform", values, function(item, "e")), string(", "))
+
+
+def concatenated(*parts: exp.Expression) -> exp.Expression:
+    """Return `a || b || ...`; NULL where a part is."""
+    tree = parts[0]
+    for part in parts[1:]:
+        tree = exp.DPipe(this=tree, expression=part)
+    return exp.Paren(this=tree)

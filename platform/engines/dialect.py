@@ -1,0 +1,64 @@
+"""Reading Spark SQL: one statement's text to a tree whose function calls keep their name, arguments and place.
+
+sqlglot's Spark parser turns many calls into nodes of a common meaning that is nobody's exactly. Here nearly all stay calls, and
+`functions` says what each is in DuckDB.
+"""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import TokenType
+
+from ..errors import Position, StatementError
+
+SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "SUBSTR", "OVERLAY")
+
+
+class SparkSQL(Spark):
+    """Spark SQL whose function calls are kept as written."""
+
+    class Parser(Spark.Parser):
+        FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.CROSS}
+        STRICT_CAST = True
+        FUNCTIONS: dict[str, object] = {}  # noqa: RUF012
+        FUNCTION_PARSERS = {name: Spark.Parser.FUNCTION_PARSERS[name] for name in SYNTAX}  # noqa: RUF012
+        NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+            name: parse for name, parse in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "IF")
+        }
+
+
+def parse(text: str) -> exp.Expression:
+    """Read one statement.
+
+    Raises:
+        StatementError: text that is not Spark SQL, with the place where reading stopped.
+    """
+    try:
+        trees = [tree for tree in sqlglot.parse(text, read=SparkSQL) if tree is not None]
+    except ParseError as error:
+        raise unreadable(error) from error
+    except TokenError as error:
+        raise StatementError(f"The statement is not Spark SQL: {error}. Close every quote and comment.") from error
+    if len(trees) != 1:
+        raise StatementError(f"One statement was expected, got {len(trees)}. Run them one at a time.")
+    return trees[0]
+
+
+def unreadable(error: ParseError) -> StatementError:
+    detail = error.errors[0] if error.errors else {}
+    reason = str(detail.get("description") or error).rstrip(".")
+    found = str(detail.get("highlight") or "")
+    position = Position(detail["line"], detail["col"] - max(len(found) - 1, 0), found) if detail.get("line") else None
+    return StatementError(f"The statement is not Spark SQL: {reason}.", position)
+
+
+def position_of(node: exp.Expression) -> Position | None:
+    """Return where a node stands in the text it was read from: its own place, or that of its first part that has one."""
+    for part in node.walk():
+        if "line" in part.meta:
+            length = part.meta["end"] - part.meta["start"] + 1
+            return Position(part.meta["line"], part.meta["col"] - length + 1, part.name)
+    return None

@@ -1,0 +1,396 @@
+"""Spark's functions on DuckDB: what a call of each becomes.
+
+A function is one of: the same in DuckDB (SAME), another name (RENAMED), a macro of macros.sql (MACROS), a maker in SPECIAL, or
+an aggregate in `aggregates`. FUNCTIONS names them all; a call of any other is an error. The parity table holds every one to the
+values and types of a live Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from ..errors import StatementError
+from .aggregates import AGGREGATES
+from .calls import call, case, cast, filled, number, string
+from .casts import spark_cast, string_of
+from .decimals import Decimal, adjusted, decimal_of
+from .lambdas import HIGHER_ORDER
+from .patterns import percent_codes
+from .typer import Typer
+
+MACRO_TEXT = (Path(__file__).parent / "macros.sql").read_text(encoding="utf-8")
+MACROS = frozenset(re.findall(r"^CREATE MACRO spark_(\w+)", MACRO_TEXT, re.MULTILINE))
+
+SAME = frozenset(
+    "abs exp cbrt cos sin tan atan atan2 sinh cosh tanh degrees radians pi pow power mod least greatest coalesce ifnull nvl "
+    "translate startswith endswith contains md5 sha1 base64 url_encode url_decode array_min array_max map_keys map_values "
+    "map_entries map_from_entries uuid rand random".split()
+)
+RENAMED = {
+    "ceiling": "ceil",
+    "lcase": "lower",
+    "ucase": "upper",
+    "char_length": "length",
+    "character_length": "length",
+    "char": "chr",
+    "btrim": "trim",
+    "substr": "substring",
+    "dayofmonth": "day",
+    "date_diff": "datediff",
+    "to_unix_timestamp": "unix_timestamp",
+    "regexp": "regexp_like",
+    "rlike": "regexp_like",
+    "sha": "sha1",
+    "power": "pow",
+    "cardinality": "size",
+    "ifnull": "coalesce",
+    "nvl": "coalesce",
+    "reduce": "aggregate",
+    "printf": "format_string",
+    "position": "locate",
+    "signum": "sign",
+    "date_part": "extract",
+    "datepart": "extract",
+    "now": "current_timestamp",
+    "curdate": "current_date",
+}
+TYPE_NAMES = {
+    "double",
+    "int",
+    "string",
+    "bigint",
+    "float",
+    "decimal",
+    "smallint",
+    "tinyint",
+    "boolean",
+    "date",
+    "timestamp",
+    "binary",
+}
+PARTS = {
+    **dict.fromkeys(("year", "y", "years"), "spark_year"),
+    **dict.fromkeys(("quarter", "qtr"), "spark_quarter"),
+    **dict.fromkeys(("month", "mon", "months"), "spark_month"),
+    **dict.fromkeys(("week", "w", "weeks"), "spark_weekofyear"),
+    **dict.fromkeys(("day", "d", "days"), "spark_day"),
+    **dict.fromkeys(("dayofweek", "dow"), "spark_dayofweek"),
+    **dict.fromkeys(("dayofweek_iso", "dow_iso"), "xpsql_isodow"),
+    "doy": "spark_dayofyear",
+    "yearofweek": "xpsql_isoyear",
+    **dict.fromkeys(("hour", "h", "hours"), "spark_hour"),
+    **dict.fromkeys(("minute", "m", "min", "minutes"), "spark_minute"),
+    **dict.fromkeys(("second", "s", "sec", "seconds"), "xpsql_exact_second"),
+}
+MICROS = {"week": 604_800_000_000, "day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
+MONTHS = {"year": 12, "quarter": 3, "month": 1}
+
+
+class Call(NamedTuple):
+    """A call whose arguments are rewritten already."""
+
+    name: str
+    arguments: list[exp.Expression]
+    node: exp.Expression
+    typer: Typer
+
+    def kind(self, index: int) -> str | None:
+        """Return the id of an argument's type: "list", "decimal", "varchar"."""
+        kind = self.typer.type_of(self.arguments[index])
+        return kind.id if kind is not None else None
+
+    def literal(self, index: int, what: str) -> str:
+        """Return an argument that must be a literal text.
+
+        Raises:
+            StatementError: it is not.
+        """
+        node = self.arguments[index]
+        if isinstance(node, exp.Literal) and node.is_string:
+            return str(node.this)
+        raise StatementError(f"{self.name} needs {what} as a literal, got {node.sql('spark')}.")
+
+
+Maker = Callable[[Call], exp.Expression]
+
+
+def text_of(of: Call, index: int) -> exp.Expression:
+    return string_of(of.arguments[index], of.typer.type_of(of.arguments[index]))
+
+
+def concat(of: Call) -> exp.Expression:
+    if of.kind(0) == "list":
+        joined = call("list_concat", *of.arguments)
+        missing = exp.or_(*(exp.Is(this=item.copy(), expression=exp.null()) for item in of.arguments))
+        return case(missing, exp.null(), joined)
+    tree = text_of(of, 0)
+    for index in range(1, len(of.arguments)):
+        tree = exp.DPipe(this=tree, expression=text_of(of, index))
+    return exp.Paren(this=tree)
+
+
+def concat_ws(of: Call) -> exp.Expression:
+    parts = [
+        spark_cast_list(of, index) if of.kind(index) == "list" else call("list_value", text_of(of, index))
+        for index in range(1, len(of.arguments))
+    ]
+    values = call("list_concat", *parts) if parts else call("list_value", cast(exp.null(), "VARCHAR"))
+    kept = filled("list_filter(:values, lambda e: e IS NOT NULL)", values=values)
+    return filled("array_to_string(:kept, :sep)", kept=kept, sep=of.arguments[0])
+
+
+def spark_cast_list(of: Call, index: int) -> exp.Expression:
+    kind = of.typer.type_of(of.arguments[index])
+    return spark_cast(of.arguments[index], kind, exp.DataType.build("ARRAY<STRING>", dialect="spark"))
+
+
+def reverse(of: Call) -> exp.Expression:
+    return call("list_reverse", *of.arguments) if of.kind(0) == "list" else call("reverse", text_of(of, 0))
+
+
+def size(of: Call) -> exp.Expression:
+    return call("xpsql_map_size" if of.kind(0) == "map" else "spark_array_size", *of.arguments)
+
+
+def element_at(of: Call) -> exp.Expression:
+    if of.kind(0) == "map":
+        return exp.Bracket(this=of.arguments[0], expressions=[of.arguments[1]])
+    return call("xpsql_array_element", *of.arguments)
+
+
+def try_element_at(of: Call) -> exp.Expression:
+    return exp.Bracket(this=of.arguments[0], expressions=[of.arguments[1]])
+
+
+def ceil_floor(of: Call) -> exp.Expression:
+    kind = of.typer.type_of(of.arguments[0])
+    rounded = call(of.name, *of.arguments)
+    decimal = decimal_of(kind, exp.null()) if kind is not None and kind.id == "decimal" else None
+    if decimal is None:
+        return cast(rounded, "BIGINT")
+    return cast(rounded, str(adjusted(decimal.precision - decimal.scale + 1, 0)))
+
+
+def rounding(of: Call) -> exp.Expression:
+    """round and bround: of integers, decimals and reals, with or without a number of digits."""
+    value, digits = of.arguments[0], of.arguments[1] if len(of.arguments) > 1 else number(0)
+    kind = of.typer.type_of(value)
+    if kind is not None and kind.id == "decimal":
+        return round_decimal(of, value, decimal_of(kind, exp.null()) or Decimal(38, 0), digits)
+    if kind is not None and kind.id not in ("double", "float"):
+        return cast(call("round", cast(value, "DECIMAL(38,0)"), digits), str(kind))
+    if of.name == "bround":
+        return call("xpsql_bround_real", value, digits)
+    return (
+        call("xpsql_round_real", cast(value, "DOUBLE"), digits)
+        if kind is None or kind.id == "double"
+        else call("round", value, digits)
+    )
+
+
+def round_decimal(of: Call, value: exp.Expression, decimal: Decimal, digits: exp.Expression) -> exp.Expression:
+    places = min(int(digits.sql()), decimal.scale)
+    result = adjusted(decimal.precision - decimal.scale + places + 1, max(places, 0))
+    if of.name == "bround":
+        halves = call("xpsql_bround_real", cast(value, "DOUBLE"), digits)
+        return cast(halves, str(result))
+    return cast(call("round", value, digits), str(result))
+
+
+def struct(of: Call) -> exp.Expression:
+    fields = [(field_name(item, index), field_value(item)) for index, item in enumerate(of.arguments, start=1)]
+    return structure(fields)
+
+
+def field_name(item: exp.Expression, index: int) -> str:
+    return item.alias_or_name if isinstance(item, exp.Alias | exp.Column | exp.PropertyEQ) else f"col{index}"
+
+
+def field_value(item: exp.Expression) -> exp.Expression:
+    return item.expression if isinstance(item, exp.PropertyEQ) else item.this if isinstance(item, exp.Alias) else item
+
+
+def structure(fields: list[tuple[str, exp.Expression]]) -> exp.Expression:
+    return exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier(n, quoted=True), expression=v) for n, v in fields])
+
+
+def named_struct(of: Call) -> exp.Expression:
+    names = [of.literal(index, "field names") for index in range(0, len(of.arguments), 2)]
+    return structure(list(zip(names, of.arguments[1::2], strict=True)))
+
+
+def array(of: Call) -> exp.Expression:
+    return call("list_value", *of.arguments)
+
+
+def map_of(of: Call) -> exp.Expression:
+    return call("map", call("list_value", *of.arguments[::2]), call("list_value", *of.arguments[1::2]))
+
+
+def arrays_zip(of: Call) -> exp.Expression:
+    names = [item.name if isinstance(item, exp.Column) else str(index) for index, item in enumerate(of.arguments)]
+    items = structure([(name, exp.Bracket(this=exp.column("e"), expressions=[number(k)])) for k, name in enumerate(names, 1)])
+    return call("list_transform", call("list_zip", *of.arguments), exp.Lambda(this=items, expressions=[exp.to_identifier("e")]))
+
+
+def sequence(of: Call) -> exp.Expression:
+    start, stop = of.arguments[:2]
+    kind = of.typer.type_of(start)
+    if kind is not None and kind.id in ("date", "timestamp with time zone"):
+        step = of.arguments[2] if len(of.arguments) > 2 else filled("INTERVAL '1' DAY")
+        moments = call("generate_series", cast(start, "TIMESTAMP"), cast(stop, "TIMESTAMP"), step)
+        return cast(moments, "DATE[]" if kind.id == "date" else "TIMESTAMPTZ[]")
+    backwards = filled("CASE WHEN :a > :b THEN -1 ELSE 1 END", a=start, b=stop)
+    series = call("generate_series", start, stop, of.arguments[2] if len(of.arguments) > 2 else backwards)
+    return cast(series, f"{kind or 'BIGINT'}[]")
+
+
+def date_format(of: Call) -> exp.Expression:
+    return call("strftime", call("xpsql_instant", of.arguments[0]), string(percent_codes(of.literal(1, "its pattern"))))
+
+
+def with_pattern(of: Call) -> exp.Expression:
+    """to_date, to_timestamp, unix_timestamp, from_unixtime: an optional second argument is a pattern."""
+    arguments = of.arguments[:1]
+    if len(of.arguments) > 1 and of.kind(0) in ("varchar", "bigint", "integer", None):
+        arguments = [*arguments, string(percent_codes(of.literal(1, "its pattern")))]
+    return call(f"spark_{of.name}", *arguments)
+
+
+def extract(of: Call) -> exp.Expression:
+    return part_of(of.literal(0, "the part"), of.arguments[1])
+
+
+def part_of(part: str, value: exp.Expression) -> exp.Expression:
+    """Return extract(part FROM value).
+
+    Raises:
+        StatementError: no such part.
+    """
+    if part.lower() not in PARTS:
+        raise StatementError(f"There is no part {part!r} of a time. Valid: {', '.join(PARTS)}.")
+    return call(PARTS[part.lower()], value)
+
+
+def unit_of(node: exp.Expression) -> str:
+    unit = node.name.lower().removesuffix("s")
+    if unit not in MICROS and unit not in MONTHS:
+        raise StatementError(f"There is no unit {node.name!r} of time. Valid: {', '.join((*MONTHS, *MICROS))}.")
+    return unit
+
+
+def add_units(of: Call) -> exp.Expression:
+    """dateadd, date_add and timestampadd: (date, days) or (unit, n, time)."""
+    if len(of.arguments) == 2:
+        return call("spark_date_add", *of.arguments)
+    unit, count, moment = unit_of(of.arguments[0]), *of.arguments[1:]
+    step = (
+        call("to_months", exp.Mul(this=count, expression=number(MONTHS[unit])))
+        if unit in MONTHS
+        else call(f"to_{unit}s", count)
+    )
+    return exp.Paren(this=exp.Add(this=call("xpsql_instant", moment), expression=step))
+
+
+def units_between(of: Call) -> exp.Expression:
+    """datediff and timestampdiff: (end, start) in days, or (unit, start, end)."""
+    if len(of.arguments) == 2:
+        return call("spark_datediff", *of.arguments)
+    unit = unit_of(of.arguments[0])
+    start, end = (call("xpsql_instant", item) for item in of.arguments[1:])
+    if unit in MONTHS:
+        return cast(filled("trunc(xpsql_months_apart(:a, :b) / :n)", a=start, b=end, n=number(MONTHS[unit])), "BIGINT")
+    return cast(filled("trunc(xpsql_micros_apart(:a, :b) / :n)", a=start, b=end, n=number(MICROS[unit])), "BIGINT")
+
+
+def from_json(of: Call) -> exp.Expression:
+    schema = of.literal(1, "its schema")
+    try:
+        kind = exp.DataType.build(schema, dialect="spark") if "<" in schema.split(" ")[0] else struct_type(schema)
+    except Exception as error:
+        raise StatementError(f"{schema!r} is not a schema: write 'a INT, b STRING' or 'ARRAY<INT>'.") from error
+    return filled("from_json(TRY_CAST(:j AS JSON), :shape)", j=of.arguments[0], shape=string(json_shape(kind)))
+
+
+def struct_type(schema: str) -> exp.DataType:
+    return exp.DataType.build(f"STRUCT<{schema}>", dialect="spark")
+
+
+def json_shape(kind: exp.DataType) -> str:
+    if kind.is_type("array"):
+        return f"[{json_shape(kind.expressions[0])}]"
+    if kind.is_type("struct"):
+        return "{" + ", ".join(f'"{field.name}": {json_shape(field.args["kind"])}' for field in kind.expressions) + "}"
+    return f'"{kind.sql("duckdb")}"'
+
+
+def to_json(of: Call) -> exp.Expression:
+    return cast(call("to_json", *of.arguments), "VARCHAR")
+
+
+def encode(of: Call) -> exp.Expression:
+    return call("encode", of.arguments[0])
+
+
+def decode(of: Call) -> exp.Expression:
+    return call("decode", of.arguments[0])
+
+
+def unbase64(of: Call) -> exp.Expression:
+    return call("from_base64", of.arguments[0])
+
+
+def format_string(of: Call) -> exp.Expression:
+    values = [text_of(of, k) if of.kind(k) in ("double", "float") else item for k, item in enumerate(of.arguments[1:], 1)]
+    return call("printf", of.arguments[0], *values)
+
+
+def constant(template: str) -> Maker:
+    return lambda of: filled(template)
+
+
+SPECIAL: dict[str, Maker] = {
+    "concat": concat,
+    "concat_ws": concat_ws,
+    "reverse": reverse,
+    "size": size,
+    "element_at": element_at,
+    "try_element_at": try_element_at,
+    "ceil": ceil_floor,
+    "floor": ceil_floor,
+    "round": rounding,
+    "bround": rounding,
+    "struct": struct,
+    "named_struct": named_struct,
+    "array": array,
+    "map": map_of,
+    "arrays_zip": arrays_zip,
+    "sequence": sequence,
+    "date_format": date_format,
+    "to_date": with_pattern,
+    "to_timestamp": with_pattern,
+    "unix_timestamp": with_pattern,
+    "from_unixtime": with_pattern,
+    "extract": extract,
+    "date_add": add_units,
+    "dateadd": add_units,
+    "timestampadd": add_units,
+    "datediff": units_between,
+    "timestampdiff": units_between,
+    "from_json": from_json,
+    "to_json": to_json,
+    "encode": encode,
+    "decode": decode,
+    "unbase64": unbase64,
+    "format_string": format_string,
+    "xxhash64": lambda of: call("xpsql_xxhash64", *of.arguments),
+    "current_timestamp": constant("now()"),
+    "current_date": constant("CAST(now() AS DATE)"),
+}
+GENERATORS = frozenset("explode explode_outer posexplode posexplode_outer inline inline_outer stack range".split())
+FUNCTIONS = SAME | MACROS | RENAMED.keys() | SPECIAL.keys() | TYPE_NAMES | AGGREGATES.keys() | HIGHER_ORDER.keys() | GENERATORS

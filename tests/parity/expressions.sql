@@ -1,0 +1,680 @@
+-- One expression or query a line. An expression runs as SELECT <expression> AS value FROM sample ORDER BY id.
+
+-- literals and arithmetic
+1
+-5
+2147483648
+9223372036854775807
+1L
+1.5
+0.001
+100.00
+1e3
+1.5D
+'text'
+true
+NULL
+i + 1
+h + 1
+h + h
+h * 2
+l + i
+i * 2
+i - 0.5
+l * 1.5
+d * 1.5
+d + i
+f * 2
+f + d
+i / 2
+l / 4
+d / 3
+1 / 3
+m / 3
+m * 2
+m * m
+m + 1
+m - 0.005
+m + i
+m * 1.5
+m / m
+1.0 * i / 3
+i % 3
+l % 4
+d % 2
+-7 % 3
+-i
+-d
+i / 0
+i % 0
+i div 2
+l div 3
+2147483647 + 1
+i & 3
+i | 8
+i ^ 5
+~i
+shiftleft(i, 2)
+shiftright(i, 1)
+i > 1 AND b
+b OR i IS NULL
+NOT b
+i <=> NULL
+i = 7
+i <> 7
+i != 7
+i BETWEEN -7 AND 7
+i IN (7, 0)
+i NOT IN (7, 0)
+s LIKE 'H%'
+s ILIKE 'h%'
+s RLIKE '[0-9]+'
+s NOT LIKE '%o%'
+i IS NOT NULL
+i IS DISTINCT FROM 7
+
+-- numbers
+abs(i)
+abs(d)
+abs(m)
+ceil(d)
+ceil(m)
+ceil(i)
+ceiling(d)
+floor(d)
+floor(m)
+floor(i)
+floor(1.5)
+round(d)
+round(d, 1)
+round(m)
+round(m, 1)
+round(i, -1)
+round(2.5D)
+round(-2.5D)
+round(1.005D, 2)
+round(i)
+bround(2.5D)
+bround(3.5D)
+bround(d, 0)
+bround(m, 1)
+sign(d)
+signum(i)
+sqrt(abs(d))
+sqrt(-1D)
+cbrt(27D)
+exp(1)
+expm1(0.5D)
+ln(2)
+ln(0)
+log(10)
+log(2, 8)
+log10(100)
+log2(8)
+log1p(1)
+log1p(d)
+pow(2, 3)
+power(d, 2)
+pmod(i, 3)
+pmod(-7, 3)
+pmod(d, 2)
+pmod(-7L, 3)
+mod(i, 3)
+greatest(i, 5, 2)
+greatest(d, i)
+least(i, 5, 2)
+least(s, 'b')
+sin(d)
+cos(0)
+tan(1)
+asin(1)
+acos(1)
+atan(1)
+atan2(1, 2)
+sinh(1)
+cosh(1)
+tanh(0.5D)
+degrees(1)
+radians(180)
+pi()
+e()
+hypot(3, 4)
+width_bucket(d, 0, 10, 5)
+isnan(d)
+isnan(CAST('NaN' AS DOUBLE))
+nanvl(CAST('NaN' AS DOUBLE), 1D)
+factorial(5)
+negative(i)
+positive(i)
+bin(i)
+hex(i)
+hex(s)
+unhex('4D')
+conv('ff', 16, 10)
+try_divide(i, 0)
+try_add(2147483647, 1)
+
+-- casts
+CAST(i AS STRING)
+CAST(l AS STRING)
+CAST(d AS STRING)
+CAST(f AS STRING)
+CAST(m AS STRING)
+CAST(b AS STRING)
+CAST(dt AS STRING)
+CAST(ts AS STRING)
+CAST(1.0E-5D AS STRING)
+CAST(1.0E7D AS STRING)
+CAST(123456789.125D AS STRING)
+CAST(0.001D AS STRING)
+CAST(100D AS STRING)
+CAST(1.0E300D AS STRING)
+CAST(CAST('NaN' AS DOUBLE) AS STRING)
+CAST(CAST('Infinity' AS DOUBLE) AS STRING)
+CAST(a AS STRING)
+CAST(w AS STRING)
+CAST(p AS STRING)
+CAST(st AS STRING)
+CAST('12' AS INT)
+CAST(' 12 ' AS INT)
+CAST('1.5' AS INT)
+CAST('abc' AS INT)
+CAST('1e3' AS DOUBLE)
+CAST('abc' AS DOUBLE)
+CAST('1.25' AS DECIMAL(5,2))
+CAST(d AS INT)
+CAST(-2.7D AS INT)
+CAST(2.7D AS BIGINT)
+CAST(m AS INT)
+CAST(d AS BIGINT)
+CAST(3000000000L AS INT)
+CAST(d AS DECIMAL(20,1))
+CAST(2.55 AS DECIMAL(5,1))
+CAST(i AS DOUBLE)
+CAST(i AS FLOAT)
+CAST(l AS DOUBLE)
+CAST(i AS BOOLEAN)
+CAST('true' AS BOOLEAN)
+CAST('yes' AS BOOLEAN)
+CAST('maybe' AS BOOLEAN)
+CAST(b AS INT)
+CAST(b AS DOUBLE)
+CAST(i AS SMALLINT)
+CAST(i AS TINYINT)
+CAST('2013-01-05' AS DATE)
+CAST('2013-01-05 10:00:00' AS DATE)
+CAST('2013-1-5' AS DATE)
+CAST('bad' AS DATE)
+CAST('2013-01-05 10:11:12' AS TIMESTAMP)
+CAST('2013-01-05T10:11:12.5Z' AS TIMESTAMP)
+CAST(dt AS TIMESTAMP)
+CAST(ts AS DATE)
+CAST(ts AS BIGINT)
+CAST(ts AS DOUBLE)
+CAST(0 AS TIMESTAMP)
+CAST(l AS INT)
+CAST(s AS BINARY)
+CAST(a AS ARRAY<STRING>)
+CAST(a AS ARRAY<DOUBLE>)
+TRY_CAST('abc' AS INT)
+TRY_CAST('12' AS INT)
+TRY_CAST('x' AS DOUBLE)
+TRY_CAST('1.5' AS INT)
+TRY_CAST('bad' AS DATE)
+double(i)
+int(d)
+string(i)
+bigint(i)
+boolean(i)
+float(i)
+date('2020-01-02')
+timestamp('2020-01-02 03:04:05')
+decimal(i)
+
+-- conditions and nulls
+CASE WHEN i > 0 THEN 'p' WHEN i < 0 THEN 'n' ELSE 'z' END
+CASE i WHEN 7 THEN 1 END
+CASE WHEN b THEN 1 ELSE 2.5 END
+CASE WHEN b THEN i ELSE l END
+IF(i > 0, i, 0)
+IF(b, d, i)
+iff(b, 1, 2)
+coalesce(i, 0)
+coalesce(i, l)
+coalesce(d, i, 1)
+coalesce(s, '?')
+ifnull(i, -1)
+nvl(s, 'none')
+nvl2(i, 'some', 'none')
+nullif(i, 7)
+nullif(s, '')
+isnull(i)
+isnotnull(i)
+zeroifnull(i)
+nullifzero(i)
+equal_null(i, 7)
+typeof(i)
+typeof(1.5)
+typeof(a)
+assert_true(id > 0)
+raise_error('stop')
+
+-- strings
+concat(s, '!')
+concat(s, i)
+concat('a', 1, true)
+concat_ws('-', s, 'x')
+concat_ws('-', 'a', NULL, 'b')
+concat_ws(',', w)
+concat_ws(',', 'k', w)
+s || '_' || i
+length(s)
+char_length(s)
+character_length(s)
+octet_length(s)
+bit_length(s)
+upper(s)
+ucase(s)
+lower(s)
+lcase(s)
+initcap(s)
+trim(s)
+ltrim(s)
+rtrim(s)
+btrim(s)
+trim(BOTH 'H' FROM s)
+trim(LEADING 'He' FROM s)
+substring(s, 1, 3)
+substring(s, -3)
+substring(s, -3, 2)
+substring(s, 0, 2)
+substring(s FROM 2 FOR 3)
+substr(s, 2)
+substring_index('a.b.c', '.', 2)
+substring_index('a.b.c', '.', -1)
+left(s, 2)
+right(s, 2)
+lpad(s, 5, '*')
+rpad('a', 3, '-')
+lpad(i, 4, 0)
+repeat('ab', 2)
+reverse(s)
+replace(s, 'l', 'L')
+replace('abcabc', 'b')
+translate('AaBbCc', 'abc', '123')
+regexp_replace(s, '[aeiou]', '*')
+regexp_replace('a1b22', '([a-z])([0-9]+)', '$2$1')
+regexp_extract('foo-123-bar', '([a-z]+)-([0-9]+)', 2)
+regexp_extract('foo-123', '([a-z]+)')
+regexp_extract('nothing', '([0-9]+)', 1)
+regexp_extract_all('a1b22', '[0-9]+', 0)
+regexp_extract_all('a1b22', '([a-z])([0-9]+)', 2)
+regexp_like(s, 'o')
+regexp_count('a1b22', '[0-9]')
+split(s, ',')
+split(s, ' ')
+split('a.b.c', '[.]')
+split('oneAtwoBthree', '[AB]')
+split('a,b,c', ',', 2)
+split('a,b,,', ',')
+split(s, ',')[0]
+split('abc', '')
+split_part('a.b.c', '.', 2)
+split_part('a.b.c', '.', -1)
+split_part('a.b.c', '.', 9)
+instr(s, 'o')
+locate('o', s)
+locate('o', s, 6)
+position('o' IN s)
+position('l', 'hello')
+startswith(s, 'H')
+endswith(s, 'd')
+contains(s, 'lo')
+ascii(s)
+chr(65)
+char(66)
+md5(s)
+sha1(s)
+sha2(s, 256)
+crc32(s)
+base64(CAST('abc' AS BINARY))
+unbase64('YWJj')
+encode('abc', 'UTF-8')
+decode(CAST('abc' AS BINARY), 'UTF-8')
+format_number(1234567.891D, 2)
+format_string('%s-%d', s, i)
+printf('%05d', i)
+levenshtein('kitten', 'sitting')
+soundex('Robert')
+find_in_set('b', 'a,b,c')
+space(3)
+overlay('Spark SQL' PLACING '_' FROM 6)
+elt(2, 'a', 'b')
+str_to_map('a:1,b:2')
+url_encode('a b&c')
+url_decode('a+b%26c')
+parse_url('http://x.org/p?q=1', 'HOST')
+parse_url('http://x.org/p?q=1&r=2', 'QUERY', 'r')
+luhn_check('4111111111111111')
+to_char(1234, '9999')
+to_number('12.5', '99.9')
+
+-- hashes
+xxhash64(s)
+xxhash64(i)
+xxhash64(l)
+xxhash64(b)
+xxhash64(dt)
+xxhash64(d)
+xxhash64(f)
+xxhash64(ts)
+xxhash64(NULL)
+xxhash64('slot', s)
+xxhash64('slot', CAST(i AS STRING))
+xxhash64(i, s, d)
+xxhash64(-0.0D)
+xxhash64(h)
+hash(i)
+hash(s)
+
+-- dates and times
+year(dt)
+month(dt)
+day(dt)
+dayofmonth(dt)
+dayofweek(dt)
+weekday(dt)
+dayofyear(dt)
+weekofyear(dt)
+quarter(dt)
+hour(ts)
+minute(ts)
+second(ts)
+extract(YEAR FROM dt)
+extract(DOW FROM dt)
+extract(HOUR FROM ts)
+extract(SECOND FROM ts)
+date_part('month', dt)
+date_add(dt, 3)
+date_sub(dt, 3)
+dateadd(dt, 1)
+dateadd(DAY, 2, dt)
+dateadd(MONTH, 1, ts)
+datediff(dt, DATE'2013-01-01')
+date_diff(dt, DATE'2013-01-01')
+datediff(MONTH, DATE'2013-01-01', dt)
+timestampdiff(HOUR, TIMESTAMP'2013-01-01 00:00:00', ts)
+timestampadd(HOUR, 3, ts)
+add_months(dt, 1)
+add_months(DATE'2013-01-31', 1)
+months_between(dt, DATE'2013-01-01')
+months_between(ts, TIMESTAMP'2013-01-01 00:00:00')
+last_day(dt)
+next_day(dt, 'Mon')
+trunc(dt, 'month')
+trunc(dt, 'YEAR')
+trunc(dt, 'week')
+date_trunc('hour', ts)
+date_trunc('day', ts)
+date_trunc('MONTH', dt)
+date_trunc('week', ts)
+date_format(dt, 'yyyy-MM-dd')
+date_format(ts, 'yyyyMMdd')
+date_format(ts, 'HH:mm:ss')
+date_format(ts, 'E')
+date_format(ts, 'EEEE')
+date_format(ts, 'MMM d, y')
+date_format(ts, 'MMMM')
+date_format(ts, 'yy/M/d H:m:s')
+date_format(ts, 'hh:mm a')
+date_format(ts, 'yyyy-MM-dd\'T\'HH:mm:ss.SSS')
+date_format(ts, 'D')
+date_format(ts, 'u')
+to_date('2013-01-05')
+to_date('05/01/2013', 'dd/MM/yyyy')
+to_date('20130105', 'yyyyMMdd')
+to_date('bad')
+to_date(ts)
+to_timestamp('2013-01-05 10:11:12')
+to_timestamp('05/01/2013 10:11', 'dd/MM/yyyy HH:mm')
+to_timestamp(dt)
+unix_timestamp(ts)
+unix_timestamp(dt)
+unix_timestamp('2013-01-05 10:11:12')
+unix_timestamp('05/01/2013', 'dd/MM/yyyy')
+to_unix_timestamp('2013-01-05', 'yyyy-MM-dd')
+from_unixtime(1357380672)
+from_unixtime(l)
+from_unixtime(0, 'yyyy-MM-dd')
+timestamp_seconds(1357380672)
+timestamp_millis(1357380672125)
+timestamp_micros(1357380672125000)
+unix_seconds(ts)
+unix_millis(ts)
+unix_micros(ts)
+unix_date(dt)
+date_from_unix_date(15000)
+make_date(2013, 1, 5)
+make_date(2013, 2, 30)
+make_timestamp(2013, 1, 5, 10, 11, 12.5)
+from_utc_timestamp(ts, 'America/New_York')
+to_utc_timestamp(ts, 'America/New_York')
+dt + 1
+dt - 1
+dt - DATE'2013-01-01'
+dt + INTERVAL 1 DAY
+dt + INTERVAL 1 MONTH
+ts + INTERVAL 2 HOURS
+ts - INTERVAL 1 DAY
+ts + INTERVAL '1' HOUR
+dt < DATE'2013-06-01'
+ts >= TIMESTAMP'2013-01-01 00:00:00'
+dayname(dt)
+monthname(dt)
+
+-- arrays
+array(1, 2, 3)
+array(i, 1)
+array('a', NULL)
+array(1, 2.5)
+size(a)
+size(NULL)
+size(p)
+cardinality(a)
+array_size(a)
+a[0]
+array(1, 2)[5]
+get(a, 0)
+get(a, 9)
+element_at(array(1, 2), -1)
+element_at(array(1, 2), 1)
+element_at(array(1, 2), 3)
+try_element_at(a, 3)
+array_contains(a, 1)
+array_contains(w, 'a')
+array_position(a, 1)
+array_distinct(a)
+array_remove(a, 1)
+array_sort(a)
+sort_array(a)
+sort_array(a, false)
+sort_array(w)
+array_min(a)
+array_max(a)
+array_join(w, '-')
+array_join(w, '-', '?')
+array_union(a, array(9))
+array_intersect(a, array(1, 2))
+array_except(a, array(1))
+array_repeat('x', 3)
+array_append(a, 8)
+array_prepend(a, 8)
+array_insert(array(1, 2), 1, 9)
+array_compact(a)
+arrays_overlap(a, array(1, 5))
+arrays_zip(array(1, 2), array('a', 'b'))
+slice(a, 1, 2)
+slice(a, -1, 1)
+sequence(1, 5)
+sequence(5, 1, -2)
+sequence(DATE'2013-01-01', DATE'2013-01-03')
+sequence(DATE'2013-01-01', DATE'2013-03-01', INTERVAL 1 MONTH)
+flatten(array(array(1, 2), array(3)))
+reverse(a)
+concat(a, array(9))
+transform(a, x -> x + 1)
+transform(a, (x, k) -> x * k)
+transform(w, x -> concat(x, '!'))
+filter(a, x -> x > 1)
+exists(a, x -> x = 3)
+exists(a, x -> x > 100)
+forall(a, x -> x > 0)
+aggregate(array(1, 2, 3), 0, (acc, x) -> acc + x)
+aggregate(array(1, 2, 3), 0, (acc, x) -> acc + x, acc -> acc * 10)
+reduce(array(1, 2, 3), 10, (acc, x) -> acc + x)
+zip_with(array(1, 2), array(3, 4), (x, y) -> x + y)
+array_sort(array(3, 1, 2), (x, y) -> CASE WHEN x < y THEN 1 WHEN x > y THEN -1 ELSE 0 END)
+size(filter(w, x -> x IS NOT NULL))
+size(split(s, ','))
+
+-- maps and structs
+map('a', 1, 'b', 2)
+map_keys(p)
+map_values(p)
+map_entries(p)
+map_from_arrays(array('a', 'b'), array(1, 2))
+map_from_entries(array(struct('a', 1), struct('b', 2)))
+map_contains_key(p, 'x')
+map_concat(map('a', 1), map('b', 2))
+map_filter(p, (k, v) -> v > 1)
+transform_values(p, (k, v) -> v * 2)
+transform_keys(map('a', 1), (k, v) -> upper(k))
+p['x']
+element_at(p, 'x')
+p['none']
+st.x
+st.y
+struct(i, s)
+named_struct('a', i, 'b', s)
+struct(i AS a, s AS b).b
+
+-- JSON
+get_json_object(j, '$.a')
+get_json_object(j, '$.b.c')
+get_json_object(j, '$.b')
+get_json_object(j, '$.l[0]')
+get_json_object(j, '$.l')
+get_json_object(j, '$.t')
+get_json_object(j, '$.f')
+get_json_object(j, '$.none')
+json_array_length('[1,2,3]')
+json_object_keys('{"a":1,"b":2}')
+to_json(named_struct('a', 1, 'b', 'x'))
+to_json(p)
+from_json('{"a":1,"b":"x"}', 'a INT, b STRING')
+from_json('{"a":1}', 'a INT, b STRING').b
+from_json('[1,2]', 'ARRAY<INT>')
+from_json('{"k":2}', 'MAP<STRING,INT>')
+
+-- aggregates
+SELECT count(*), count(i), count(DISTINCT b), count(1) FROM sample
+SELECT sum(i), sum(l), sum(d), sum(m), sum(h) FROM sample
+SELECT avg(i), avg(d), avg(m), mean(i) FROM sample
+SELECT min(i), max(d), min(s), max(dt), min(ts), max(b) FROM sample
+SELECT sum(i) FROM sample WHERE i > 1000
+SELECT stddev(i), stddev_samp(i), stddev_pop(i), std(i), variance(i), var_samp(i), var_pop(i) FROM sample
+SELECT stddev(i), variance(i) FROM sample WHERE id = 1
+SELECT corr(i, id), covar_pop(i, id), covar_samp(i, id) FROM sample
+SELECT skewness(i), kurtosis(i) FROM sample
+SELECT percentile(i, 0.5), median(i), percentile(i, array(0.25, 0.75)) FROM sample
+SELECT percentile_approx(i, 0.5), approx_percentile(i, 0.5) FROM sample
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY i) FROM sample
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY i) FROM sample
+SELECT mode(b) FROM sample
+SELECT approx_count_distinct(i) FROM sample
+SELECT bool_and(b), bool_or(b), every(b), some(b), any(b) FROM sample
+SELECT count_if(i > 0), sum(CASE WHEN b THEN 1 ELSE 0 END) FROM sample
+SELECT max_by(s, id), min_by(s, id) FROM sample
+SELECT any_value(i) FROM sample WHERE id = 1
+SELECT first(i), last(i), first_value(i), last_value(s, true) FROM (SELECT * FROM sample ORDER BY id)
+SELECT collect_list(i) FROM (SELECT * FROM sample ORDER BY id)
+SELECT array_sort(collect_list(b)) FROM sample
+SELECT sort_array(collect_set(b)) FROM sample
+SELECT array_sort(array_agg(i)) FROM sample
+SELECT collect_list(s) FILTER (WHERE id < 3) FROM sample
+SELECT collect_list(i) FROM sample WHERE id = 4
+SELECT b, count(*) AS n, sum(i) FROM sample GROUP BY b ORDER BY b
+SELECT b, avg(d) FROM sample GROUP BY b HAVING count(*) > 1 ORDER BY b
+SELECT b, count(*) FROM sample GROUP BY ALL ORDER BY ALL
+SELECT b, id % 2 AS odd, count(*) FROM sample GROUP BY b, odd ORDER BY b, odd
+SELECT b, id % 2, count(*), grouping(b) FROM sample GROUP BY b, id % 2 WITH ROLLUP ORDER BY 1, 2, 3, 4
+SELECT b, count(*) FROM sample GROUP BY GROUPING SETS ((b), ()) ORDER BY b, 2
+SELECT sum(i) + 1, sum(i) / count(*), sum(m) / 3, sum(i) % 10 FROM sample
+SELECT bit_and(i), bit_or(i), bit_xor(i) FROM sample WHERE id < 3
+SELECT sum(DISTINCT id % 2), count(DISTINCT id % 2, b) FROM sample
+SELECT regr_slope(i, id), regr_intercept(i, id), regr_r2(i, id), regr_count(i, id) FROM sample
+SELECT listagg(s, ',') WITHIN GROUP (ORDER BY id) FROM sample WHERE id < 3
+SELECT string_agg(s, '|') WITHIN GROUP (ORDER BY id DESC) FROM sample WHERE id < 3
+SELECT product(id) FROM sample
+SELECT try_sum(i), try_avg(i) FROM sample
+
+-- windows
+SELECT id, row_number() OVER (ORDER BY id DESC) FROM sample ORDER BY id
+SELECT id, rank() OVER (ORDER BY b), dense_rank() OVER (ORDER BY b), percent_rank() OVER (ORDER BY b), cume_dist() OVER (ORDER BY b) FROM sample ORDER BY id
+SELECT id, ntile(2) OVER (ORDER BY id) FROM sample ORDER BY id
+SELECT id, lag(i) OVER (ORDER BY id), lead(i) OVER (ORDER BY id), lag(i, 2, 0) OVER (ORDER BY id) FROM sample ORDER BY id
+SELECT id, sum(i) OVER (ORDER BY id) FROM sample ORDER BY id
+SELECT id, sum(i) OVER (PARTITION BY b ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) FROM sample ORDER BY id
+SELECT id, avg(d) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM sample ORDER BY id
+SELECT id, count(*) OVER (PARTITION BY b) FROM sample ORDER BY id
+SELECT id, first_value(i) OVER (PARTITION BY b ORDER BY id), last_value(i) OVER (PARTITION BY b ORDER BY id), nth_value(i, 2) OVER (ORDER BY id) FROM sample ORDER BY id
+SELECT id, sum(id) OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM sample ORDER BY id
+SELECT id, count(*) OVER w FROM sample WINDOW w AS (PARTITION BY b ORDER BY id) ORDER BY id
+SELECT id, collect_list(id) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM sample ORDER BY id
+SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY b ORDER BY id) AS r FROM sample) WHERE r = 1 ORDER BY id
+SELECT id, b FROM sample QUALIFY row_number() OVER (PARTITION BY b ORDER BY id) = 1 ORDER BY id
+
+-- relations
+SELECT i FROM sample ORDER BY i
+SELECT i FROM sample ORDER BY i DESC
+SELECT i FROM sample ORDER BY i NULLS LAST
+SELECT s FROM sample ORDER BY s
+SELECT DISTINCT b FROM sample ORDER BY b
+SELECT id FROM range(3) ORDER BY id
+SELECT id * 2 FROM range(1, 10, 3) ORDER BY id
+SELECT id, e FROM sample LATERAL VIEW explode(a) t AS e ORDER BY id, e
+SELECT id, e FROM sample LATERAL VIEW OUTER explode(a) t AS e ORDER BY id, e
+SELECT id, k, e FROM sample LATERAL VIEW posexplode(a) t AS k, e ORDER BY id, k
+SELECT id, k, v FROM sample LATERAL VIEW explode(p) t AS k, v ORDER BY id, k
+SELECT id, explode(a) AS e FROM sample ORDER BY id, e
+SELECT id, explode_outer(a) AS e FROM sample ORDER BY id, e
+SELECT id, posexplode(a) FROM sample ORDER BY id, pos
+SELECT id, explode(split(s, ',')) AS e FROM sample ORDER BY id, e
+SELECT id, explode(p) FROM sample ORDER BY id, key
+SELECT id, e FROM sample, LATERAL explode(a) AS t(e) ORDER BY id, e
+SELECT e FROM explode(array(1, 2)) AS t(e)
+SELECT * FROM (SELECT stack(2, 'a', 1, 'b', 2) AS (k, v)) ORDER BY k
+SELECT inline(array(struct(1, 'a'), struct(2, 'b')))
+SELECT x.id, y.i FROM sample x JOIN sample y ON x.id = y.id + 1 ORDER BY x.id
+SELECT x.id, y.i FROM sample x LEFT JOIN sample y ON x.id = y.i ORDER BY x.id
+SELECT id FROM sample x LEFT SEMI JOIN (SELECT 1 AS k UNION ALL SELECT 3) y ON x.id = y.k ORDER BY id
+SELECT id FROM sample x LEFT ANTI JOIN (SELECT 1 AS k UNION ALL SELECT 3) y ON x.id = y.k ORDER BY id
+SELECT id, x.i FROM sample x JOIN sample y USING (id) ORDER BY id
+SELECT count(*) FROM sample x CROSS JOIN sample y
+SELECT x.id, y.id FROM sample x FULL OUTER JOIN (SELECT id + 3 AS id FROM sample) y ON x.id = y.id ORDER BY 1, 2
+SELECT id FROM sample WHERE id IN (SELECT id + 1 FROM sample) ORDER BY id
+SELECT id FROM sample x WHERE EXISTS (SELECT 1 FROM sample y WHERE y.id = x.id + 3) ORDER BY id
+SELECT id, (SELECT max(i) FROM sample) FROM sample ORDER BY id
+WITH t AS (SELECT id, i FROM sample) SELECT sum(i) FROM t
+SELECT id FROM sample UNION SELECT 9 ORDER BY id
+SELECT id FROM sample EXCEPT SELECT 1 ORDER BY id
+SELECT id FROM sample MINUS SELECT 1 ORDER BY id
+SELECT id FROM sample INTERSECT SELECT 1
+SELECT id FROM sample ORDER BY id LIMIT 2
+SELECT id FROM sample ORDER BY id LIMIT 2 OFFSET 1
+SELECT * EXCEPT (a, w, p, st, j, ts, dt, f) FROM sample ORDER BY id
+SELECT k, n FROM VALUES ('a', 1), ('b', NULL) AS t(k, n) ORDER BY k
+SELECT id + 1 AS k, k * 2 AS twice FROM sample ORDER BY id
+SELECT * FROM (SELECT id, b, i FROM sample WHERE b IS NOT NULL) PIVOT (sum(i) FOR b IN (true AS yes, false AS no)) ORDER BY id
+SELECT id, c, v FROM (SELECT id, i AS x, id AS y FROM sample) UNPIVOT (v FOR c IN (x, y)) ORDER BY id, c
+SELECT id FROM sample TABLESAMPLE (100 PERCENT) ORDER BY id
