@@ -1,0 +1,240 @@
+-- Which flights arrive more than 15 minutes late? All 336,776 flights that left New York in 2013, with weather and planes.
+--
+--   python examples/flights_data.py demo_data
+--   xpsql run examples/flights.sql -D data=demo_data --warehouse demo_warehouse
+--
+-- The script prepares features, trains on January, continues month by month, measures, predicts, exports, and looks inside.
+
+
+-- 1. The data. Missing values are written NA.
+
+CREATE TEMPORARY VIEW flights USING csv
+OPTIONS (path '${data}/flights.csv', header 'true', inferSchema 'true', nullValue 'NA');
+
+CREATE TEMPORARY VIEW weather USING csv
+OPTIONS (path '${data}/weather.csv', header 'true', inferSchema 'true', nullValue 'NA');
+
+CREATE TEMPORARY VIEW planes USING csv
+OPTIONS (path '${data}/planes.csv', header 'true', inferSchema 'true', nullValue 'NA');
+
+CREATE TEMPORARY VIEW airlines USING csv
+OPTIONS (path '${data}/airlines.csv', header 'true', inferSchema 'true', nullValue 'NA');
+
+SELECT '1. Flights that left New York in 2013' AS `flights.sql`;
+
+SELECT count(*) AS flights,
+       count(arr_delay) AS arrived,
+       round(avg(CASE WHEN arr_delay > 15 THEN 1D ELSE 0D END), 3) AS share_late,
+       count(DISTINCT carrier) AS carriers,
+       count(DISTINCT tailnum) AS planes,
+       count(DISTINCT dest) AS destinations
+FROM flights;
+
+
+-- 2. Features: what is known before departure. dep_time, dep_delay, arr_time and air_time are not: they would leak the answer.
+-- Cancelled and diverted flights (9,430) have no arr_delay. Whether they would have been late is unknown: they are left out.
+--
+-- The type of a column says how it is learned from. STRING and INT are categories, each value a feature of its own, and NULL
+-- is one too. DOUBLE is a number. So wind_speed is a number here, and wind a category of its steps of 4 miles per hour.
+-- The table is written in order of departure, which is the order of learning.
+
+CREATE OR REPLACE TABLE flights_features AS
+SELECT CAST(f.arr_delay > 15 AS INT) AS label,
+       CAST(f.month AS INT) AS month,
+       make_date(f.year, f.month, f.day) AS day,
+       -- the flight
+       f.carrier,
+       f.tailnum,
+       f.origin,
+       f.dest,
+       CAST(f.flight AS STRING) AS flight,
+       CAST(f.hour AS INT) AS hour,
+       CAST(floor(f.sched_arr_time / 100) AS INT) AS arrival_hour,
+       dayofweek(make_date(f.year, f.month, f.day)) AS weekday,
+       CAST(f.distance AS DOUBLE) AS distance,
+       -- pairs: a weight for each route, not only for its two ends
+       concat_ws('-', f.origin, f.dest) AS route,
+       concat_ws('-', f.carrier, f.dest) AS carrier_dest,
+       concat_ws('-', f.carrier, CAST(f.hour AS STRING)) AS carrier_hour,
+       concat_ws('-', f.dest, CAST(f.hour AS STRING)) AS dest_hour,
+       concat_ws('-', f.origin, CAST(f.hour AS STRING)) AS origin_hour,
+       concat_ws('-', CAST(dayofweek(make_date(f.year, f.month, f.day)) AS STRING), CAST(f.hour AS STRING)) AS weekday_hour,
+       -- the plane
+       p.manufacturer,
+       p.model,
+       CAST(f.year - p.year AS INT) AS age,
+       CAST(p.engines AS INT) AS engines,
+       -- the weather at departure, as numbers
+       CAST(w.temp AS DOUBLE) AS temp,
+       CAST(w.dewp AS DOUBLE) AS dewp,
+       CAST(w.humid AS DOUBLE) AS humid,
+       CAST(w.wind_speed AS DOUBLE) AS wind_speed,
+       CAST(w.wind_gust AS DOUBLE) AS wind_gust,
+       CAST(w.precip AS DOUBLE) AS precip,
+       CAST(w.pressure AS DOUBLE) AS pressure,
+       CAST(w.visib AS DOUBLE) AS visib,
+       -- and in steps
+       CAST(floor(w.temp / 5) AS INT) AS temp_step,
+       CAST(floor(w.humid / 10) AS INT) AS humid_step,
+       CAST(floor(w.wind_speed / 4) AS INT) AS wind_step,
+       CAST(floor(w.pressure / 4) AS INT) AS pressure_step,
+       CAST(floor(w.visib) AS INT) AS visib_step,
+       CAST(ceil(w.precip * 20) AS INT) AS precip_step,
+       concat_ws('-', f.origin, CAST(CAST(floor(w.visib) AS INT) AS STRING), CAST(w.precip > 0 AS STRING)) AS origin_visib,
+       concat_ws('-', f.origin, CAST(CAST(floor(w.wind_dir / 30) AS INT) AS STRING)) AS origin_wind
+FROM flights f
+LEFT JOIN weather w ON f.origin = w.origin AND f.time_hour = w.time_hour
+LEFT JOIN planes p ON f.tailnum = p.tailnum
+WHERE f.arr_delay IS NOT NULL
+ORDER BY f.time_hour, f.carrier, f.flight;
+
+SELECT '2. Late flights, month by month: the model will meet winters, a stormy summer and a calm autumn' AS `flights.sql`;
+
+SELECT month, count(*) AS flights, round(avg(label), 3) AS share_late
+FROM flights_features GROUP BY month ORDER BY month;
+
+
+-- 3. Train on January, then continue: each month makes a new version of the model from the one before.
+-- The metrics of a training are honest: every example is scored before it is learned from.
+
+SELECT '3. Train on January, continue to October: ten versions' AS `flights.sql`;
+
+TRAIN OR REPLACE MODEL late USING xftrl IGNORE (month, day) AS SELECT * FROM flights_features WHERE month = 1;
+
+CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 2;
+CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 3;
+CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 4;
+CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 5;
+CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 6;
+CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 7;
+CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 8;
+CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 9;
+CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 10;
+
+
+-- 4. How good is each version on the month after its own, and how good would January's be if it had not been continued?
+-- PCOPC is the sum of the predictions over the number of late flights: 1 is right, 0.7 predicts too few.
+
+SELECT '4. Each version on the month after it, beside version 1 of January on the same month' AS `flights.sql`;
+
+WITH continued AS (
+  SELECT 2 AS month, 1 AS version, * FROM ML.EVALUATE(MODEL late VERSION 1, (SELECT * FROM flights_features WHERE month = 2))
+  UNION ALL
+  SELECT 3, 2, * FROM ML.EVALUATE(MODEL late VERSION 2, (SELECT * FROM flights_features WHERE month = 3))
+  UNION ALL
+  SELECT 4, 3, * FROM ML.EVALUATE(MODEL late VERSION 3, (SELECT * FROM flights_features WHERE month = 4))
+  UNION ALL
+  SELECT 5, 4, * FROM ML.EVALUATE(MODEL late VERSION 4, (SELECT * FROM flights_features WHERE month = 5))
+  UNION ALL
+  SELECT 6, 5, * FROM ML.EVALUATE(MODEL late VERSION 5, (SELECT * FROM flights_features WHERE month = 6))
+  UNION ALL
+  SELECT 7, 6, * FROM ML.EVALUATE(MODEL late VERSION 6, (SELECT * FROM flights_features WHERE month = 7))
+  UNION ALL
+  SELECT 8, 7, * FROM ML.EVALUATE(MODEL late VERSION 7, (SELECT * FROM flights_features WHERE month = 8))
+  UNION ALL
+  SELECT 9, 8, * FROM ML.EVALUATE(MODEL late VERSION 8, (SELECT * FROM flights_features WHERE month = 9))
+  UNION ALL
+  SELECT 10, 9, * FROM ML.EVALUATE(MODEL late VERSION 9, (SELECT * FROM flights_features WHERE month = 10))
+  UNION ALL
+  SELECT 11, 10, * FROM ML.EVALUATE(MODEL late VERSION 10, (SELECT * FROM flights_features WHERE month = 11))
+  UNION ALL
+  SELECT 12, 10, * FROM ML.EVALUATE(MODEL late VERSION 10, (SELECT * FROM flights_features WHERE month = 12))
+),
+january AS (
+  SELECT month,
+         auc(label, predicted_label) AS auc,
+         logloss(label, predicted_label) AS logloss,
+         pcopc(label, predicted_label) AS pcopc
+  FROM ML.PREDICT(MODEL late VERSION 1, TABLE flights_features)
+  GROUP BY month
+)
+SELECT c.month, c.version, c.examples AS flights,
+       round(c.auc, 3) AS auc, round(c.logloss, 3) AS logloss, round(c.pcopc, 2) AS pcopc,
+       round(j.auc, 3) AS auc_v1, round(j.logloss, 3) AS logloss_v1, round(j.pcopc, 2) AS pcopc_v1
+FROM continued c JOIN january j ON c.month = j.month
+ORDER BY c.month;
+
+
+-- 5. The examination: version 10 has seen January to October; November and December are new to it.
+
+SELECT '5. Version 10 on November and December' AS `flights.sql`;
+
+SELECT examples AS flights, round(auc, 4) AS auc, round(logloss, 4) AS logloss, round(normalized_entropy, 4) AS normalized_entropy,
+       round(pcopc, 4) AS pcopc
+FROM ML.EVALUATE(MODEL late VERSION 10, (SELECT * FROM flights_features WHERE month >= 11));
+
+SELECT 'December is late and unlike autumn. Continued on November, and on the first half of December, the model catches up'
+       AS `flights.sql`;
+
+CONTINUE MODEL late FROM VERSION 10 AS SELECT * FROM flights_features WHERE month = 11;
+CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 12 AND day < DATE'2013-12-16';
+
+WITH second_half AS (SELECT * FROM flights_features WHERE day >= DATE'2013-12-16')
+SELECT 'October' AS trained_until, 10 AS version, round(auc, 3) AS auc, round(logloss, 3) AS logloss, round(pcopc, 2) AS pcopc
+FROM ML.EVALUATE(MODEL late VERSION 10, TABLE second_half)
+UNION ALL
+SELECT 'November', 11, round(auc, 3), round(logloss, 3), round(pcopc, 2)
+FROM ML.EVALUATE(MODEL late VERSION 11, TABLE second_half)
+UNION ALL
+SELECT '15 December', 12, round(auc, 3), round(logloss, 3), round(pcopc, 2)
+FROM ML.EVALUATE(MODEL late VERSION 12, TABLE second_half)
+ORDER BY version;
+
+
+-- 6. Predictions are a table: the columns of the query, and predicted_label.
+
+SELECT '6. Predictions for November and December, in tenths: what was promised, what came' AS `flights.sql`;
+
+CREATE OR REPLACE TABLE flights_scored AS
+SELECT day, carrier, flight, dest, label, predicted_label
+FROM ML.PREDICT(MODEL late VERSION 10, (SELECT * FROM flights_features WHERE month >= 11));
+
+SELECT bucketize(predicted_label, array(0.1D, 0.2D, 0.3D, 0.4D, 0.5D, 0.6D)) / 10 AS predicted_at_least,
+       count(*) AS flights,
+       round(avg(predicted_label), 3) AS predicted,
+       round(avg(label), 3) AS late
+FROM flights_scored
+GROUP BY 1
+ORDER BY 1;
+
+
+-- 7. A model is rows. Which columns does it lean on, and which values?
+
+SELECT '7. What matters: the columns, by the mean size of their weights' AS `flights.sql`;
+
+SELECT slot, kind, features, round(mean_abs_weight, 3) AS mean_abs_weight
+FROM ML.FEATURE_INFO(MODEL late)
+ORDER BY mean_abs_weight DESC
+LIMIT 12;
+
+EXPORT MODEL late TO TABLE late_weights WITH (replace = true);
+
+-- A weight's key is the hash of its column and value, feature_key(slot, value), so exported weights join back to values.
+-- Weights add up to the log-odds of a late arrival: exp(weight) multiplies the odds.
+
+SELECT 'The strongest values of carrier, destination and hour' AS `flights.sql`;
+
+WITH given AS (
+  SELECT 'carrier' AS slot, carrier AS value, label FROM flights_features
+  UNION ALL SELECT 'dest', dest, label FROM flights_features
+  UNION ALL SELECT 'hour', CAST(hour AS STRING), label FROM flights_features
+),
+seen AS (
+  SELECT slot, value, feature_key(slot, value) AS key, count(*) AS flights, avg(label) AS share_late
+  FROM given GROUP BY slot, value
+)
+SELECT seen.slot, seen.value, airlines.name AS airline, seen.flights, round(seen.share_late, 3) AS share_late,
+       round(weights.weight, 3) AS weight, round(exp(weights.weight), 2) AS odds
+FROM seen
+JOIN late_weights weights ON weights.key = seen.key
+LEFT JOIN airlines ON seen.slot = 'carrier' AND seen.value = airlines.carrier
+WHERE seen.flights >= 500
+ORDER BY abs(weights.weight) DESC
+LIMIT 20;
+
+
+-- 8. All of it is kept: versions, their data's metrics, the statements that made them.
+
+SELECT '8. The model and its versions' AS `flights.sql`;
+
+SHOW VERSIONS OF MODEL late;

@@ -1,0 +1,46 @@
+"""The parts that docs/extending.md adds as examples keep the contracts that they illustrate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import xpsql
+from xpsql import algorithms
+from xpsql.platform.operators.conformance import CHECKS, Trial
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.sql import script
+
+from .blocks import blocks
+
+
+def example(contract: str) -> dict[str, Any]:
+    """Run the block of a contract and return its names."""
+    (text,) = [b.text for b in blocks("docs/extending.md") if (b.name, b.value) == ("contract", contract)]
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(compile(text, "extending.md", "exec", dont_inherit=True), names)
+    return names
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_operator_of_the_guide_conforms(check: Callable[[Trial], None]) -> None:
+    check(Trial(example("operator")["NOISE_FLOOR"], None))
+
+
+def test_the_statement_of_the_guide_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "STATEMENTS", (*script.STATEMENTS, example("statement")["COUNT_VERSIONS"]))
+    with xpsql.connect(reporter=SilentReporter()) as session:
+        session.sql("TRAIN MODEL m USING xftrl AS SELECT * FROM VALUES (0, 'a'), (1, 'b') AS t(label, x)")
+        assert session.sql("COUNT VERSIONS OF m").arrow().to_pylist() == [{"versions": 1}]
+
+
+def test_the_algorithm_of_the_guide_learns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algorithms, "ALGORITHMS", (*algorithms.ALGORITHMS, example("algorithm")["LEAST_SQUARES"]))
+    with xpsql.connect(reporter=SilentReporter()) as session:
+        session.sql("CREATE TABLE t AS SELECT CAST(id % 4 AS INT) AS x, CAST(id % 4 AS DOUBLE) * 3D AS label FROM range(4000)")
+        session.sql("TRAIN MODEL m USING least_squares (learning_rate = 0.5) WITH (batch_size = 50) AS SELECT * FROM t")
+        (row,) = session.sql("SELECT rmse FROM ML.EVALUATE(MODEL m, TABLE t)").arrow().to_pylist()
+    assert row["rmse"] < 0.5

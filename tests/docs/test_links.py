@@ -1,0 +1,28 @@
+"""Documents point at files that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .blocks import ROOT
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+FILE = re.compile(r"`((?:platform|algorithms|warehouse|tests|docs|examples)/[\w/.]+\.(?:py|sql|md))`")
+INVENTED = {"platform/sql/statements/count_versions.py", "platform/operators/noise_floor.py"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_links_lead_to_files(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    missing = [link for link in LINK.findall(text) if not (document.parent / link).exists()]
+    missing += [name for name in FILE.findall(text) if name not in INVENTED and not (ROOT / name).exists()]
+    assert not missing
+
+
+def test_every_document_is_reached_from_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [d.name for d in DOCUMENTS[1:] if f"docs/{d.name}" not in readme] == []

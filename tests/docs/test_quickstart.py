@@ -1,0 +1,35 @@
+"""Every block of the quickstart runs, in order, in one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import xpsql
+from xpsql.platform.progress import SilentReporter
+
+from .blocks import blocks
+
+
+def test_every_block_of_the_quickstart_runs(folder: Path, command: Callable[[str], str]) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("docs/quickstart.md"):
+        if block.language == "python":
+            exec(compile(block.text, "quickstart.md", "exec"), names)
+        elif block.name == "file":
+            (folder / block.value).write_text(block.text)
+        elif block.language == "sql":
+            with xpsql.connect(reporter=SilentReporter()) as session:
+                session.sql(block.text)
+        else:
+            assert block.language == "sh"
+            run_lines(block.text, command)
+    assert names["table"].num_rows == 2500
+    assert "predicted_ordered" in names["table"].column_names
+
+
+def run_lines(text: str, command: Callable[[str], str]) -> None:
+    for line in text.splitlines():
+        if not line.startswith("pip install "):
+            assert command(line)
