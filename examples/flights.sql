@@ -20,11 +20,11 @@ OPTIONS (path '${data}/planes.csv', header 'true', inferSchema 'true', nullValue
 CREATE TEMPORARY VIEW airlines USING csv
 OPTIONS (path '${data}/airlines.csv', header 'true', inferSchema 'true', nullValue 'NA');
 
-SELECT '1. Flights that left New York in 2013' AS `flights.sql`;
+SELECT 'Flights that left New York in 2013. Late: more than 15 minutes.' AS `1. The data`;
 
 SELECT count(*) AS flights,
        count(arr_delay) AS arrived,
-       round(avg(CASE WHEN arr_delay > 15 THEN 1D ELSE 0D END), 3) AS share_late,
+       round(avg(CAST(arr_delay > 15 AS INT)), 3) AS share_late,
        count(DISTINCT carrier) AS carriers,
        count(DISTINCT tailnum) AS planes,
        count(DISTINCT dest) AS destinations
@@ -88,7 +88,8 @@ LEFT JOIN planes p ON f.tailnum = p.tailnum
 WHERE f.arr_delay IS NOT NULL
 ORDER BY f.time_hour, f.carrier, f.flight;
 
-SELECT '2. Late flights, month by month: the model will meet winters, a stormy summer and a calm autumn' AS `flights.sql`;
+SELECT 'One row per flight that arrived. No month is like the next: a stormy summer, a calm autumn, a late December.'
+       AS `2. Features`;
 
 SELECT month, count(*) AS flights, round(avg(label), 3) AS share_late
 FROM flights_features GROUP BY month ORDER BY month;
@@ -97,7 +98,7 @@ FROM flights_features GROUP BY month ORDER BY month;
 -- 3. Train on January, then continue: each month makes a new version of the model from the one before.
 -- The metrics of a training are honest: every example is scored before it is learned from.
 
-SELECT '3. Train on January, continue to October: ten versions' AS `flights.sql`;
+SELECT 'Train on January, continue month by month to October: ten versions of one model.' AS `3. Training`;
 
 TRAIN OR REPLACE MODEL late USING xftrl IGNORE (month, day) AS SELECT * FROM flights_features WHERE month = 1;
 
@@ -115,7 +116,7 @@ CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 10;
 -- 4. How good is each version on the month after its own, and how good would January's be if it had not been continued?
 -- PCOPC is the sum of the predictions over the number of late flights: 1 is right, 0.7 predicts too few.
 
-SELECT '4. Each version on the month after it, beside version 1 of January on the same month' AS `flights.sql`;
+SELECT 'Each version on the month after it, and beside it version 1, which knows January only (_v1).' AS `4. Month by month`;
 
 WITH continued AS (
   SELECT 2 AS month, 1 AS version, * FROM ML.EVALUATE(MODEL late VERSION 1, (SELECT * FROM flights_features WHERE month = 2))
@@ -157,14 +158,14 @@ ORDER BY c.month;
 
 -- 5. The examination: version 10 has seen January to October; November and December are new to it.
 
-SELECT '5. Version 10 on November and December' AS `flights.sql`;
+SELECT 'Version 10 has seen January to October. These are November and December.' AS `5. The examination`;
 
 SELECT examples AS flights, round(auc, 4) AS auc, round(logloss, 4) AS logloss, round(normalized_entropy, 4) AS normalized_entropy,
        round(pcopc, 4) AS pcopc
 FROM ML.EVALUATE(MODEL late VERSION 10, (SELECT * FROM flights_features WHERE month >= 11));
 
-SELECT 'December is late and unlike autumn. Continued on November, and on the first half of December, the model catches up'
-       AS `flights.sql`;
+SELECT 'December is late and unlike autumn: too few late flights are predicted (pcopc below 1). CONTINUE catches up:'
+       AS `The second half of December`;
 
 CONTINUE MODEL late FROM VERSION 10 AS SELECT * FROM flights_features WHERE month = 11;
 CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 12 AND day < DATE'2013-12-16';
@@ -183,7 +184,7 @@ ORDER BY version;
 
 -- 6. Predictions are a table: the columns of the query, and predicted_label.
 
-SELECT '6. Predictions for November and December, in tenths: what was promised, what came' AS `flights.sql`;
+SELECT 'November and December by version 10, in steps of the prediction: what was predicted, what came.' AS `6. Predictions`;
 
 CREATE OR REPLACE TABLE flights_scored AS
 SELECT day, carrier, flight, dest, label, predicted_label
@@ -200,7 +201,7 @@ ORDER BY 1;
 
 -- 7. A model is rows. Which columns does it lean on, and which values?
 
-SELECT '7. What matters: the columns, by the mean size of their weights' AS `flights.sql`;
+SELECT 'The columns with the largest weights, on average over their values.' AS `7. What matters`;
 
 SELECT slot, kind, features, round(mean_abs_weight, 3) AS mean_abs_weight
 FROM ML.FEATURE_INFO(MODEL late)
@@ -212,7 +213,8 @@ EXPORT MODEL late TO TABLE late_weights WITH (replace = true);
 -- A weight's key is the hash of its column and value, feature_key(slot, value), so exported weights join back to values.
 -- Weights add up to the log-odds of a late arrival: exp(weight) multiplies the odds.
 
-SELECT 'The strongest values of carrier, destination and hour' AS `flights.sql`;
+SELECT 'The carriers, destinations and hours with the largest weights; odds = exp(weight) multiplies the odds to be late.'
+       AS `Exported weights, joined to their values`;
 
 WITH given AS (
   SELECT 'carrier' AS slot, carrier AS value, label FROM flights_features
@@ -233,8 +235,8 @@ ORDER BY abs(weights.weight) DESC
 LIMIT 20;
 
 
--- 8. All of it is kept: versions, their data's metrics, the statements that made them.
+-- 8. All of it is kept: the versions, their metrics, and the statements that made them (SHOW TRAIN MODEL late VERSION 3).
 
-SELECT '8. The model and its versions' AS `flights.sql`;
+SELECT 'Every version is kept, until it is dropped. The newest is served.' AS `8. Versions`;
 
 SHOW VERSIONS OF MODEL late;

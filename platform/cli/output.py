@@ -21,9 +21,9 @@ CHUNK_ROWS = 10_000
 
 
 def write_table(table: pa.Table) -> None:
-    """Write the first rows as a table: drawn on a terminal, plain text elsewhere."""
+    """Write the first rows as a table and an empty line: drawn on a terminal, plain text elsewhere."""
     if not sys.stdout.isatty():
-        click.echo(text_table(table, SHOWN_ROWS))
+        click.echo(text_table(table, SHOWN_ROWS) + "\n")
         return
     from rich.console import Console
 
