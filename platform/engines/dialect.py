@@ -21,6 +21,7 @@ class SparkSQL(Spark):
     """Spark SQL whose function calls are kept as written."""
 
     class Parser(Spark.Parser):
+        ARRAY_CONSTRUCTORS: dict[str, object] = {}  # noqa: RUF012 - array(1, 2)[0] is a call, then an index
         FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.CROSS}
         STRICT_CAST = True
         FUNCTIONS: dict[str, object] = {}  # noqa: RUF012

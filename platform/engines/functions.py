@@ -28,8 +28,8 @@ MACROS = frozenset(re.findall(r"^CREATE MACRO spark_(\w+)", MACRO_TEXT, re.MULTI
 
 SAME = frozenset(
     "abs exp cbrt cos sin tan atan atan2 sinh cosh tanh degrees radians pi pow power mod least greatest coalesce ifnull nvl "
-    "translate startswith endswith contains md5 sha1 base64 url_encode url_decode array_min array_max map_keys map_values "
-    "map_entries map_from_entries uuid rand random".split()
+    "translate contains md5 sha1 base64 unhex map_keys map_values "
+    "map_entries map_from_entries map_concat uuid rand random".split()
 )
 RENAMED = {
     "ceiling": "ceil",
@@ -140,7 +140,7 @@ def concat_ws(of: Call) -> exp.Expression:
         for index in range(1, len(of.arguments))
     ]
     values = call("list_concat", *parts) if parts else call("list_value", cast(exp.null(), "VARCHAR"))
-    kept = filled("list_filter(:values, lambda e: e IS NOT NULL)", values=values)
+    kept = filled("list_filter(:items, lambda e: e IS NOT NULL)", items=values)
     return filled("array_to_string(:kept, :sep)", kept=kept, sep=of.arguments[0])
 
 
@@ -159,12 +159,12 @@ def size(of: Call) -> exp.Expression:
 
 def element_at(of: Call) -> exp.Expression:
     if of.kind(0) == "map":
-        return exp.Bracket(this=of.arguments[0], expressions=[of.arguments[1]])
+        return call("map_extract_value", *of.arguments)
     return call("xpsql_array_element", *of.arguments)
 
 
 def try_element_at(of: Call) -> exp.Expression:
-    return exp.Bracket(this=of.arguments[0], expressions=[of.arguments[1]])
+    return call("map_extract_value" if of.kind(0) == "map" else "list_extract", *of.arguments)
 
 
 def ceil_floor(of: Call) -> exp.Expression:
@@ -234,7 +234,7 @@ def map_of(of: Call) -> exp.Expression:
 
 def arrays_zip(of: Call) -> exp.Expression:
     names = [item.name if isinstance(item, exp.Column) else str(index) for index, item in enumerate(of.arguments)]
-    items = structure([(name, exp.Bracket(this=exp.column("e"), expressions=[number(k)])) for k, name in enumerate(names, 1)])
+    items = structure([(name, filled(f"e[{k}]")) for k, name in enumerate(names, 1)])
     return call("list_transform", call("list_zip", *of.arguments), exp.Lambda(this=items, expressions=[exp.to_identifier("e")]))
 
 
@@ -354,7 +354,16 @@ def constant(template: str) -> Maker:
     return lambda of: filled(template)
 
 
+def named(name: str) -> Maker:
+    """Return the maker of the same call under DuckDB's name."""
+    return lambda of: call(name, *of.arguments)
+
+
 SPECIAL: dict[str, Maker] = {
+    "startswith": named("starts_with"),
+    "endswith": named("ends_with"),
+    "array_min": named("list_min"),
+    "array_max": named("list_max"),
     "concat": concat,
     "concat_ws": concat_ws,
     "reverse": reverse,

@@ -74,7 +74,7 @@ def folded(of: Call) -> exp.Expression:
     if len(of.arguments) == 3:
         return result
     finish = of.arguments[3]
-    return exp.Bracket(this=call("list_transform", call("list_value", result), finish), expressions=[number(1)])
+    return call("list_extract", call("list_transform", call("list_value", result), finish), number(1))
 
 
 def zipped(of: Call) -> exp.Expression:

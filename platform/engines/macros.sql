@@ -108,6 +108,10 @@ CREATE MACRO spark_hex(x) AS CASE WHEN typeof(x) IN ('VARCHAR', 'BLOB') THEN hex
   ELSE hex(TRY_CAST(x AS BIGINT)) END;
 CREATE MACRO spark_width_bucket(x, low, high, n) AS
   CASE WHEN x < low THEN 0 WHEN x >= high THEN CAST(n + 1 AS BIGINT) ELSE CAST(floor((x - low) / (high - low) * n) + 1 AS BIGINT) END;
+-- A double whose scaled value is next to a half is rounded by its decimal text, as Spark rounds the BigDecimal of that text.
+CREATE MACRO xpsql_round_real(x, n) AS
+  CASE WHEN abs(x) < 1e15 AND abs(abs(x * power(10, n) - trunc(x * power(10, n))) - 0.5) < 1e-4
+    THEN CAST(round(CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 20)), n) AS DOUBLE) ELSE round(x, n) END;
 CREATE MACRO xpsql_half_even(x) AS
   CASE WHEN abs(x - trunc(x)) = 0.5 THEN 2 * round(x / 2) ELSE round(x) END;
 CREATE MACRO xpsql_bround_real(x, n) AS xpsql_half_even(x * power(10, n)) / power(10, n);
@@ -146,9 +150,9 @@ CREATE MACRO spark_substring_index(s, d, n) AS
 CREATE MACRO spark_left(s, n) AS CASE WHEN n <= 0 THEN '' ELSE left(s, n) END;
 CREATE MACRO spark_right(s, n) AS CASE WHEN n <= 0 THEN '' ELSE right(s, n) END;
 CREATE MACRO spark_lpad(s, n) AS lpad(spark_string(s), CAST(n AS INTEGER), ' '),
-  (s, n, p) AS CASE WHEN p = '' THEN left(spark_string(s), n) ELSE lpad(spark_string(s), CAST(n AS INTEGER), spark_string(p)) END;
+  (s, n, p) AS CASE WHEN spark_string(p) = '' THEN left(spark_string(s), n) ELSE lpad(spark_string(s), CAST(n AS INTEGER), spark_string(p)) END;
 CREATE MACRO spark_rpad(s, n) AS rpad(spark_string(s), CAST(n AS INTEGER), ' '),
-  (s, n, p) AS CASE WHEN p = '' THEN left(spark_string(s), n) ELSE rpad(spark_string(s), CAST(n AS INTEGER), spark_string(p)) END;
+  (s, n, p) AS CASE WHEN spark_string(p) = '' THEN left(spark_string(s), n) ELSE rpad(spark_string(s), CAST(n AS INTEGER), spark_string(p)) END;
 CREATE MACRO spark_repeat(s, n) AS repeat(s, n);
 CREATE MACRO spark_space(n) AS repeat(' ', n);
 CREATE MACRO spark_replace(s, a) AS replace(s, a, ''), (s, a, b) AS CASE WHEN a = '' THEN s ELSE replace(s, a, b) END;
@@ -198,14 +202,15 @@ CREATE MACRO spark_quarter(x) AS CAST(quarter(spark_to_date(x)) AS INTEGER);
 CREATE MACRO spark_hour(x) AS CAST(hour(xpsql_instant(x)) AS INTEGER);
 CREATE MACRO spark_minute(x) AS CAST(minute(xpsql_instant(x)) AS INTEGER);
 CREATE MACRO spark_second(x) AS CAST(second(xpsql_instant(x)) AS INTEGER);
-CREATE MACRO xpsql_exact_second(x) AS CAST(epoch_us(date_trunc('second', xpsql_instant(x))) * 0 + (epoch_us(xpsql_instant(x)) - epoch_us(date_trunc('minute', xpsql_instant(x)))) AS DECIMAL(14, 0)) * CAST(0.000001 AS DECIMAL(7, 6));
+CREATE MACRO xpsql_exact_second(x) AS
+  CAST(CAST(epoch_us(xpsql_instant(x)) - epoch_us(date_trunc('minute', xpsql_instant(x))) AS DECIMAL(8, 0)) * 0.000001 AS DECIMAL(8, 6));
 CREATE MACRO xpsql_isoyear(x) AS CAST(isoyear(spark_to_date(x)) AS INTEGER);
 CREATE MACRO xpsql_isodow(x) AS CAST(isodow(spark_to_date(x)) AS INTEGER);
 CREATE MACRO spark_date_add(x, n) AS spark_to_date(x) + CAST(n AS INTEGER);
 CREATE MACRO spark_date_sub(x, n) AS spark_to_date(x) - CAST(n AS INTEGER);
 CREATE MACRO spark_datediff(a, b) AS CAST(spark_to_date(a) - spark_to_date(b) AS INTEGER);
 CREATE MACRO spark_add_months(x, n) AS CAST(spark_to_date(x) + to_months(CAST(n AS INTEGER)) AS DATE);
-CREATE MACRO xpsql_seconds_of_day(x) AS (epoch_us(x) - epoch_us(date_trunc('day', x))) / 1000000.0;
+CREATE MACRO xpsql_seconds_of_day(x) AS (epoch_us(x) - epoch_us(date_trunc('day', x))) // 1000000;
 CREATE MACRO xpsql_is_last_day(x) AS CAST(last_day(CAST(x AS DATE)) AS DATE) = CAST(x AS DATE);
 CREATE MACRO spark_months_between(a, b) AS
   CASE WHEN day(xpsql_instant(a)) = day(xpsql_instant(b)) OR (xpsql_is_last_day(xpsql_instant(a)) AND xpsql_is_last_day(xpsql_instant(b)))
@@ -228,12 +233,12 @@ CREATE MACRO spark_date_trunc(u, x) AS
     WHEN lower(u) IN ('yyyy', 'yy') THEN date_trunc('year', xpsql_instant(x))
     WHEN lower(u) IN ('mon', 'mm') THEN date_trunc('month', xpsql_instant(x))
     WHEN lower(u) = 'dd' THEN date_trunc('day', xpsql_instant(x)) END;
-CREATE MACRO spark_unix_timestamp(x) AS CAST(floor(epoch_us(xpsql_instant(x)) / 1000000) AS BIGINT),
+CREATE MACRO spark_unix_timestamp(x) AS epoch_us(xpsql_instant(x)) // 1000000,
   (x, pattern) AS CAST(floor(epoch_us(strptime(x, pattern)) / 1000000) AS BIGINT);
 CREATE MACRO spark_from_unixtime(n) AS strftime(make_timestamp(CAST(n AS BIGINT) * 1000000), '%Y-%m-%d %H:%M:%S'),
   (n, pattern) AS strftime(make_timestamp(CAST(n AS BIGINT) * 1000000), pattern);
-CREATE MACRO spark_timestamp_seconds(n) AS make_timestamptz(CAST(n * 1000000 AS BIGINT));
-CREATE MACRO spark_timestamp_millis(n) AS make_timestamptz(CAST(n * 1000 AS BIGINT));
+CREATE MACRO spark_timestamp_seconds(n) AS make_timestamptz(CAST(CAST(n AS DECIMAL(26, 6)) * 1000000 AS BIGINT));
+CREATE MACRO spark_timestamp_millis(n) AS make_timestamptz(CAST(n AS BIGINT) * 1000);
 CREATE MACRO spark_timestamp_micros(n) AS make_timestamptz(CAST(n AS BIGINT));
 CREATE MACRO spark_unix_seconds(x) AS CAST(floor(epoch_us(x) / 1000000) AS BIGINT);
 CREATE MACRO spark_unix_millis(x) AS CAST(floor(epoch_us(x) / 1000) AS BIGINT);
@@ -266,14 +271,14 @@ CREATE MACRO spark_array_contains(l, x) AS
   CASE WHEN list_contains(l, x) THEN true WHEN list_count(l) < len(l) THEN NULL ELSE list_contains(l, x) END;
 CREATE MACRO spark_array_position(l, x) AS CAST(CASE WHEN l IS NULL OR x IS NULL THEN NULL ELSE coalesce(list_position(l, x), 0) END AS BIGINT);
 CREATE MACRO spark_array_distinct(l) AS
-  list_transform(list_filter(list_zip(l, range(1, len(l) + 1)), lambda p: list_position(l, p[1]) = p[2]), lambda p: p[1]);
+  CASE WHEN l IS NULL THEN NULL ELSE list_transform(list_filter(list_zip(l, range(1, len(l) + 1)), lambda p: list_position(l, p[1]) = p[2]), lambda p: p[1]) END;
 CREATE MACRO spark_array_remove(l, x) AS list_filter(l, lambda e: e IS NULL OR e <> x);
 CREATE MACRO spark_array_sort(l) AS list_sort(l, 'ASC', 'NULLS LAST');
 CREATE MACRO spark_sort_array(l) AS list_sort(l, 'ASC', 'NULLS FIRST'),
   (l, up) AS CASE WHEN up THEN list_sort(l, 'ASC', 'NULLS FIRST') ELSE list_sort(l, 'DESC', 'NULLS LAST') END;
 CREATE MACRO spark_array_join(l, d) AS array_to_string(list_filter(l, lambda e: e IS NOT NULL), d),
   (l, d, n) AS array_to_string(list_transform(l, lambda e: coalesce(e, n)), d);
-CREATE MACRO spark_array_union(a, b) AS spark_array_distinct(list_concat(a, b));
+CREATE MACRO spark_array_union(a, b) AS CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE spark_array_distinct(list_concat(a, b)) END;
 CREATE MACRO spark_array_intersect(a, b) AS CASE WHEN b IS NULL THEN NULL ELSE
   spark_array_distinct(list_filter(a, lambda e: CASE WHEN e IS NULL THEN list_count(b) < len(b) ELSE list_contains(b, e) END)) END;
 CREATE MACRO spark_array_except(a, b) AS CASE WHEN b IS NULL THEN NULL ELSE

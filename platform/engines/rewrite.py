@@ -7,16 +7,18 @@ operand, which DuckDB binds over those relations.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from ..errors import StatementError, suggestion
+from ..udf import COMPUTED
 from ..udf import FUNCTIONS as DECLARED
 from ..udf.base import Function
 from .aggregates import AGGREGATES
 from .calls import call, case, cast, filled, number, string
 from .casts import spark_cast, spark_try_cast, string_of
-from .decimals import added, decimal_of, divided, multiplied, remaining
+from .decimals import LARGEST, OF_INTEGERS, Decimal, added, decimal_of, divided, multiplied, remaining
 from .dialect import SparkSQL, position_of
 from .functions import FUNCTIONS, MACROS, RENAMED, SPECIAL, TYPE_NAMES, Call, part_of
 from .generators import EXPLODES, generated, generator_query
@@ -24,6 +26,10 @@ from .lambdas import HIGHER_ORDER
 from .names import name_columns
 from .typer import Typer
 
+if TYPE_CHECKING:
+    from duckdb.sqltypes import DuckDBPyType
+
+COMPUTED_NAMES = frozenset(function.name for function in COMPUTED)
 CLAUSES = (exp.Filter, exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 FIRST = ("with_", "from_", "joins", "laterals")
 INTERVAL_DAYS = frozenset(("DAY", "WEEK", "MONTH", "YEAR", "QUARTER", "DAYS", "WEEKS", "MONTHS", "YEARS", "QUARTERS"))
@@ -151,7 +157,7 @@ def call_rule(self: Rewriter, node: exp.Anonymous) -> exp.Expression:
     written = node.name.lower()
     name = RENAMED.get(written, written)
     if written not in FUNCTIONS:
-        if written.startswith("xpsql_") or node.meta.get("made"):
+        if written in COMPUTED_NAMES:
             return node
         raise StatementError(f"There is no function {written}.{near(written)}", position_of(node))
     arguments = list(node.expressions)
@@ -163,7 +169,7 @@ def call_rule(self: Rewriter, node: exp.Anonymous) -> exp.Expression:
     if name in AGGREGATES:
         return AGGREGATES[name](of)
     if name in TYPE_NAMES and len(arguments) == 1:
-        kind = exp.DataType.build(name, dialect="spark")
+        kind = exp.DataType.build("decimal(10, 0)" if name == "decimal" else name, dialect="spark")
         return spark_cast(arguments[0], self.typer.type_of(arguments[0]), kind)
     return call(f"spark_{name}" if name in MACROS else name, *arguments) if name not in EXPLODES | {"range"} else node
 
@@ -180,8 +186,8 @@ def cast_rule(self: Rewriter, node: exp.Cast) -> exp.Expression:
     make = spark_try_cast if isinstance(node, exp.TryCast) else spark_cast
     source = self.typer.type_of(node.this)
     value = node.this
-    if isinstance(value, exp.Literal) and not value.is_string and make is spark_cast and source is not None:
-        return cast(value, node.to.sql("duckdb")) if "." not in value.name else make(value, source, node.to)
+    if isinstance(value, exp.Literal) and value.is_int and node.to.is_type(*exp.DataType.NUMERIC_TYPES):
+        return cast(value, node.to.sql("duckdb"))
     return make(value, source, node.to)
 
 
@@ -198,11 +204,19 @@ def arithmetic_rule(self: Rewriter, node: exp.Binary) -> exp.Expression:
     if isinstance(node, exp.Sub) and all(kind is not None and kind.id == "date" for kind in kinds):
         raise StatementError("The difference of two dates is an interval, which is not available here. Use datediff(a, b).")
     left, right = typed_literal(left), typed_literal(right)
+    if {"float", "integral"} <= {number_kind(kind) for kind in kinds}:
+        left, right = cast(left, "DOUBLE"), cast(right, "DOUBLE")
     if isinstance(node, exp.Div):
         return call("xpsql_divide", cast(left, "DOUBLE"), cast(right, "DOUBLE"))
     if isinstance(node, exp.Mod):
         return call("xpsql_remainder", left, right)
     return type(node)(this=left, expression=right)
+
+
+def number_kind(kind: DuckDBPyType | None) -> str:
+    """Return "integral" for the types of integers, else the type's own name."""
+    name = kind.id if kind is not None else ""
+    return "integral" if name in OF_INTEGERS else name
 
 
 def typed_literal(node: exp.Expression) -> exp.Expression:
@@ -212,10 +226,12 @@ def typed_literal(node: exp.Expression) -> exp.Expression:
     return node
 
 
-def decimal_arithmetic(node: exp.Binary, a: object, b: object) -> exp.Expression:
+def decimal_arithmetic(node: exp.Binary, a: Decimal, b: Decimal) -> exp.Expression:
     rule = {exp.Add: added, exp.Sub: added, exp.Mul: multiplied, exp.Div: divided, exp.Mod: remaining}[type(node)]
-    result = rule(a, b)  # type: ignore[arg-type]
+    result = rule(a, b)
     left, right = cast(node.this, str(a)), cast(node.expression, str(b))
+    if isinstance(node, exp.Mul):
+        left, right = cast(node.this, str(Decimal(LARGEST, a.scale))), right
     if isinstance(node, exp.Div):
         return cast(call("xpsql_divide", cast(left, "DOUBLE"), cast(right, "DOUBLE")), str(result))
     if isinstance(node, exp.Mod):
@@ -245,8 +261,10 @@ def concat_rule(self: Rewriter, node: exp.DPipe) -> exp.Expression:
 def bracket_rule(self: Rewriter, node: exp.Bracket) -> exp.Expression:
     """a[i] counts from 0 in an array; m[k] of a map is NULL for an absent key."""
     kind, index = self.typer.type_of(node.this), node.expressions[0]
-    if kind is not None and kind.id == "map" or (kind is None and isinstance(index, exp.Literal) and index.is_string):
-        return exp.Bracket(this=node.this, expressions=[index])
+    if (kind is not None and kind.id == "map") or (kind is None and isinstance(index, exp.Literal) and index.is_string):
+        return call("map_extract_value", node.this, index)
+    if isinstance(index, exp.Literal) and index.is_string:
+        return call("struct_extract", node.this, index)
     return call("xpsql_index", node.this, index)
 
 
@@ -259,8 +277,8 @@ def literal_rule(self: Rewriter, node: exp.Literal) -> exp.Expression:
         return node
     if point:
         digits = len((whole + fraction).lstrip("0"))
-        return cast(node, f"DECIMAL({max(digits, len(fraction), 1)},{len(fraction)})")
-    return cast(node, f"DECIMAL({len(whole)},0)") if len(whole) > 18 and int(whole) >= 1 << 63 else node
+        return cast(node.copy(), f"DECIMAL({max(digits, len(fraction), 1)},{len(fraction)})")
+    return cast(node.copy(), f"DECIMAL({len(whole)},0)") if len(whole) > 18 and int(whole) >= 1 << 63 else node
 
 
 def trim_rule(self: Rewriter, node: exp.Trim) -> exp.Expression:
