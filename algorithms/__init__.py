@@ -6,6 +6,7 @@ from typing import Any
 
 from ..platform.options import Part
 from .base import Algorithm
+from .fm import FM
 from .xftrl import XFTRL
 
-ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (XFTRL,)
+ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (XFTRL, FM)

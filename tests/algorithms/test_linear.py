@@ -1,0 +1,31 @@
+"""The linear part against its definition."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from xpsql.algorithms.linear import linear_scores
+from xpsql.algorithms.losses import logloss, squared
+
+from .test_fm import BATCH, NUM_ROWS, random_inputs
+
+
+def test_scores_are_the_sum_of_weights_times_values() -> None:
+    weights = np.random.default_rng(3).normal(size=(NUM_ROWS, 1)).astype(np.float32)
+    inputs = random_inputs()
+    found = linear_scores(jnp.asarray(weights), inputs)
+    for example in range(BATCH):
+        mine = inputs.bag_example == example
+        score = sum(weights[line[example], 0] for line in inputs.scalar)
+        score += (weights[inputs.bag_index[mine], 0] * inputs.bag_weight[mine]).sum()
+        score += (weights[inputs.dense_index, 0] * inputs.dense[example]).sum()
+        np.testing.assert_allclose(found[example, 0], score, rtol=1e-5)
+
+
+def test_losses_follow_their_definitions_and_stay_finite() -> None:
+    scores, labels = jnp.array([-100.0, -1.0, 0.0, 2.0, 100.0]), jnp.array([1.0, 0.0, 1.0, 1.0, 0.0])
+    p = 1 / (1 + np.exp(-np.asarray(scores, np.float64)))
+    expected = [100.0, -np.log(1 - p[1]), -np.log(p[2]), -np.log(p[3]), 100.0]
+    np.testing.assert_allclose(logloss(scores, labels), expected, rtol=1e-5)
+    np.testing.assert_allclose(squared(jnp.array([3.0]), jnp.array([1.0])), [2.0])
