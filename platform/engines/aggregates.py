@@ -10,27 +10,29 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ..errors import StatementError
 from .calls import call, case, cast, not_null, number, wrap
 from .decimals import adjusted, decimal_of
 
 if TYPE_CHECKING:
     from .functions import Call
 
-Maker = Callable[["Call"], exp.Expression]
+SKIPPING = {"first": exp.FirstValue, "last": exp.LastValue, "lag": exp.Lag, "lead": exp.Lead}
+Maker = Callable[["Call"], exp.Expr]
 REALS = ("double", "float")
 
 
 def renamed(name: str, template: str = "") -> Maker:
     """Return a maker of the same call under DuckDB's name."""
 
-    def make(of: Call) -> exp.Expression:
+    def make(of: Call) -> exp.Expr:
         made = call(name, *of.arguments)
         return wrap(made, template) if template else made
 
     return make
 
 
-def sum_of(of: Call) -> exp.Expression:
+def sum_of(of: Call) -> exp.Expr:
     """sum: BIGINT of integers, ten digits more of decimals."""
     kind = of.typer.type_of(undistinct(of.arguments[0]))
     made = call("sum", *of.arguments)
@@ -42,18 +44,18 @@ def sum_of(of: Call) -> exp.Expression:
     return wrap(made, "CAST(:x AS BIGINT)")
 
 
-def average(of: Call) -> exp.Expression:
+def average(of: Call) -> exp.Expr:
     kind = of.typer.type_of(undistinct(of.arguments[0]))
     decimal = decimal_of(kind, exp.null()) if kind is not None and kind.id == "decimal" else None
     made = call("avg", *of.arguments)
     return wrap(made, f"CAST(:x AS {adjusted(decimal.precision + 4, decimal.scale + 4)})") if decimal else made
 
 
-def undistinct(node: exp.Expression) -> exp.Expression:
+def undistinct(node: exp.Expr) -> exp.Expr:
     return node.expressions[0] if isinstance(node, exp.Distinct) else node
 
 
-def count(of: Call) -> exp.Expression:
+def count(of: Call) -> exp.Expr:
     """count: of several columns, rows where all are present."""
     argument = of.arguments[0] if of.arguments else exp.Star()
     if isinstance(argument, exp.Distinct) and len(argument.expressions) > 1:
@@ -64,7 +66,7 @@ def count(of: Call) -> exp.Expression:
     return call("count", argument)
 
 
-def collected(of: Call) -> exp.Expression:
+def collected(of: Call) -> exp.Expr:
     """collect_list and collect_set: without NULLs, never NULL."""
     argument = of.arguments[0]
     if of.name == "collect_set" and not isinstance(argument, exp.Distinct):
@@ -77,23 +79,39 @@ def collected(of: Call) -> exp.Expression:
 def edge(name: str) -> Maker:
     """Return the maker of first and last, whose second argument says to skip NULLs."""
 
-    def make(of: Call) -> exp.Expression:
+    def make(of: Call) -> exp.Expr:
         skip = len(of.arguments) > 1 and isinstance(of.arguments[1], exp.Boolean) and of.arguments[1].this
         made = call(name, of.arguments[0])
         if not skip:
             return made
         if isinstance(of.node.parent, exp.Window):
-            return exp.IgnoreNulls(this=call(f"{name}_value", of.arguments[0]))
+            return exp.IgnoreNulls(this=SKIPPING[name](this=of.arguments[0]))
         made.meta["filter"] = not_null(of.arguments[0].copy())
         return made
 
     return make
 
 
+def ignoring_nulls(node: exp.IgnoreNulls) -> exp.Expr:
+    """Return `f(x) IGNORE NULLS` of a rewritten call.
+
+    Raises:
+        StatementError: a function that has no such form.
+    """
+    made = node.this
+    if made.name not in SKIPPING:
+        raise StatementError("IGNORE NULLS goes with first_value, last_value, any_value, lag and lead only.")
+    if not isinstance(node.parent, exp.Window):
+        made.meta["filter"] = not_null(made.expressions[0].copy())
+        return made
+    value, offset, default = [*made.expressions, None, None][:3]
+    return exp.IgnoreNulls(this=SKIPPING[made.name](this=value, offset=offset, default=default))
+
+
 def quantile(name: str) -> Maker:
     """Return the maker of percentile functions; an accuracy, the third argument, is of no use to an exact answer."""
 
-    def make(of: Call) -> exp.Expression:
+    def make(of: Call) -> exp.Expr:
         value, share = of.arguments[:2]
         if isinstance(share, exp.Anonymous) and share.name == "list_value":
             share = exp.Array(expressions=share.expressions)
@@ -102,7 +120,7 @@ def quantile(name: str) -> Maker:
     return make
 
 
-def median(of: Call) -> exp.Expression:
+def median(of: Call) -> exp.Expr:
     return call("median", cast(of.arguments[0], "DOUBLE"))
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from sqlglot import exp
 
 
-def call(name: str, *arguments: exp.Expression) -> exp.Anonymous:
+def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """Return a call that DuckDB sees exactly as named."""
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def cast(value: exp.Expression, to: str) -> exp.Cast:
+def cast(value: exp.Expr, to: str) -> exp.Cast:
     """Return DuckDB's own cast, `to` in DuckDB's words."""
     return exp.Cast(this=value, to=exp.DataType.build(to, dialect="duckdb", udt=True))
 
 
-def number(value: int) -> exp.Expression:
+def number(value: int) -> exp.Expr:
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 
 
@@ -23,25 +23,25 @@ def string(value: str) -> exp.Literal:
     return exp.Literal.string(value)
 
 
-def case(condition: exp.Expression, then: exp.Expression, otherwise: exp.Expression | None) -> exp.Case:
+def case(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr | None) -> exp.Case:
     return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
 
 
-def not_null(value: exp.Expression) -> exp.Expression:
+def not_null(value: exp.Expr) -> exp.Expr:
     return exp.Not(this=exp.Is(this=value, expression=exp.null()))
 
 
-def function(body: exp.Expression, *parameters: str) -> exp.Lambda:
+def function(body: exp.Expr, *parameters: str) -> exp.Lambda:
     return exp.Lambda(this=body, expressions=[exp.to_identifier(name) for name in parameters])
 
 
-def wrap(call: exp.Expression, template: str) -> exp.Expression:
+def wrap(call: exp.Expr, template: str) -> exp.Expr:
     """Ask that a call be wrapped with its FILTER, OVER and other clauses; `template` is DuckDB's, `:x` the whole."""
     call.meta["wrap"] = template
     return call
 
 
-def filled(template: str, **values: exp.Expression) -> exp.Expression:
+def filled(template: str, **values: exp.Expr) -> exp.Expr:
     """Return a DuckDB expression with `:name` replaced by nodes."""
     tree = exp.maybe_parse(template, dialect="duckdb", copy=False)
     for hole in list(tree.find_all(exp.Placeholder)):

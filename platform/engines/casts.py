@@ -15,7 +15,7 @@ INTEGRAL = frozenset(("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"))
 PLAIN = frozenset(("tinyint", "smallint", "integer", "bigint", "boolean"))
 
 
-def spark_cast(value: exp.Expression, source: DuckDBPyType | None, to: exp.DataType) -> exp.Expression:
+def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -> exp.Expr:
     """Return the cast of a rewritten value, whose type is `source` if known, as Spark's CAST does it."""
     target = to.sql("duckdb")
     if target in ("TEXT", "VARCHAR") or target.startswith("VARCHAR("):
@@ -29,8 +29,12 @@ def spark_cast(value: exp.Expression, source: DuckDBPyType | None, to: exp.DataT
     if target == "BOOLEAN":
         return call("spark_boolean", value)
     if target == "DATE":
+        if source is not None and source.id in ("date", "timestamp with time zone"):
+            return cast(value, "DATE")
         return call("spark_to_date", value)
     if target == "TIMESTAMPTZ":
+        if source is not None and source.id in ("date", "timestamp with time zone"):
+            return cast(value, "TIMESTAMPTZ")
         return call("spark_to_timestamp", value)
     if target == "BLOB":
         return call("encode", value) if source is None or source.id == "varchar" else cast(value, target)
@@ -41,7 +45,7 @@ def spark_cast(value: exp.Expression, source: DuckDBPyType | None, to: exp.DataT
     return cast(value, target)
 
 
-def spark_try_cast(value: exp.Expression, source: DuckDBPyType | None, to: exp.DataType) -> exp.Expression:
+def spark_try_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -> exp.Expr:
     """Return the cast that gives NULL where `spark_cast` fails."""
     target = to.sql("duckdb")
     if target in INTEGRAL:
@@ -57,15 +61,17 @@ def spark_try_cast(value: exp.Expression, source: DuckDBPyType | None, to: exp.D
     return exp.TryCast(this=value, to=to)
 
 
-def string_of(value: exp.Expression, source: DuckDBPyType | None) -> exp.Expression:
+def string_of(value: exp.Expr, source: DuckDBPyType | None) -> exp.Expr:
     """Return CAST(value AS STRING)."""
     if source is None or source.id not in ("list", "map", "struct"):
+        if source is not None and source.id in PLAIN | {"date", "decimal"}:
+            return cast(value, "VARCHAR")
         return value if source is not None and source.id == "varchar" else call("spark_string", value)
     text = concatenated(*nested(value, source))
     return case(exp.Is(this=value.copy(), expression=exp.null()), exp.null(), text)
 
 
-def nested(value: exp.Expression, source: DuckDBPyType) -> list[exp.Expression]:
+def nested(value: exp.Expr, source: DuckDBPyType) -> list[exp.Expr]:
     if source.id == "list":
         return [string("["), joined(value, null_text(exp.column("e"), source.children[0][1])), string("]")]
     if source.id == "map":
@@ -77,15 +83,15 @@ def nested(value: exp.Expression, source: DuckDBPyType) -> list[exp.Expression]:
     return [string("{"), *commas[1:], string("}")]
 
 
-def null_text(value: exp.Expression, source: DuckDBPyType) -> exp.Expression:
+def null_text(value: exp.Expr, source: DuckDBPyType) -> exp.Expr:
     return exp.Coalesce(this=string_of(value, source), expressions=[string("null")])
 
 
-def joined(values: exp.Expression, item: exp.Expression) -> exp.Expression:
+def joined(values: exp.Expr, item: exp.Expr) -> exp.Expr:
     return call("array_to_string", call("list_transform", values, function(item, "e")), string(", "))
 
 
-def concatenated(*parts: exp.Expression) -> exp.Expression:
+def concatenated(*parts: exp.Expr) -> exp.Expr:
     """Return `a || b || ...`; NULL where a part is."""
     tree = parts[0]
     for part in parts[1:]:

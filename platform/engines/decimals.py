@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
+from .calls import cast
+
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
@@ -27,7 +29,7 @@ class Decimal(NamedTuple):
         return f"DECIMAL({self.precision},{self.scale})"
 
 
-def decimal_of(kind: DuckDBPyType | None, node: exp.Expression) -> Decimal | None:
+def decimal_of(kind: DuckDBPyType | None, node: exp.Expr) -> Decimal | None:
     """Return the decimal that an operand counts as beside a decimal; None for a type that makes the result no decimal."""
     digits = literal_digits(node)
     if digits:
@@ -35,12 +37,12 @@ def decimal_of(kind: DuckDBPyType | None, node: exp.Expression) -> Decimal | Non
     if kind is None:
         return None
     if kind.id == "decimal":
-        sizes = {name: size for name, size in kind.children}
+        sizes = dict(kind.children)
         return Decimal(int(sizes["precision"]), int(sizes["scale"]))
     return Decimal(OF_INTEGERS[kind.id], 0) if kind.id in OF_INTEGERS else None
 
 
-def literal_digits(node: exp.Expression) -> int:
+def literal_digits(node: exp.Expr) -> int:
     node = node.this if isinstance(node, exp.Cast) else node
     node = node.this if isinstance(node, exp.Neg) else node
     return len(node.name.lstrip("0")) or 1 if isinstance(node, exp.Literal) and node.name.isdigit() else 0
@@ -71,3 +73,10 @@ def adjusted(precision: int, scale: int) -> Decimal:
         return Decimal(precision, scale)
     whole = precision - scale
     return Decimal(LARGEST, max(LARGEST - whole, min(scale, LEAST_SCALE)))
+
+
+def typed_literal(node: exp.Expr) -> exp.Expr:
+    """Return an integer literal as INT or BIGINT: DuckDB's would take the other operand's type."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        return cast(node, "INTEGER" if int(node.name) < 1 << 31 else "BIGINT")
+    return node

@@ -10,7 +10,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import TokenType
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
 
 from ..errors import Position, StatementError
 
@@ -20,18 +21,21 @@ SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "SUBST
 class SparkSQL(Spark):
     """Spark SQL whose function calls are kept as written."""
 
-    class Parser(Spark.Parser):
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = [*Spark.Tokenizer.STRING_ESCAPES, "'", '"']  # noqa: RUF012 - 'it''s'
+
+    class Parser(SparkParser):
         ARRAY_CONSTRUCTORS: dict[str, object] = {}  # noqa: RUF012 - array(1, 2)[0] is a call, then an index
-        FUNC_TOKENS = Spark.Parser.FUNC_TOKENS | {TokenType.CROSS}
+        FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.CROSS}
         STRICT_CAST = True
         FUNCTIONS: dict[str, object] = {}  # noqa: RUF012
-        FUNCTION_PARSERS = {name: Spark.Parser.FUNCTION_PARSERS[name] for name in SYNTAX}  # noqa: RUF012
+        FUNCTION_PARSERS = {name: SparkParser.FUNCTION_PARSERS[name] for name in SYNTAX}  # noqa: RUF012
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
-            name: parse for name, parse in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "IF")
+            name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "IF")
         }
 
 
-def parse(text: str) -> exp.Expression:
+def parse(text: str) -> exp.Expr:
     """Read one statement.
 
     Raises:
@@ -56,7 +60,7 @@ def unreadable(error: ParseError) -> StatementError:
     return StatementError(f"The statement is not Spark SQL: {reason}.", position)
 
 
-def position_of(node: exp.Expression) -> Position | None:
+def position_of(node: exp.Expr) -> Position | None:
     """Return where a node stands in the text it was read from: its own place, or that of its first part that has one."""
     for part in node.walk():
         if "line" in part.meta:

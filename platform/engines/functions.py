@@ -7,6 +7,8 @@ values and types of a live Spark.
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,18 +20,52 @@ from ..errors import StatementError
 from .aggregates import AGGREGATES
 from .calls import call, case, cast, filled, number, string
 from .casts import spark_cast, string_of
-from .decimals import Decimal, adjusted, decimal_of
+from .decimals import Decimal, adjusted, decimal_of, typed_literal
 from .lambdas import HIGHER_ORDER
 from .patterns import percent_codes
 from .typer import Typer
 
-MACRO_TEXT = (Path(__file__).parent / "macros.sql").read_text(encoding="utf-8")
+HERE = Path(__file__).parent
+MACRO_TEXT = (HERE / "macros.sql").read_text(encoding="utf-8")
 MACROS = frozenset(re.findall(r"^CREATE MACRO spark_(\w+)", MACRO_TEXT, re.MULTILINE))
 
 SAME = frozenset(
-    "abs exp cbrt cos sin tan atan atan2 sinh cosh tanh degrees radians pi pow power mod least greatest coalesce ifnull nvl "
-    "translate contains md5 sha1 base64 unhex map_keys map_values "
-    "map_entries map_from_entries map_concat uuid rand random".split()
+    [
+        "abs",
+        "exp",
+        "cbrt",
+        "cos",
+        "sin",
+        "tan",
+        "atan",
+        "atan2",
+        "sinh",
+        "cosh",
+        "tanh",
+        "degrees",
+        "radians",
+        "pi",
+        "pow",
+        "power",
+        "mod",
+        "least",
+        "greatest",
+        "coalesce",
+        "ifnull",
+        "nvl",
+        "translate",
+        "contains",
+        "md5",
+        "sha1",
+        "base64",
+        "unhex",
+        "map_keys",
+        "map_values",
+        "map_entries",
+        "map_from_entries",
+        "map_concat",
+        "uuid",
+    ]
 )
 RENAMED = {
     "ceiling": "ceil",
@@ -87,16 +123,45 @@ PARTS = {
     **dict.fromkeys(("minute", "m", "min", "minutes"), "spark_minute"),
     **dict.fromkeys(("second", "s", "sec", "seconds"), "xpsql_exact_second"),
 }
+DATES = {
+    **dict.fromkeys(
+        ["year", "month", "day", "dayofweek", "weekday", "dayofyear", "weekofyear", "quarter", "dayname", "monthname"], (0,)
+    ),
+    **dict.fromkeys(["date_add", "date_sub", "add_months", "last_day", "next_day"], (0,)),
+    "datediff": (0, 1),
+}
+INSTANTS = {
+    **dict.fromkeys(["hour", "minute", "second", "unix_timestamp", "from_utc_timestamp", "to_utc_timestamp"], (0,)),
+    "months_between": (0, 1),
+}
+DATE_PARTS = frozenset(f"spark_{name}" for name in DATES) | {"xpsql_isodow", "xpsql_isoyear"}
+UNITS = {
+    **{
+        unit: unit
+        for unit in ["year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"]
+    },
+    "yyyy": "year",
+    "yy": "year",
+    "mon": "month",
+    "mm": "month",
+    "dd": "day",
+}
 MICROS = {"week": 604_800_000_000, "day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
 MONTHS = {"year": 12, "quarter": 3, "month": 1}
+
+
+@functools.cache
+def held() -> frozenset[str]:
+    """Return the functions that the parity table holds to Spark's answers: those that a query may call."""
+    return frozenset(json.loads((HERE / "parity.json").read_text(encoding="utf-8"))["functions"])
 
 
 class Call(NamedTuple):
     """A call whose arguments are rewritten already."""
 
     name: str
-    arguments: list[exp.Expression]
-    node: exp.Expression
+    arguments: list[exp.Expr]
+    node: exp.Expr
     typer: Typer
 
     def kind(self, index: int) -> str | None:
@@ -116,14 +181,40 @@ class Call(NamedTuple):
         raise StatementError(f"{self.name} needs {what} as a literal, got {node.sql('spark')}.")
 
 
-Maker = Callable[[Call], exp.Expression]
+Maker = Callable[[Call], exp.Expr]
 
 
-def text_of(of: Call, index: int) -> exp.Expression:
+def date_of(value: exp.Expr, typer: Typer) -> exp.Expr:
+    """Return a date, an instant's day or a text's date."""
+    kind = typer.type_of(value)
+    if kind is not None and kind.id == "date":
+        return value
+    return cast(value, "DATE") if kind is not None and kind.id.startswith("timestamp") else call("spark_to_date", value)
+
+
+def instant_of(value: exp.Expr, typer: Typer) -> exp.Expr:
+    """Return an instant, a date's midnight or a text's instant."""
+    kind = typer.type_of(value)
+    if kind is not None and kind.id == "timestamp with time zone":
+        return value
+    return cast(value, "TIMESTAMPTZ") if kind is not None and kind.id == "date" else call("spark_to_timestamp", value)
+
+
+def macro(of: Call) -> exp.Expr:
+    """Return the call of a macro, whose dates and instants are made so."""
+    arguments = list(of.arguments)
+    for index in DATES.get(of.name, ()):
+        arguments[index] = date_of(arguments[index], of.typer)
+    for index in INSTANTS.get(of.name, ()):
+        arguments[index] = instant_of(arguments[index], of.typer)
+    return call(f"spark_{of.name}", *arguments)
+
+
+def text_of(of: Call, index: int) -> exp.Expr:
     return string_of(of.arguments[index], of.typer.type_of(of.arguments[index]))
 
 
-def concat(of: Call) -> exp.Expression:
+def concat(of: Call) -> exp.Expr:
     if of.kind(0) == "list":
         joined = call("list_concat", *of.arguments)
         missing = exp.or_(*(exp.Is(this=item.copy(), expression=exp.null()) for item in of.arguments))
@@ -134,7 +225,7 @@ def concat(of: Call) -> exp.Expression:
     return exp.Paren(this=tree)
 
 
-def concat_ws(of: Call) -> exp.Expression:
+def concat_ws(of: Call) -> exp.Expr:
     parts = [
         spark_cast_list(of, index) if of.kind(index) == "list" else call("list_value", text_of(of, index))
         for index in range(1, len(of.arguments))
@@ -144,30 +235,30 @@ def concat_ws(of: Call) -> exp.Expression:
     return filled("array_to_string(:kept, :sep)", kept=kept, sep=of.arguments[0])
 
 
-def spark_cast_list(of: Call, index: int) -> exp.Expression:
+def spark_cast_list(of: Call, index: int) -> exp.Expr:
     kind = of.typer.type_of(of.arguments[index])
     return spark_cast(of.arguments[index], kind, exp.DataType.build("ARRAY<STRING>", dialect="spark"))
 
 
-def reverse(of: Call) -> exp.Expression:
+def reverse(of: Call) -> exp.Expr:
     return call("list_reverse", *of.arguments) if of.kind(0) == "list" else call("reverse", text_of(of, 0))
 
 
-def size(of: Call) -> exp.Expression:
+def size(of: Call) -> exp.Expr:
     return call("xpsql_map_size" if of.kind(0) == "map" else "spark_array_size", *of.arguments)
 
 
-def element_at(of: Call) -> exp.Expression:
+def element_at(of: Call) -> exp.Expr:
     if of.kind(0) == "map":
         return call("map_extract_value", *of.arguments)
     return call("xpsql_array_element", *of.arguments)
 
 
-def try_element_at(of: Call) -> exp.Expression:
+def try_element_at(of: Call) -> exp.Expr:
     return call("map_extract_value" if of.kind(0) == "map" else "list_extract", *of.arguments)
 
 
-def ceil_floor(of: Call) -> exp.Expression:
+def ceil_floor(of: Call) -> exp.Expr:
     kind = of.typer.type_of(of.arguments[0])
     rounded = call(of.name, *of.arguments)
     decimal = decimal_of(kind, exp.null()) if kind is not None and kind.id == "decimal" else None
@@ -176,7 +267,7 @@ def ceil_floor(of: Call) -> exp.Expression:
     return cast(rounded, str(adjusted(decimal.precision - decimal.scale + 1, 0)))
 
 
-def rounding(of: Call) -> exp.Expression:
+def rounding(of: Call) -> exp.Expr:
     """round and bround: of integers, decimals and reals, with or without a number of digits."""
     value, digits = of.arguments[0], of.arguments[1] if len(of.arguments) > 1 else number(0)
     kind = of.typer.type_of(value)
@@ -193,7 +284,7 @@ def rounding(of: Call) -> exp.Expression:
     )
 
 
-def round_decimal(of: Call, value: exp.Expression, decimal: Decimal, digits: exp.Expression) -> exp.Expression:
+def round_decimal(of: Call, value: exp.Expr, decimal: Decimal, digits: exp.Expr) -> exp.Expr:
     places = min(int(digits.sql()), decimal.scale)
     result = adjusted(decimal.precision - decimal.scale + places + 1, max(places, 0))
     if of.name == "bround":
@@ -202,43 +293,43 @@ def round_decimal(of: Call, value: exp.Expression, decimal: Decimal, digits: exp
     return cast(call("round", value, digits), str(result))
 
 
-def struct(of: Call) -> exp.Expression:
+def struct(of: Call) -> exp.Expr:
     fields = [(field_name(item, index), field_value(item)) for index, item in enumerate(of.arguments, start=1)]
     return structure(fields)
 
 
-def field_name(item: exp.Expression, index: int) -> str:
+def field_name(item: exp.Expr, index: int) -> str:
     return item.alias_or_name if isinstance(item, exp.Alias | exp.Column | exp.PropertyEQ) else f"col{index}"
 
 
-def field_value(item: exp.Expression) -> exp.Expression:
+def field_value(item: exp.Expr) -> exp.Expr:
     return item.expression if isinstance(item, exp.PropertyEQ) else item.this if isinstance(item, exp.Alias) else item
 
 
-def structure(fields: list[tuple[str, exp.Expression]]) -> exp.Expression:
+def structure(fields: list[tuple[str, exp.Expr]]) -> exp.Expr:
     return exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier(n, quoted=True), expression=v) for n, v in fields])
 
 
-def named_struct(of: Call) -> exp.Expression:
+def named_struct(of: Call) -> exp.Expr:
     names = [of.literal(index, "field names") for index in range(0, len(of.arguments), 2)]
     return structure(list(zip(names, of.arguments[1::2], strict=True)))
 
 
-def array(of: Call) -> exp.Expression:
+def array(of: Call) -> exp.Expr:
     return call("list_value", *of.arguments)
 
 
-def map_of(of: Call) -> exp.Expression:
+def map_of(of: Call) -> exp.Expr:
     return call("map", call("list_value", *of.arguments[::2]), call("list_value", *of.arguments[1::2]))
 
 
-def arrays_zip(of: Call) -> exp.Expression:
+def arrays_zip(of: Call) -> exp.Expr:
     names = [item.name if isinstance(item, exp.Column) else str(index) for index, item in enumerate(of.arguments)]
     items = structure([(name, filled(f"e[{k}]")) for k, name in enumerate(names, 1)])
     return call("list_transform", call("list_zip", *of.arguments), exp.Lambda(this=items, expressions=[exp.to_identifier("e")]))
 
 
-def sequence(of: Call) -> exp.Expression:
+def sequence(of: Call) -> exp.Expr:
     start, stop = of.arguments[:2]
     kind = of.typer.type_of(start)
     if kind is not None and kind.id in ("date", "timestamp with time zone"):
@@ -250,23 +341,29 @@ def sequence(of: Call) -> exp.Expression:
     return cast(series, f"{kind or 'BIGINT'}[]")
 
 
-def date_format(of: Call) -> exp.Expression:
-    return call("strftime", call("xpsql_instant", of.arguments[0]), string(percent_codes(of.literal(1, "its pattern"))))
+def date_format(of: Call) -> exp.Expr:
+    return call("strftime", instant_of(of.arguments[0], of.typer), string(percent_codes(of.literal(1, "its pattern"))))
 
 
-def with_pattern(of: Call) -> exp.Expression:
+def with_pattern(of: Call) -> exp.Expr:
     """to_date, to_timestamp, unix_timestamp, from_unixtime: an optional second argument is a pattern."""
+    if of.name == "unix_timestamp" and (len(of.arguments) == 1 or of.kind(0) in ("date", "timestamp with time zone")):
+        return macro(of._replace(arguments=of.arguments[:1]))
+    if of.name == "to_timestamp" and len(of.arguments) == 1:
+        return instant_of(of.arguments[0], of.typer)
+    if of.name == "to_date" and len(of.arguments) == 1:
+        return date_of(of.arguments[0], of.typer)
     arguments = of.arguments[:1]
     if len(of.arguments) > 1 and of.kind(0) in ("varchar", "bigint", "integer", None):
         arguments = [*arguments, string(percent_codes(of.literal(1, "its pattern")))]
     return call(f"spark_{of.name}", *arguments)
 
 
-def extract(of: Call) -> exp.Expression:
-    return part_of(of.literal(0, "the part"), of.arguments[1])
+def extract(of: Call) -> exp.Expr:
+    return part_of(of.literal(0, "the part"), of.arguments[1], of.typer)
 
 
-def part_of(part: str, value: exp.Expression) -> exp.Expression:
+def part_of(part: str, value: exp.Expr, typer: Typer) -> exp.Expr:
     """Return extract(part FROM value).
 
     Raises:
@@ -274,41 +371,52 @@ def part_of(part: str, value: exp.Expression) -> exp.Expression:
     """
     if part.lower() not in PARTS:
         raise StatementError(f"There is no part {part!r} of a time. Valid: {', '.join(PARTS)}.")
-    return call(PARTS[part.lower()], value)
+    name = PARTS[part.lower()]
+    return call(name, date_of(value, typer) if name in DATE_PARTS else instant_of(value, typer))
 
 
-def unit_of(node: exp.Expression) -> str:
+def truncated(of: Call) -> exp.Expr:
+    """trunc(date, unit) and date_trunc(unit, time)."""
+    to_date = of.name == "trunc"
+    unit = of.literal(1 if to_date else 0, "its unit").lower()
+    if unit not in UNITS:
+        raise StatementError(f"There is no unit {unit!r} of time. Valid: {', '.join(UNITS)}.")
+    value = date_of(of.arguments[0], of.typer) if to_date else instant_of(of.arguments[1], of.typer)
+    return cast(call("date_trunc", string(UNITS[unit]), value), "DATE" if to_date else "TIMESTAMPTZ")
+
+
+def unit_of(node: exp.Expr) -> str:
     unit = node.name.lower().removesuffix("s")
     if unit not in MICROS and unit not in MONTHS:
         raise StatementError(f"There is no unit {node.name!r} of time. Valid: {', '.join((*MONTHS, *MICROS))}.")
     return unit
 
 
-def add_units(of: Call) -> exp.Expression:
+def add_units(of: Call) -> exp.Expr:
     """dateadd, date_add and timestampadd: (date, days) or (unit, n, time)."""
     if len(of.arguments) == 2:
-        return call("spark_date_add", *of.arguments)
+        return macro(of._replace(name="date_add"))
     unit, count, moment = unit_of(of.arguments[0]), *of.arguments[1:]
     step = (
         call("to_months", exp.Mul(this=count, expression=number(MONTHS[unit])))
         if unit in MONTHS
         else call(f"to_{unit}s", count)
     )
-    return exp.Paren(this=exp.Add(this=call("xpsql_instant", moment), expression=step))
+    return exp.Paren(this=exp.Add(this=instant_of(moment, of.typer), expression=step))
 
 
-def units_between(of: Call) -> exp.Expression:
+def units_between(of: Call) -> exp.Expr:
     """datediff and timestampdiff: (end, start) in days, or (unit, start, end)."""
     if len(of.arguments) == 2:
-        return call("spark_datediff", *of.arguments)
+        return macro(of._replace(name="datediff"))
     unit = unit_of(of.arguments[0])
-    start, end = (call("xpsql_instant", item) for item in of.arguments[1:])
+    start, end = (instant_of(item, of.typer) for item in of.arguments[1:])
     if unit in MONTHS:
         return cast(filled("trunc(xpsql_months_apart(:a, :b) / :n)", a=start, b=end, n=number(MONTHS[unit])), "BIGINT")
     return cast(filled("trunc(xpsql_micros_apart(:a, :b) / :n)", a=start, b=end, n=number(MICROS[unit])), "BIGINT")
 
 
-def from_json(of: Call) -> exp.Expression:
+def from_json(of: Call) -> exp.Expr:
     schema = of.literal(1, "its schema")
     try:
         kind = exp.DataType.build(schema, dialect="spark") if "<" in schema.split(" ")[0] else struct_type(schema)
@@ -329,23 +437,23 @@ def json_shape(kind: exp.DataType) -> str:
     return f'"{kind.sql("duckdb")}"'
 
 
-def to_json(of: Call) -> exp.Expression:
+def to_json(of: Call) -> exp.Expr:
     return cast(call("to_json", *of.arguments), "VARCHAR")
 
 
-def encode(of: Call) -> exp.Expression:
+def encode(of: Call) -> exp.Expr:
     return call("encode", of.arguments[0])
 
 
-def decode(of: Call) -> exp.Expression:
+def decode(of: Call) -> exp.Expr:
     return call("decode", of.arguments[0])
 
 
-def unbase64(of: Call) -> exp.Expression:
+def unbase64(of: Call) -> exp.Expr:
     return call("from_base64", of.arguments[0])
 
 
-def format_string(of: Call) -> exp.Expression:
+def format_string(of: Call) -> exp.Expr:
     values = [text_of(of, k) if of.kind(k) in ("double", "float") else item for k, item in enumerate(of.arguments[1:], 1)]
     return call("printf", of.arguments[0], *values)
 
@@ -359,7 +467,34 @@ def named(name: str) -> Maker:
     return lambda of: call(name, *of.arguments)
 
 
+def attempted(kind: type[exp.Binary]) -> Maker:
+    """Return the maker of arithmetic that gives NULL where it overflows."""
+    return lambda of: call("try", kind(this=typed_literal(of.arguments[0]), expression=typed_literal(of.arguments[1])))
+
+
+def url_encode(of: Call) -> exp.Expr:
+    return call("replace", call("url_encode", *of.arguments), string("%20"), string("+"))
+
+
+def url_decode(of: Call) -> exp.Expr:
+    return call("url_decode", call("replace", of.arguments[0], string("+"), string(" ")))
+
+
+def random(of: Call) -> exp.Expr:
+    """rand and random: without a seed, whose numbers would not be Spark's."""
+    if of.arguments:
+        raise StatementError(f"{of.name} takes no seed here. Use xxhash64 of a column for numbers that stay the same.")
+    return call("random")
+
+
 SPECIAL: dict[str, Maker] = {
+    "try_add": attempted(exp.Add),
+    "try_subtract": attempted(exp.Sub),
+    "try_multiply": attempted(exp.Mul),
+    "url_encode": url_encode,
+    "url_decode": url_decode,
+    "rand": random,
+    "random": random,
     "startswith": named("starts_with"),
     "endswith": named("ends_with"),
     "array_min": named("list_min"),
@@ -386,6 +521,8 @@ SPECIAL: dict[str, Maker] = {
     "unix_timestamp": with_pattern,
     "from_unixtime": with_pattern,
     "extract": extract,
+    "trunc": truncated,
+    "date_trunc": truncated,
     "date_add": add_units,
     "dateadd": add_units,
     "timestampadd": add_units,
@@ -401,5 +538,7 @@ SPECIAL: dict[str, Maker] = {
     "current_timestamp": constant("now()"),
     "current_date": constant("CAST(now() AS DATE)"),
 }
-GENERATORS = frozenset("explode explode_outer posexplode posexplode_outer inline inline_outer stack range".split())
+GENERATORS = frozenset(
+    ["explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple", "range"]
+)
 FUNCTIONS = SAME | MACROS | RENAMED.keys() | SPECIAL.keys() | TYPE_NAMES | AGGREGATES.keys() | HIGHER_ORDER.keys() | GENERATORS

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
     from .typer import Typer
 
-EXPLODES = frozenset(("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"))
+EXPLODES = frozenset(
+    ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple")
+)
 
 
-def generated(node: exp.Anonymous, typer: Typer, names: list[str], outer: bool = False) -> list[exp.Expression]:
+def generated(node: exp.Anonymous, typer: Typer, names: list[str], outer: bool = False) -> list[exp.Expr]:
     """Return the columns that a call makes, each with `unnest` in it, aliased; all of them advance together.
 
     Args:
@@ -29,13 +31,16 @@ def generated(node: exp.Anonymous, typer: Typer, names: list[str], outer: bool =
     name = node.name.lower()
     outer = outer or name.endswith("_outer")
     name = name.removesuffix("_outer")
-    columns = stacked(node, typer) if name == "stack" else unnested(name, node.expressions[0], typer, outer)
+    if name == "json_tuple":
+        columns = fields_of_json(*node.expressions)
+    else:
+        columns = stacked(node, typer) if name == "stack" else unnested(name, node.expressions[0], typer, outer)
     if names and len(names) != len(columns):
         raise StatementError(f"{node.name} makes {len(columns)} columns, got {len(names)} names for them.")
     return [exp.alias_(value, names[k] if names else own, quoted=True) for k, (own, value) in enumerate(columns)]
 
 
-def unnested(name: str, value: exp.Expression, typer: Typer, outer: bool) -> list[tuple[str, exp.Expression]]:
+def unnested(name: str, value: exp.Expr, typer: Typer, outer: bool) -> list[tuple[str, exp.Expr]]:
     kind = typer.type_of(value)
     entries = kind is not None and kind.id == "map"
     values = call("map_entries", value) if entries else value
@@ -52,27 +57,32 @@ def unnested(name: str, value: exp.Expression, typer: Typer, outer: bool) -> lis
     return made
 
 
+def fields_of_json(value: exp.Expr, *names: exp.Expr) -> list[tuple[str, exp.Expr]]:
+    paths = [exp.DPipe(this=exp.Literal.string("$."), expression=name) for name in names]
+    return [(f"c{k}", call("spark_get_json_object", value.copy(), path)) for k, path in enumerate(paths)]
+
+
 def fields(kind: DuckDBPyType | None) -> list[str]:
     if kind is None or kind.id != "list" or kind.children[0][1].id != "struct":
         raise StatementError("inline takes an array of structs.")
     return [name for name, _ in kind.children[0][1].children]
 
 
-def call_name(name: str) -> exp.Expression:
+def call_name(name: str) -> exp.Expr:
     return exp.Literal.string(name)
 
 
-def unnest(values: exp.Expression) -> exp.Expression:
+def unnest(values: exp.Expr) -> exp.Expr:
     return call("unnest", values.copy())
 
 
-def kept(values: exp.Expression) -> exp.Expression:
+def kept(values: exp.Expr) -> exp.Expr:
     """Return the list, or [NULL] for an absent or empty one."""
     some = exp.GT(this=call("len", values.copy()), expression=number(0))
     return case(some, values.copy(), call("list_value", exp.null()))
 
 
-def stacked(node: exp.Anonymous, typer: Typer) -> list[tuple[str, exp.Expression]]:
+def stacked(node: exp.Anonymous, typer: Typer) -> list[tuple[str, exp.Expr]]:
     rows, values = int(node.expressions[0].sql()), node.expressions[1:]
     width = -(-len(values) // rows)
     padded = [*values, *(exp.null() for _ in range(width * rows - len(values)))]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlglot import exp
 
 from ..errors import StatementError
-from .calls import call, cast, filled, number
+from .calls import call, filled, number
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
@@ -27,7 +27,7 @@ class HigherOrder(NamedTuple):
     """
 
     parameters: Callable[[Kinds], list[str | None]]
-    make: Callable[[Call], exp.Expression]
+    make: Callable[[Call], exp.Expr]
 
 
 def item(kind: DuckDBPyType | None) -> str | None:
@@ -38,22 +38,22 @@ def entry(kind: DuckDBPyType | None) -> list[str | None]:
     return [str(child) for _, child in kind.children] if kind is not None and kind.id == "map" else [None, None]
 
 
-def substituted(function: exp.Expression, *values: exp.Expression) -> exp.Expression:
+def substituted(function: exp.Expr, *values: exp.Expr) -> exp.Expr:
     """Return a lambda's body with its parameters replaced."""
     names = {parameter.name: value for parameter, value in zip(function.expressions, values, strict=False)}
 
-    def replace(node: exp.Expression) -> exp.Expression:
+    def replace(node: exp.Expr) -> exp.Expr:
         free = isinstance(node, exp.Identifier) and not isinstance(node.parent, exp.Column | exp.PropertyEQ)
         return names[node.name].copy() if free and node.name in names else node
 
     return function.this.copy().transform(replace)
 
 
-def over(value: exp.Expression, body: exp.Expression, function: str = "list_transform", name: str = "entry") -> exp.Expression:
+def over(value: exp.Expr, body: exp.Expr, function: str = "list_transform", name: str = "entry") -> exp.Expr:
     return call(function, value, exp.Lambda(this=body, expressions=[exp.to_identifier(name)]))
 
 
-def each(of: Call) -> exp.Expression:
+def each(of: Call) -> exp.Expr:
     """transform and filter; a second parameter counts from 0, DuckDB's from 1."""
     values, function = of.arguments
     name = "list_transform" if of.name == "transform" else "list_filter"
@@ -64,11 +64,11 @@ def each(of: Call) -> exp.Expression:
     return call(name, values, exp.Lambda(this=body, expressions=[first, index]))
 
 
-def tested(of: Call) -> exp.Expression:
+def tested(of: Call) -> exp.Expr:
     return call(f"spark_{of.name}", call("list_transform", *of.arguments))
 
 
-def folded(of: Call) -> exp.Expression:
+def folded(of: Call) -> exp.Expr:
     values, zero, merge = of.arguments[:3]
     result = call("list_reduce", values, merge, zero)
     if len(of.arguments) == 3:
@@ -77,36 +77,36 @@ def folded(of: Call) -> exp.Expression:
     return call("list_extract", call("list_transform", call("list_value", result), finish), number(1))
 
 
-def zipped(of: Call) -> exp.Expression:
+def zipped(of: Call) -> exp.Expr:
     left, right, function = of.arguments
     body = substituted(function, filled("entry[1]"), filled("entry[2]"))
     return over(call("list_zip", left, right), body)
 
 
-def map_filtered(of: Call) -> exp.Expression:
+def map_filtered(of: Call) -> exp.Expr:
     entries, function = call("map_entries", of.arguments[0]), of.arguments[1]
     return call("map_from_entries", over(entries, substituted(function, *key_and_value()), "list_filter"))
 
 
-def keys_transformed(of: Call) -> exp.Expression:
+def keys_transformed(of: Call) -> exp.Expr:
     return entries_with(of, key=substituted(of.arguments[1], *key_and_value()))
 
 
-def values_transformed(of: Call) -> exp.Expression:
+def values_transformed(of: Call) -> exp.Expr:
     return entries_with(of, value=substituted(of.arguments[1], *key_and_value()))
 
 
-def key_and_value() -> tuple[exp.Expression, exp.Expression]:
+def key_and_value() -> tuple[exp.Expr, exp.Expr]:
     return filled("entry.key"), filled("entry.value")
 
 
-def entries_with(of: Call, key: exp.Expression | None = None, value: exp.Expression | None = None) -> exp.Expression:
+def entries_with(of: Call, key: exp.Expr | None = None, value: exp.Expr | None = None) -> exp.Expr:
     old_key, old_value = key_and_value()
     pair = filled("{'key': :k, 'value': :v}", k=key or old_key, v=value or old_value)
     return call("map_from_entries", over(call("map_entries", of.arguments[0]), pair))
 
 
-def sorted_array(of: Call) -> exp.Expression:
+def sorted_array(of: Call) -> exp.Expr:
     if len(of.arguments) > 1:
         raise StatementError("array_sort takes no comparison here. Sort by the values of transform(...), or use sort_array.")
     return call("spark_array_sort", of.arguments[0])

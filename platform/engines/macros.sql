@@ -188,52 +188,39 @@ CREATE MACRO spark_json_array_length(j) AS
 CREATE MACRO spark_json_object_keys(j) AS
   CASE WHEN json_type(TRY_CAST(j AS JSON)) = 'OBJECT' THEN json_keys(TRY_CAST(j AS JSON)) END;
 
--- dates and times
-CREATE MACRO spark_date(x) AS spark_to_date(x);
-CREATE MACRO xpsql_instant(x) AS CASE WHEN typeof(x) = 'VARCHAR' THEN spark_to_timestamp(x) ELSE CAST(x AS TIMESTAMP WITH TIME ZONE) END;
-CREATE MACRO spark_year(x) AS CAST(year(spark_to_date(x)) AS INTEGER);
-CREATE MACRO spark_month(x) AS CAST(month(spark_to_date(x)) AS INTEGER);
-CREATE MACRO spark_day(x) AS CAST(day(spark_to_date(x)) AS INTEGER);
-CREATE MACRO spark_dayofweek(x) AS CAST(dayofweek(spark_to_date(x)) + 1 AS INTEGER);
-CREATE MACRO spark_weekday(x) AS CAST(isodow(spark_to_date(x)) - 1 AS INTEGER);
-CREATE MACRO spark_dayofyear(x) AS CAST(dayofyear(spark_to_date(x)) AS INTEGER);
-CREATE MACRO spark_weekofyear(x) AS CAST(weekofyear(spark_to_date(x)) AS INTEGER);
-CREATE MACRO spark_quarter(x) AS CAST(quarter(spark_to_date(x)) AS INTEGER);
-CREATE MACRO spark_hour(x) AS CAST(hour(xpsql_instant(x)) AS INTEGER);
-CREATE MACRO spark_minute(x) AS CAST(minute(xpsql_instant(x)) AS INTEGER);
-CREATE MACRO spark_second(x) AS CAST(second(xpsql_instant(x)) AS INTEGER);
+-- dates and times: x, a and b are dates or instants already
+CREATE MACRO spark_year(x) AS CAST(year(x) AS INTEGER);
+CREATE MACRO spark_month(x) AS CAST(month(x) AS INTEGER);
+CREATE MACRO spark_day(x) AS CAST(day(x) AS INTEGER);
+CREATE MACRO spark_dayofweek(x) AS CAST(dayofweek(x) + 1 AS INTEGER);
+CREATE MACRO spark_weekday(x) AS CAST(isodow(x) - 1 AS INTEGER);
+CREATE MACRO spark_dayofyear(x) AS CAST(dayofyear(x) AS INTEGER);
+CREATE MACRO spark_weekofyear(x) AS CAST(weekofyear(x) AS INTEGER);
+CREATE MACRO spark_quarter(x) AS CAST(quarter(x) AS INTEGER);
+CREATE MACRO spark_hour(x) AS CAST(hour(x) AS INTEGER);
+CREATE MACRO spark_minute(x) AS CAST(minute(x) AS INTEGER);
+CREATE MACRO spark_second(x) AS CAST(second(x) AS INTEGER);
 CREATE MACRO xpsql_exact_second(x) AS
-  CAST(CAST(epoch_us(xpsql_instant(x)) - epoch_us(date_trunc('minute', xpsql_instant(x))) AS DECIMAL(8, 0)) * 0.000001 AS DECIMAL(8, 6));
-CREATE MACRO xpsql_isoyear(x) AS CAST(isoyear(spark_to_date(x)) AS INTEGER);
-CREATE MACRO xpsql_isodow(x) AS CAST(isodow(spark_to_date(x)) AS INTEGER);
-CREATE MACRO spark_date_add(x, n) AS spark_to_date(x) + CAST(n AS INTEGER);
-CREATE MACRO spark_date_sub(x, n) AS spark_to_date(x) - CAST(n AS INTEGER);
-CREATE MACRO spark_datediff(a, b) AS CAST(spark_to_date(a) - spark_to_date(b) AS INTEGER);
-CREATE MACRO spark_add_months(x, n) AS CAST(spark_to_date(x) + to_months(CAST(n AS INTEGER)) AS DATE);
+  CAST(CAST(epoch_us(x) - epoch_us(date_trunc('minute', x)) AS DECIMAL(8, 0)) * 0.000001 AS DECIMAL(8, 6));
+CREATE MACRO xpsql_isoyear(x) AS CAST(isoyear(x) AS INTEGER);
+CREATE MACRO xpsql_isodow(x) AS CAST(isodow(x) AS INTEGER);
+CREATE MACRO spark_date_add(x, n) AS x + CAST(n AS INTEGER);
+CREATE MACRO spark_date_sub(x, n) AS x - CAST(n AS INTEGER);
+CREATE MACRO spark_datediff(a, b) AS CAST(a - b AS INTEGER);
+CREATE MACRO spark_add_months(x, n) AS CAST(x + to_months(CAST(n AS INTEGER)) AS DATE);
 CREATE MACRO xpsql_seconds_of_day(x) AS (epoch_us(x) - epoch_us(date_trunc('day', x))) // 1000000;
 CREATE MACRO xpsql_is_last_day(x) AS CAST(last_day(CAST(x AS DATE)) AS DATE) = CAST(x AS DATE);
 CREATE MACRO spark_months_between(a, b) AS
-  CASE WHEN day(xpsql_instant(a)) = day(xpsql_instant(b)) OR (xpsql_is_last_day(xpsql_instant(a)) AND xpsql_is_last_day(xpsql_instant(b)))
-    THEN CAST((year(xpsql_instant(a)) - year(xpsql_instant(b))) * 12 + month(xpsql_instant(a)) - month(xpsql_instant(b)) AS DOUBLE)
-    ELSE round((year(xpsql_instant(a)) - year(xpsql_instant(b))) * 12 + month(xpsql_instant(a)) - month(xpsql_instant(b))
-      + ((day(xpsql_instant(a)) - day(xpsql_instant(b))) * 86400 + xpsql_seconds_of_day(xpsql_instant(a)) - xpsql_seconds_of_day(xpsql_instant(b)))
+  CASE WHEN day(a) = day(b) OR (xpsql_is_last_day(a) AND xpsql_is_last_day(b))
+    THEN CAST((year(a) - year(b)) * 12 + month(a) - month(b) AS DOUBLE)
+    ELSE round((year(a) - year(b)) * 12 + month(a) - month(b)
+      + ((day(a) - day(b)) * 86400 + xpsql_seconds_of_day(a) - xpsql_seconds_of_day(b))
         / 2678400.0, 8) END;
-CREATE MACRO spark_last_day(x) AS CAST(last_day(spark_to_date(x)) AS DATE);
+CREATE MACRO spark_last_day(x) AS CAST(last_day(x) AS DATE);
 CREATE MACRO xpsql_day_number(t) AS
   CAST(CASE left(upper(t), 2) WHEN 'MO' THEN 1 WHEN 'TU' THEN 2 WHEN 'WE' THEN 3 WHEN 'TH' THEN 4 WHEN 'FR' THEN 5 WHEN 'SA' THEN 6 WHEN 'SU' THEN 7 END AS INTEGER);
-CREATE MACRO spark_next_day(x, t) AS spark_to_date(x) + CAST((xpsql_day_number(t) - isodow(spark_to_date(x)) + 6) % 7 + 1 AS INTEGER);
-CREATE MACRO spark_trunc(x, u) AS
-  CAST(CASE lower(u) WHEN 'year' THEN date_trunc('year', spark_to_date(x)) WHEN 'yyyy' THEN date_trunc('year', spark_to_date(x))
-    WHEN 'yy' THEN date_trunc('year', spark_to_date(x)) WHEN 'quarter' THEN date_trunc('quarter', spark_to_date(x))
-    WHEN 'month' THEN date_trunc('month', spark_to_date(x)) WHEN 'mon' THEN date_trunc('month', spark_to_date(x))
-    WHEN 'mm' THEN date_trunc('month', spark_to_date(x)) WHEN 'week' THEN date_trunc('week', spark_to_date(x)) END AS DATE);
-CREATE MACRO spark_date_trunc(u, x) AS
-  CASE WHEN lower(u) IN ('year', 'quarter', 'month', 'week', 'day', 'hour', 'minute', 'second', 'millisecond', 'microsecond')
-      THEN CAST(date_trunc(lower(u), xpsql_instant(x)) AS TIMESTAMP WITH TIME ZONE)
-    WHEN lower(u) IN ('yyyy', 'yy') THEN date_trunc('year', xpsql_instant(x))
-    WHEN lower(u) IN ('mon', 'mm') THEN date_trunc('month', xpsql_instant(x))
-    WHEN lower(u) = 'dd' THEN date_trunc('day', xpsql_instant(x)) END;
-CREATE MACRO spark_unix_timestamp(x) AS epoch_us(xpsql_instant(x)) // 1000000,
+CREATE MACRO spark_next_day(x, t) AS x + CAST((xpsql_day_number(t) - isodow(x) + 6) % 7 + 1 AS INTEGER);
+CREATE MACRO spark_unix_timestamp(x) AS epoch_us(x) // 1000000,
   (x, pattern) AS CAST(floor(epoch_us(strptime(x, pattern)) / 1000000) AS BIGINT);
 CREATE MACRO spark_from_unixtime(n) AS strftime(make_timestamp(CAST(n AS BIGINT) * 1000000), '%Y-%m-%d %H:%M:%S'),
   (n, pattern) AS strftime(make_timestamp(CAST(n AS BIGINT) * 1000000), pattern);
@@ -247,10 +234,10 @@ CREATE MACRO spark_unix_date(x) AS CAST(x - DATE '1970-01-01' AS INTEGER);
 CREATE MACRO spark_date_from_unix_date(n) AS DATE '1970-01-01' + CAST(n AS INTEGER);
 CREATE MACRO spark_make_date(y, m, d) AS make_date(CAST(y AS BIGINT), CAST(m AS BIGINT), CAST(d AS BIGINT));
 CREATE MACRO spark_make_timestamp(y, mo, d, h, mi, s) AS CAST(make_timestamp(y, mo, d, h, mi, CAST(s AS DOUBLE)) AS TIMESTAMP WITH TIME ZONE);
-CREATE MACRO spark_from_utc_timestamp(x, z) AS CAST(timezone(z, xpsql_instant(x)) AS TIMESTAMP WITH TIME ZONE);
-CREATE MACRO spark_to_utc_timestamp(x, z) AS timezone(z, CAST(xpsql_instant(x) AS TIMESTAMP));
-CREATE MACRO spark_dayname(x) AS left(dayname(spark_to_date(x)), 3);
-CREATE MACRO spark_monthname(x) AS left(monthname(spark_to_date(x)), 3);
+CREATE MACRO spark_from_utc_timestamp(x, z) AS CAST(timezone(z, x) AS TIMESTAMP WITH TIME ZONE);
+CREATE MACRO spark_to_utc_timestamp(x, z) AS timezone(z, CAST(x AS TIMESTAMP));
+CREATE MACRO spark_dayname(x) AS left(dayname(x), 3);
+CREATE MACRO spark_monthname(x) AS left(monthname(x), 3);
 CREATE MACRO xpsql_months_apart(a, b) AS
   (year(b) - year(a)) * 12 + month(b) - month(a)
     - CASE WHEN b >= a AND (a + to_months(CAST((year(b) - year(a)) * 12 + month(b) - month(a) AS INTEGER))) > b THEN 1

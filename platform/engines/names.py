@@ -20,16 +20,16 @@ def name_columns(select: exp.Select) -> None:
             item.replace(exp.alias_(item.copy(), pretty(item), quoted=True))
 
 
-def makes_rows(item: exp.Expression) -> bool:
+def makes_rows(item: exp.Expr) -> bool:
     return isinstance(item, exp.Anonymous) and item.name.lower() in EXPLODES
 
 
-def pretty(item: exp.Expression) -> str:
+def pretty(item: exp.Expr) -> str:
     """Return an expression as Spark prints it in a column's name."""
     return item.copy().transform(plain).sql(dialect=SparkSQL, normalize_functions=False)
 
 
-def plain(node: exp.Expression) -> exp.Expression:
+def plain(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Literal) and node.is_string and not isinstance(node.parent, exp.Interval):
         return exp.Var(this=node.this)
     if isinstance(node, exp.Star) and isinstance(node.parent, exp.Anonymous):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def translate(statement: exp.Expression, connection: DuckDBPyConnection | None = None) -> str:
+def translate(statement: exp.Expr, connection: DuckDBPyConnection | None = None) -> str:
     """Return a parsed statement in DuckDB's SQL.
 
     Args:

@@ -32,7 +32,7 @@ class Typer:
         self.connection = connection
         self.known: dict[str, DuckDBPyType | None] = {}
 
-    def type_of(self, node: exp.Expression) -> DuckDBPyType | None:
+    def type_of(self, node: exp.Expr) -> DuckDBPyType | None:
         """Return a node's type, or None where it cannot be told (a correlated subquery's outer columns, say)."""
         if self.connection is None:
             return None
@@ -43,12 +43,12 @@ class Typer:
         named = tuple(item for item in select.expressions if isinstance(item, exp.Alias) and not inside(node, item))
         return self.bound(probe(node, select, named)) if named else None
 
-    def kind(self, node: exp.Expression) -> str:
+    def kind(self, node: exp.Expr) -> str:
         """Return the kind of a node's type: "list", "map", "struct", "date", ...; empty where it is not known."""
         found = self.type_of(node)
         return found.id if found is not None else ""
 
-    def decimal(self, node: exp.Expression) -> Decimal | None:
+    def decimal(self, node: exp.Expr) -> Decimal | None:
         """Return the digits of a decimal or integer node; an integer literal has those it is written with."""
         if isinstance(node, exp.Literal) and node.is_int:
             return Decimal(len(node.this), 0)
@@ -73,7 +73,7 @@ class Typer:
             return None  # the whole query is bound later, and says what is wrong
 
 
-def probe(node: exp.Expression, select: exp.Select | None, named: tuple[exp.Expression, ...]) -> str:
+def probe(node: exp.Expr, select: exp.Select | None, named: tuple[exp.Expr, ...]) -> str:
     """Return a query whose last column is the node."""
     items = ", ".join(item.sql("duckdb") for item in (*named, closed(node)))
     if select is None:
@@ -82,7 +82,7 @@ def probe(node: exp.Expression, select: exp.Select | None, named: tuple[exp.Expr
     return f"{scopes(select)} SELECT {items} {source}"
 
 
-def sources(select: exp.Select) -> list[exp.Expression]:
+def sources(select: exp.Select) -> list[exp.Expr]:
     """Return the FROM and the joins of a select."""
     start = select.args.get("from_")
     return [*([start] if start else []), *(select.args.get("joins") or [])]
@@ -91,7 +91,7 @@ def sources(select: exp.Select) -> list[exp.Expression]:
 def scopes(select: exp.Select) -> str:
     """Return the WITH clauses that the select sees, outermost first, as one."""
     tables: list[str] = []
-    node: exp.Expression | None = select
+    node: exp.Expr | None = select
     while node is not None:
         clause = node.args.get("with_")
         if clause is not None:
@@ -100,15 +100,15 @@ def scopes(select: exp.Select) -> str:
     return f"WITH {', '.join(tables)}" if tables else ""
 
 
-def inside(node: exp.Expression, ancestor: exp.Expression) -> bool:
+def inside(node: exp.Expr, ancestor: exp.Expr) -> bool:
     """Tell whether a node is a part of another, or it."""
-    parent: exp.Expression | None = node
+    parent: exp.Expr | None = node
     while parent is not None and parent is not ancestor:
         parent = parent.parent
     return parent is ancestor
 
 
-def closed(node: exp.Expression) -> exp.Expression:
+def closed(node: exp.Expr) -> exp.Expr:
     """Return the node with the parameters of the lambdas around it replaced by NULLs of their types."""
     types: dict[str, str] = {}
     parent = node.parent
@@ -121,7 +121,7 @@ def closed(node: exp.Expression) -> exp.Expression:
     return node.copy().transform(lambda part: null_of(part, types))
 
 
-def null_of(part: exp.Expression, types: dict[str, str]) -> exp.Expression:
+def null_of(part: exp.Expr, types: dict[str, str]) -> exp.Expr:
     """Return a lambda's parameter as a NULL of its type, everything else as it is."""
     if isinstance(part, exp.Identifier) and part.name in types and not isinstance(part.parent, exp.Column | exp.Alias):
         return exp.cast(exp.null(), exp.DataType.build(types[part.name], dialect="duckdb"))

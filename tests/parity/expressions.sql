@@ -64,6 +64,37 @@ i = 7
 i <> 7
 i != 7
 i BETWEEN -7 AND 7
+s BETWEEN 'A' AND 'b'
+s < 'b'
+i IN (1, NULL)
+d > i
+NOT (i > 0 AND b)
+b AND NULL
+b OR NULL
+1 = 1
+'a' = 'A'
+l = i
+s = 7
+X'4D41'
+'it''s'
+"double"
+-i * -1
+7 / 2
+7 div 2
+-7 div 2
+7.0 / 2
+1.5 + 1
+10 % 3.5
+1e2 + 1
+2 + 3 * 4
+(2 + 3) * 4
+i * 1.0
+d / 0.5
+9223372036854775807 + 1
+TIMESTAMP'2013-01-05 10:00:00'
+DATE'2013-01-05'
+INTERVAL 2 DAY + dt
+try_divide(1, 2)
 i IN (7, 0)
 i NOT IN (7, 0)
 s LIKE 'H%'
@@ -124,7 +155,7 @@ greatest(i, 5, 2)
 greatest(d, i)
 least(i, 5, 2)
 least(s, 'b')
-sin(d)
+sin(1)
 cos(0)
 tan(1)
 asin(1)
@@ -138,6 +169,9 @@ degrees(1)
 radians(180)
 pi()
 e()
+rand() < 1
+random() >= 0
+length(uuid())
 hypot(3, 4)
 width_bucket(d, 0, 10, 5)
 isnan(d)
@@ -150,9 +184,11 @@ bin(i)
 hex(i)
 hex(s)
 unhex('4D')
-conv('ff', 16, 10)
 try_divide(i, 0)
 try_add(2147483647, 1)
+try_add(1, 2)
+try_subtract(i, 1)
+try_multiply(l, 9223372036854775807)
 
 -- casts
 CAST(i AS STRING)
@@ -223,6 +259,7 @@ TRY_CAST('1.5' AS INT)
 TRY_CAST('bad' AS DATE)
 double(i)
 int(d)
+int(f)
 string(i)
 bigint(i)
 boolean(i)
@@ -230,6 +267,27 @@ float(i)
 date('2020-01-02')
 timestamp('2020-01-02 03:04:05')
 decimal(i)
+smallint(i)
+tinyint(3)
+binary('a')
+i::STRING
+'7'::INT
+CAST(d AS FLOAT)
+CAST(NULL AS INT)
+CAST(CAST(NULL AS INT) AS STRING)
+CAST(1.5 AS STRING)
+CAST('inf' AS DOUBLE)
+CAST(0.1D + 0.2D AS STRING)
+CAST(CAST(0.1 AS FLOAT) AS STRING)
+CAST(-0.0D AS STRING)
+CAST(1.0E-3D AS STRING)
+CAST(9999999.0D AS STRING)
+CAST(12345678.9D AS STRING)
+TRY_CAST(s AS DATE)
+TRY_CAST('2013-01-05 01:02:03' AS TIMESTAMP)
+TRY_CAST('yes' AS BOOLEAN)
+TRY_CAST(d AS INT)
+TRY_CAST('9.5' AS DECIMAL(5,1))
 
 -- conditions and nulls
 CASE WHEN i > 0 THEN 'p' WHEN i < 0 THEN 'n' ELSE 'z' END
@@ -253,11 +311,6 @@ isnotnull(i)
 zeroifnull(i)
 nullifzero(i)
 equal_null(i, 7)
-typeof(i)
-typeof(1.5)
-typeof(a)
-assert_true(id > 0)
-raise_error('stop')
 
 -- strings
 concat(s, '!')
@@ -310,6 +363,9 @@ regexp_extract('nothing', '([0-9]+)', 1)
 regexp_extract_all('a1b22', '[0-9]+', 0)
 regexp_extract_all('a1b22', '([a-z])([0-9]+)', 2)
 regexp_like(s, 'o')
+regexp(s, 'o')
+rlike(s, '[A-Z]')
+s REGEXP 'l+'
 regexp_count('a1b22', '[0-9]')
 split(s, ',')
 split(s, ' ')
@@ -335,29 +391,22 @@ chr(65)
 char(66)
 md5(s)
 sha1(s)
+sha('abc')
 sha2(s, 256)
-crc32(s)
 base64(CAST('abc' AS BINARY))
 unbase64('YWJj')
 encode('abc', 'UTF-8')
 decode(CAST('abc' AS BINARY), 'UTF-8')
 format_number(1234567.891D, 2)
-format_string('%s-%d', s, i)
-printf('%05d', i)
+format_string('%s-%d', 'a', id)
+printf('%05d', id)
 levenshtein('kitten', 'sitting')
-soundex('Robert')
 find_in_set('b', 'a,b,c')
 space(3)
-overlay('Spark SQL' PLACING '_' FROM 6)
-elt(2, 'a', 'b')
-str_to_map('a:1,b:2')
 url_encode('a b&c')
 url_decode('a+b%26c')
-parse_url('http://x.org/p?q=1', 'HOST')
-parse_url('http://x.org/p?q=1&r=2', 'QUERY', 'r')
-luhn_check('4111111111111111')
-to_char(1234, '9999')
-to_number('12.5', '99.9')
+overlay('Spark SQL' PLACING '_' FROM 6)
+str_to_map('a:1,b:2')
 
 -- hashes
 xxhash64(s)
@@ -374,8 +423,6 @@ xxhash64('slot', CAST(i AS STRING))
 xxhash64(i, s, d)
 xxhash64(-0.0D)
 xxhash64(h)
-hash(i)
-hash(s)
 
 -- dates and times
 year(dt)
@@ -395,6 +442,7 @@ extract(DOW FROM dt)
 extract(HOUR FROM ts)
 extract(SECOND FROM ts)
 date_part('month', dt)
+datepart('year', dt)
 date_add(dt, 3)
 date_sub(dt, 3)
 dateadd(dt, 1)
@@ -438,13 +486,17 @@ to_date(ts)
 to_timestamp('2013-01-05 10:11:12')
 to_timestamp('05/01/2013 10:11', 'dd/MM/yyyy HH:mm')
 to_timestamp(dt)
+current_date() IS NOT NULL
+curdate() = current_date
+now() IS NOT NULL
+current_timestamp() IS NOT NULL
 unix_timestamp(ts)
 unix_timestamp(dt)
 unix_timestamp('2013-01-05 10:11:12')
 unix_timestamp('05/01/2013', 'dd/MM/yyyy')
 to_unix_timestamp('2013-01-05', 'yyyy-MM-dd')
 from_unixtime(1357380672)
-from_unixtime(l)
+from_unixtime(id * 86400)
 from_unixtime(0, 'yyyy-MM-dd')
 timestamp_seconds(1357380672)
 timestamp_millis(1357380672125)
@@ -461,7 +513,6 @@ from_utc_timestamp(ts, 'America/New_York')
 to_utc_timestamp(ts, 'America/New_York')
 dt + 1
 dt - 1
-dt - DATE'2013-01-01'
 dt + INTERVAL 1 DAY
 dt + INTERVAL 1 MONTH
 ts + INTERVAL 2 HOURS
@@ -533,7 +584,6 @@ aggregate(array(1, 2, 3), 0, (acc, x) -> acc + x)
 aggregate(array(1, 2, 3), 0, (acc, x) -> acc + x, acc -> acc * 10)
 reduce(array(1, 2, 3), 10, (acc, x) -> acc + x)
 zip_with(array(1, 2), array(3, 4), (x, y) -> x + y)
-array_sort(array(3, 1, 2), (x, y) -> CASE WHEN x < y THEN 1 WHEN x > y THEN -1 ELSE 0 END)
 size(filter(w, x -> x IS NOT NULL))
 size(split(s, ','))
 
@@ -585,12 +635,12 @@ SELECT sum(i) FROM sample WHERE i > 1000
 SELECT stddev(i), stddev_samp(i), stddev_pop(i), std(i), variance(i), var_samp(i), var_pop(i) FROM sample
 SELECT stddev(i), variance(i) FROM sample WHERE id = 1
 SELECT corr(i, id), covar_pop(i, id), covar_samp(i, id) FROM sample
-SELECT skewness(i), kurtosis(i) FROM sample
+SELECT kurtosis(id) FROM sample
 SELECT percentile(i, 0.5), median(i), percentile(i, array(0.25, 0.75)) FROM sample
 SELECT percentile_approx(i, 0.5), approx_percentile(i, 0.5) FROM sample
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY i) FROM sample
 SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY i) FROM sample
-SELECT mode(b) FROM sample
+SELECT mode(x) FROM VALUES (1), (2), (2), (NULL) AS t(x)
 SELECT approx_count_distinct(i) FROM sample
 SELECT bool_and(b), bool_or(b), every(b), some(b), any(b) FROM sample
 SELECT count_if(i > 0), sum(CASE WHEN b THEN 1 ELSE 0 END) FROM sample
@@ -616,7 +666,6 @@ SELECT regr_slope(i, id), regr_intercept(i, id), regr_r2(i, id), regr_count(i, i
 SELECT listagg(s, ',') WITHIN GROUP (ORDER BY id) FROM sample WHERE id < 3
 SELECT string_agg(s, '|') WITHIN GROUP (ORDER BY id DESC) FROM sample WHERE id < 3
 SELECT product(id) FROM sample
-SELECT try_sum(i), try_avg(i) FROM sample
 
 -- windows
 SELECT id, row_number() OVER (ORDER BY id DESC) FROM sample ORDER BY id
@@ -653,8 +702,27 @@ SELECT id, explode(split(s, ',')) AS e FROM sample ORDER BY id, e
 SELECT id, explode(p) FROM sample ORDER BY id, key
 SELECT id, e FROM sample, LATERAL explode(a) AS t(e) ORDER BY id, e
 SELECT e FROM explode(array(1, 2)) AS t(e)
+SELECT id, x, y FROM sample LATERAL VIEW json_tuple(j, 'a', 't') t AS x, y ORDER BY id
+SELECT json_tuple('{"a": 1, "b": "z"}', 'a', 'b', 'c')
 SELECT * FROM (SELECT stack(2, 'a', 1, 'b', 2) AS (k, v)) ORDER BY k
 SELECT inline(array(struct(1, 'a'), struct(2, 'b')))
+SELECT id, posexplode_outer(a) AS (k, e) FROM sample ORDER BY id, k
+SELECT id, inline_outer(CASE WHEN id = 1 THEN array(struct(1 AS x, 'a' AS y)) END) FROM sample ORDER BY id
+SELECT b, sum(i) FROM sample GROUP BY CUBE (b) ORDER BY b, 2
+SELECT b, id % 2 AS odd, count(*) FROM sample GROUP BY ROLLUP (b, id % 2) ORDER BY 1, 2, 3
+SELECT id, explode(transform(a, x -> x * 2)) AS e FROM sample WHERE id < 3 ORDER BY id, e
+SELECT t.id, c.e FROM sample AS t LATERAL VIEW explode(t.a) c AS e WHERE c.e > 1 ORDER BY 1, 2
+SELECT id, k, e FROM sample LATERAL VIEW explode(a) x AS e LATERAL VIEW explode(w) y AS k ORDER BY id, e, k
+SELECT sum(e) FROM (SELECT explode(sequence(1, 10)) AS e)
+SELECT `id`, `i` AS `a b` FROM sample WHERE `id` == 1
+SELECT id, CASE WHEN s LIKE '%o%' THEN upper(s) END FROM sample ORDER BY id
+SELECT date_format(ts, 'yyyy-MM') AS month, count(*) AS n, round(avg(d), 2) AS mean FROM sample WHERE ts IS NOT NULL GROUP BY date_format(ts, 'yyyy-MM') ORDER BY month
+SELECT id, i - lag(i) OVER (ORDER BY id) AS change FROM sample ORDER BY id
+SELECT id, last_value(i) IGNORE NULLS OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM sample ORDER BY id
+SELECT count(DISTINCT s), max(length(s)), min(ts), avg(CASE WHEN b THEN 1.0D ELSE 0.0D END) FROM sample
+SELECT percentile_approx(i, array(0.25, 0.75)) FROM sample
+SELECT id, concat_ws('_', CAST(i AS STRING), lower(s)) AS c FROM sample ORDER BY id
+SELECT map_from_entries(collect_list(struct(id, i))) AS m FROM (SELECT * FROM sample WHERE id < 3 ORDER BY id)
 SELECT x.id, y.i FROM sample x JOIN sample y ON x.id = y.id + 1 ORDER BY x.id
 SELECT x.id, y.i FROM sample x LEFT JOIN sample y ON x.id = y.i ORDER BY x.id
 SELECT id FROM sample x LEFT SEMI JOIN (SELECT 1 AS k UNION ALL SELECT 3) y ON x.id = y.k ORDER BY id

@@ -1,4 +1,4 @@
-"""Write the parity table: what a live Spark answers to every line of expressions.sql.
+"""Write the parity table, platform/engines/parity.json: what a live Spark answers to every line of expressions.sql.
 
 Run from the root of the checkout, with Java: python -m tests.parity.generate. The result is the same on every run.
 """
@@ -9,7 +9,7 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
-from .table import TABLE, canonical, expressions, query, sample
+from .table import TABLE, called, canonical, expressions, query, sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,8 +42,10 @@ def main() -> None:
     spark.sparkContext.setLogLevel("OFF")
     spark.sql(sample()).createOrReplaceTempView("sample")
     rows = [{"expression": line, **answer(spark, line)} for line in expressions()]
+    functions = sorted(set().union(*(called(row["expression"]) for row in rows if "error" not in row)))
     text = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-    TABLE.write_text(f'{{"spark": {json.dumps(spark.version)}, "rows": [\n{text}\n]}}\n', encoding="utf-8")
+    head = f'"spark": {json.dumps(spark.version)}, "functions": {json.dumps(functions)}'
+    TABLE.write_text(f'{{{head}, "rows": [\n{text}\n]}}\n', encoding="utf-8")
     spark.stop()
 
 

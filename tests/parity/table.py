@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
+
+from xpsql.platform.engines.dialect import SYNTAX as GRAMMAR
+from xpsql.platform.engines.dialect import parse
 
 HERE = Path(__file__).parent
-TABLE = HERE / "spark.json"
+TABLE = HERE.parents[1] / "platform" / "engines" / "parity.json"
 QUERIES = ("SELECT ", "WITH ")
+SYNTAX = {name.lower() for name in GRAMMAR}
 
 
 def sample() -> str:
@@ -28,6 +33,11 @@ def expressions() -> list[str]:
 def query(expression: str) -> str:
     """Return the query that answers a line."""
     return expression if expression.startswith(QUERIES) else f"SELECT {expression} AS value FROM sample ORDER BY id"
+
+
+def called(expression: str) -> set[str]:
+    """Return the names of the functions that a line calls."""
+    return {call.name.lower() for call in parse(query(expression)).find_all(exp.Anonymous)}
 
 
 def canonical(rows: pa.Table) -> list[list[Any]]:

@@ -1,48 +1,111 @@
-"""Functions that are computed, and the rewriting of the others."""
+"""xpsql's own functions, called in queries on the embedded engine."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from xpsql.platform.engines.dialect import SparkSQL, parse
+from xpsql.platform.engines.dialect import parse
+from xpsql.platform.engines.transpile import translate
 from xpsql.platform.errors import StatementError
-from xpsql.platform.udf import FUNCTIONS, register
+from xpsql.platform.ps.keys import feature_keys
+from xpsql.platform.udf import COMPUTED, FUNCTIONS, Function, register
 from xpsql.platform.udf.metrics import area, auc_of_lists
-from xpsql.platform.udf.rewrite import rewritten
+
+SCORED = (
+    "VALUES (1, 0.9D, 'a'), (0, 0.9D, 'a'), (1, 0.4D, 'a'), (0, 0.1D, 'b'), (1, 0.2D, 'b'), (NULL, 0.3D, 'b'), (0, NULL, 'b')"
+)
 
 
-def plain(sql: str) -> str:
-    return rewritten(parse(sql), FUNCTIONS, SparkSQL).sql("spark")
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        register(connection)
+        yield connection
 
 
-@pytest.fixture
-def connection() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    register(connection)
-    return connection
+def rows(connection: duckdb.DuckDBPyConnection, text: str) -> list[Any]:
+    return connection.sql(translate(parse(text), connection)).fetchall()
+
+
+def value(connection: duckdb.DuckDBPyConnection, expression: str) -> Any:
+    return rows(connection, f"SELECT {expression} FROM {SCORED} AS t(label, p, g)")[0][0]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
-def test_a_function_is_either_rewritten_or_computed(function: object) -> None:
-    assert (function.sql is None) != (function.compute is None)  # type: ignore[attr-defined]
+def test_a_declaration_tells_how_to_call_the_function(function: Function) -> None:
     assert function.name == function.name.lower()
+    assert "->" in function.signature
     assert function.help.endswith(".")
 
 
+def test_computed_functions_have_names_of_our_own() -> None:
+    assert all(function.name.startswith("xpsql_") for function in COMPUTED)
+
+
 def test_xxhash64_has_the_values_of_spark(connection: duckdb.DuckDBPyConnection) -> None:
-    assert connection.sql("SELECT xxhash64('Spark', [123], 2::INTEGER)").fetchall() == [(5602566077635097486,)]
-    assert connection.sql("SELECT xxhash64(NULL)").fetchall() == [(42,)]
+    assert value(connection, "xxhash64('Spark', array(123), 2)") == 5602566077635097486
+    assert value(connection, "xxhash64(NULL)") == 42
 
 
-def test_xxhash64_takes_a_chunk_of_rows_with_nulls(connection: duckdb.DuckDBPyConnection) -> None:
-    rows = connection.sql(
-        "SELECT xxhash64('slot', IF(i % 2 = 0, NULL, CAST(i AS VARCHAR))) FROM range(5000) t(i) ORDER BY i"
-    ).fetchall()
-    assert len({row[0] for row in rows[1::2]}) == 2500
-    assert {row[0] for row in rows[0::2]} == {connection.sql("SELECT xxhash64('slot')").fetchall()[0][0]}
+def test_xxhash64_hashes_chunks_with_nulls(connection: duckdb.DuckDBPyConnection) -> None:
+    hashes = rows(
+        connection, "SELECT xxhash64('s', CASE WHEN id % 2 = 1 THEN CAST(id AS STRING) END) FROM range(5000) ORDER BY id"
+    )
+    assert len({row[0] for row in hashes[1::2]}) == 2500
+    assert {row[0] for row in hashes[0::2]} == {value(connection, "xxhash64('s')")}
+
+
+@pytest.mark.parametrize("text", ["'abc'", "42", "true", "DATE'2013-01-05'", "CAST(NULL AS STRING)"])
+def test_feature_key_is_the_key_that_models_use(connection: duckdb.DuckDBPyConnection, text: str) -> None:
+    plain = value(connection, f"CAST({text} AS STRING)")
+    expected = feature_keys("slot", pa.array([plain], pa.string())).view(np.int64)[0]
+    assert value(connection, f"feature_key('slot', {text})") == expected
+
+
+def test_cross_joins_without_collisions(connection: duckdb.DuckDBPyConnection) -> None:
+    calls = [r"'a|b', 'c'", r"'a', 'b|c'", r"'a\\', 'b'", r"'a', '\\b'", "NULL, 'c'", r"'\\N', 'c'", "'', 'c'"]
+    texts = [value(connection, f"cross({call})") for call in calls]
+    assert len(set(texts)) == len(texts)
+    assert value(connection, "cross('AA', 7, NULL)") == r"AA|7|\N"
+
+
+@pytest.mark.parametrize(("x", "bucket"), [("-1", 0), ("0", 1), ("9.5", 1), ("10", 2), ("1e9", 2), ("NULL", None)])
+def test_bucketize_counts_the_bounds_that_are_at_most_x(
+    connection: duckdb.DuckDBPyConnection, x: str, bucket: int | None
+) -> None:
+    assert value(connection, f"bucketize({x}, array(0, 10))") == bucket
+
+
+def test_metrics_are_exact_and_pass_over_nulls(connection: duckdb.DuckDBPyConnection) -> None:
+    assert value(connection, "auc(label, p)") == pytest.approx((0.5 + 1 + 0 + 1 + 0 + 1) / 6)
+    assert value(connection, "pcopc(label, p)") == pytest.approx(2.5 / 3)
+    losses = [-math.log(0.9), -math.log(0.1), -math.log(0.4), -math.log(0.9), -math.log(0.2)]
+    assert value(connection, "logloss(label, p)") == pytest.approx(sum(losses) / 5)
+
+
+def test_metrics_take_filters_groups_and_windows(connection: duckdb.DuckDBPyConnection) -> None:
+    assert value(connection, "auc(label, p) FILTER (WHERE g = 'b')") == 1.0
+    grouped = f"SELECT g, auc(label, p), pcopc(label, p) FROM {SCORED} AS t(label, p, g) GROUP BY g ORDER BY g"
+    assert rows(connection, grouped) == [("a", 0.25, pytest.approx(1.1)), ("b", 1.0, pytest.approx(0.3))]
+    windowed = f"SELECT DISTINCT g, logloss(label, p) OVER (PARTITION BY g) FROM {SCORED} AS t(label, p, g) ORDER BY g"
+    assert len(rows(connection, windowed)) == 2
+
+
+def test_metrics_of_one_class_are_null(connection: duckdb.DuckDBPyConnection) -> None:
+    assert value(connection, "auc(0, p)") is None
+    assert value(connection, "pcopc(0, p)") is None
+
+
+def test_extreme_predictions_have_a_finite_loss(connection: duckdb.DuckDBPyConnection) -> None:
+    assert value(connection, "logloss(1, 0D)") == pytest.approx(-math.log(1e-15))
 
 
 def test_auc_equals_the_count_of_pairs_in_order() -> None:
@@ -52,31 +115,12 @@ def test_auc_equals_the_count_of_pairs_in_order() -> None:
     assert area(positives, negatives) == pytest.approx(((pairs > 0) + (pairs == 0) / 2).mean(), abs=1e-12)
 
 
-def test_auc_without_one_kind_of_label_is_null() -> None:
+def test_auc_of_missing_lists_is_null() -> None:
     lists = pa.array([[0.5], [], None], pa.list_(pa.float64()))
     others = pa.array([[0.25], [0.25], [0.25]], pa.list_(pa.float64()))
     assert auc_of_lists([lists, others]).to_pylist() == [1.0, None, None]
 
 
-def test_feature_key_is_a_hash_in_plain_sql() -> None:
-    assert (
-        plain("SELECT feature_key('user', id) FROM t")
-        == "SELECT (XXHASH64(CAST(('user') AS STRING), CAST((id) AS STRING))) FROM t"
-    )
-
-
-def test_calls_inside_calls_are_rewritten() -> None:
-    sql = plain("SELECT feature_key('pair', cross(a, b)) FROM t")
-    assert "cross" not in sql.lower()
-    assert "feature_key" not in sql.lower()
-
-
-def test_a_wrong_number_of_arguments_is_named_with_its_place() -> None:
+def test_a_wrong_number_of_arguments_is_named_with_its_place(connection: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(StatementError, match=r"feature_key takes .*got 1 arguments.*line 2, column 3"):
-        plain("SELECT\n  feature_key('user') FROM t")
-
-
-@pytest.mark.parametrize("call", ["auc(l, p) OVER ()", "pcopc(l, p) FILTER (WHERE l > 0)", "logloss(DISTINCT l, p)"])
-def test_metrics_refuse_clauses_that_they_cannot_take(call: str) -> None:
-    with pytest.raises(StatementError, match="subquery"):
-        plain(f"SELECT {call} FROM t")
+        rows(connection, "SELECT\n  feature_key('user')")

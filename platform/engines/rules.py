@@ -1,0 +1,307 @@
+"""The rules of translation, one for each kind of node that differs between Spark SQL and DuckDB's.
+
+A rule gets a node whose parts are translated, and returns what takes its place, or the node itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from ..errors import StatementError
+from ..udf import COMPUTED
+from ..udf import FUNCTIONS as DECLARED
+from .aggregates import AGGREGATES, ignoring_nulls
+from .calls import call, cast, string
+from .casts import spark_cast, spark_try_cast, string_of
+from .decimals import LARGEST, OF_INTEGERS, Decimal, added, decimal_of, divided, multiplied, remaining, typed_literal
+from .dialect import position_of
+from .functions import MACROS, RENAMED, SPECIAL, TYPE_NAMES, Call, held, macro, part_of
+from .generators import EXPLODES, generated, generator_query
+from .lambdas import HIGHER_ORDER
+from .typer import Typer
+
+if TYPE_CHECKING:
+    from duckdb.sqltypes import DuckDBPyType
+
+COMPUTED_NAMES = frozenset(function.name for function in COMPUTED)
+INTERVAL_DAYS = frozenset(("DAY", "WEEK", "MONTH", "YEAR", "QUARTER", "DAYS", "WEEKS", "MONTHS", "YEARS", "QUARTERS"))
+
+
+def call_rule(node: exp.Anonymous, typer: Typer) -> exp.Expr:
+    """A call by name: look up what the function is."""
+    written = node.name.lower()
+    name = RENAMED.get(written, written)
+    if written not in held():
+        if written in COMPUTED_NAMES:
+            return node
+        raise StatementError(f"There is no function {written} here.{near(written)}", position_of(node))
+    arguments = list(node.expressions)
+    of = Call(name, arguments, node, typer)
+    if name in HIGHER_ORDER and (name != "array_sort" or len(arguments) > 1):
+        return HIGHER_ORDER[name].make(of)
+    if name in SPECIAL:
+        return SPECIAL[name](of)
+    if name in AGGREGATES:
+        return AGGREGATES[name](of)
+    if name in TYPE_NAMES and len(arguments) == 1:
+        kind = exp.DataType.build("decimal(10, 0)" if name == "decimal" else name, dialect="spark")
+        return spark_cast(arguments[0], typer.type_of(arguments[0]), kind)
+    if name in EXPLODES | {"range"}:
+        return node
+    return macro(of) if name in MACROS else call(name, *arguments)
+
+
+def near(name: str) -> str:
+    """Return the nearest function names, not all of them."""
+    close = difflib.get_close_matches(name, held() | {function.name for function in DECLARED}, n=3)
+    return f" Did you mean {', '.join(close)}?" if close else " Compute it with other functions."
+
+
+def cast_rule(node: exp.Cast, typer: Typer) -> exp.Expr:
+    make = spark_try_cast if isinstance(node, exp.TryCast) else spark_cast
+    source = typer.type_of(node.this)
+    value = node.this
+    if isinstance(value, exp.Literal) and value.is_int and node.to.is_type(*exp.DataType.NUMERIC_TYPES):
+        return cast(value, node.to.sql("duckdb"))
+    return make(value, source, node.to)
+
+
+def arithmetic_rule(node: exp.Binary, typer: Typer) -> exp.Expr:
+    """+, -, *, / and %: the types of Spark, and an error for division by zero."""
+    left, right = node.this, node.expression
+    if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
+        return interval_arithmetic(node, typer)
+    kinds = typer.type_of(left), typer.type_of(right)
+    if any(kind is not None and kind.id == "decimal" for kind in kinds):
+        a, b = decimal_of(kinds[0], left), decimal_of(kinds[1], right)
+        if a is not None and b is not None:
+            return decimal_arithmetic(node, a, b)
+    if isinstance(node, exp.Sub) and all(kind is not None and kind.id == "date" for kind in kinds):
+        raise StatementError("The difference of two dates is an interval, which is not available here. Use datediff(a, b).")
+    left, right = typed_literal(left), typed_literal(right)
+    if {"float", "integral"} <= {number_kind(kind) for kind in kinds}:
+        left, right = cast(left, "DOUBLE"), cast(right, "DOUBLE")
+    if isinstance(node, exp.Div):
+        return call("xpsql_divide", cast(left, "DOUBLE"), cast(right, "DOUBLE"))
+    if isinstance(node, exp.Mod):
+        return call("xpsql_remainder", left, right)
+    return type(node)(this=left, expression=right)
+
+
+def number_kind(kind: DuckDBPyType | None) -> str:
+    """Return "integral" for the types of integers, else the type's own name."""
+    name = kind.id if kind is not None else ""
+    return "integral" if name in OF_INTEGERS else name
+
+
+def decimal_arithmetic(node: exp.Binary, a: Decimal, b: Decimal) -> exp.Expr:
+    rule = {exp.Add: added, exp.Sub: added, exp.Mul: multiplied, exp.Div: divided, exp.Mod: remaining}[type(node)]
+    result = rule(a, b)
+    left, right = cast(node.this, str(a)), cast(node.expression, str(b))
+    if isinstance(node, exp.Mul):
+        left, right = cast(node.this, str(Decimal(LARGEST, a.scale))), right
+    if isinstance(node, exp.Div):
+        return cast(call("xpsql_divide", cast(left, "DOUBLE"), cast(right, "DOUBLE")), str(result))
+    if isinstance(node, exp.Mod):
+        return cast(call("xpsql_remainder", left, right), str(result))
+    return cast(exp.Paren(this=type(node)(this=left, expression=right)), str(result))
+
+
+def interval_arithmetic(node: exp.Binary, typer: Typer) -> exp.Expr:
+    """A time plus an interval; a date plus whole days stays a date."""
+    moment, interval = (
+        (node.this, node.expression) if isinstance(node.expression, exp.Interval) else (node.expression, node.this)
+    )
+    kind = typer.type_of(moment)
+    made = type(node)(this=moment, expression=interval)
+    days = str(interval.args.get("unit")).upper() in INTERVAL_DAYS
+    return cast(exp.Paren(this=made), "DATE") if kind is not None and kind.id == "date" and days else made
+
+
+def int_div_rule(node: exp.IntDiv, typer: Typer) -> exp.Expr:
+    return call("xpsql_div", node.this, node.expression)
+
+
+def concat_rule(node: exp.DPipe, typer: Typer) -> exp.Expr:
+    return SPECIAL["concat"](Call("concat", [node.this, node.expression], node, typer))
+
+
+def bracket_rule(node: exp.Bracket, typer: Typer) -> exp.Expr:
+    """a[i] counts from 0 in an array; m[k] of a map is NULL for an absent key."""
+    kind, index = typer.type_of(node.this), node.expressions[0]
+    if (kind is not None and kind.id == "map") or (kind is None and isinstance(index, exp.Literal) and index.is_string):
+        return call("map_extract_value", node.this, index)
+    if isinstance(index, exp.Literal) and index.is_string:
+        return call("struct_extract", node.this, index)
+    return call("xpsql_index", node.this, index)
+
+
+def literal_rule(node: exp.Literal, typer: Typer) -> exp.Expr:
+    """Decimals have the precision of their digits, integers beyond BIGINT are decimals."""
+    if node.is_string or isinstance(node.parent, exp.Interval | exp.DataTypeParam | exp.Limit | exp.Offset | exp.TableSample):
+        return node
+    whole, point, fraction = node.name.partition(".")
+    if "e" in node.name.lower():
+        return node
+    if point:
+        digits = len((whole + fraction).lstrip("0"))
+        return cast(node.copy(), f"DECIMAL({max(digits, len(fraction), 1)},{len(fraction)})")
+    return cast(node.copy(), f"DECIMAL({len(whole)},0)") if len(whole) > 18 and int(whole) >= 1 << 63 else node
+
+
+def trim_rule(node: exp.Trim, typer: Typer) -> exp.Expr:
+    position = str(node.args.get("position") or "BOTH").upper()
+    name = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[position]
+    return call(name, string_of(node.this, typer.type_of(node.this)), node.expression or string(" "))
+
+
+def substring_rule(node: exp.Substring, typer: Typer) -> exp.Expr:
+    text = string_of(node.this, typer.type_of(node.this))
+    parts = [part for part in (node.args.get("start"), node.args.get("length")) if part is not None]
+    return call("spark_substring", text, *parts)
+
+
+def position_rule(node: exp.StrPosition, typer: Typer) -> exp.Expr:
+    parts = [part for part in (node.args["substr"], node.this, node.args.get("position")) if part is not None]
+    return call("spark_locate", *parts)
+
+
+def overlay_rule(node: exp.Overlay, typer: Typer) -> exp.Expr:
+    parts = (node.this, node.expression, node.args["from_"], node.args.get("for_"))
+    return call("spark_overlay", *(part for part in parts if part is not None))
+
+
+def extract_rule(node: exp.Extract, typer: Typer) -> exp.Expr:
+    return part_of(node.this.name, node.expression, typer)
+
+
+def within_group_rule(node: exp.WithinGroup, typer: Typer) -> exp.Expr:
+    """f(args) WITHIN GROUP (ORDER BY x): percentiles take x, listagg the order."""
+    made, order = node.this, node.expression
+    if made.name in ("quantile_cont", "quantile_disc"):
+        value = order.expressions[0].this
+        value = cast(value, "DOUBLE") if made.name == "quantile_cont" else value
+        result: exp.Expr = call(made.name, value, *made.expressions)
+    else:
+        separator = made.expressions[1] if len(made.expressions) > 1 else string("")
+        result = call(made.name, made.expressions[0], exp.Order(this=separator, expressions=order.expressions))
+    result.meta.update(made.meta)
+    return result
+
+
+def ignore_nulls_rule(node: exp.IgnoreNulls, typer: Typer) -> exp.Expr:
+    return ignoring_nulls(node)
+
+
+def table_rule(node: exp.Table, typer: Typer) -> exp.Expr:
+    """A generator in FROM becomes a query; names stay as they are."""
+    if not isinstance(node.this, exp.Anonymous):
+        return node
+    alias = node.args.get("alias")
+    names = [column.name for column in alias.columns] if alias is not None else []
+    return exp.Subquery(this=generator_query(node.this, typer, names), alias=alias.copy() if alias is not None else None)
+
+
+def select_rule(node: exp.Select, typer: Typer) -> exp.Expr:
+    """Generators among the columns become `unnest`s; ROLLUP and CUBE take DuckDB's form."""
+    for item in list(node.expressions):
+        inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
+        if isinstance(inner, exp.Anonymous) and inner.name.lower() in EXPLODES:
+            names = (
+                [part.name for part in item.expressions]
+                if isinstance(item, exp.Aliases)
+                else [item.alias]
+                if item.alias
+                else []
+            )
+            made = generated(inner, typer, names)
+            node.expressions[node.expressions.index(item) : node.expressions.index(item) + 1] = made
+            node.set("expressions", node.expressions)
+    return node
+
+
+def group_rule(node: exp.Group, typer: Typer) -> exp.Expr:
+    """GROUP BY a, b WITH ROLLUP becomes GROUP BY ROLLUP (a, b)."""
+    for key in ("rollup", "cube"):
+        for part in node.args.get(key) or []:
+            if not part.expressions and node.expressions:
+                part.set("expressions", node.expressions)
+                node.set("expressions", [])
+    return node
+
+
+def json_like_rule(node: exp.Like, typer: Typer) -> exp.Expr:
+    """LIKE's escape is a backslash unless said otherwise."""
+    pattern = node.expression
+    if isinstance(node.parent, exp.Escape) or not (isinstance(pattern, exp.Literal) and "\\" in pattern.name):
+        return node
+    return exp.Escape(this=type(node)(this=node.this, expression=pattern), expression=string("\\"))
+
+
+def regexp_rule(node: exp.RegexpLike, typer: Typer) -> exp.Expr:
+    return call("spark_regexp_like", node.this, node.expression)
+
+
+def now_rule(node: exp.Expr, typer: Typer) -> exp.Expr:
+    return call("now") if isinstance(node, exp.CurrentTimestamp) else cast(call("now"), "DATE")
+
+
+def semi_join_rule(node: exp.Join, typer: Typer) -> exp.Expr:
+    """LATERAL f(x) AS t(c) in FROM; LEFT SEMI and LEFT ANTI lose their LEFT."""
+    if node.kind in ("SEMI", "ANTI"):
+        node.set("side", None)
+    return node
+
+
+def lateral_rule(node: exp.Lateral, typer: Typer) -> exp.Expr:
+    """LATERAL f(x): a lateral query; the FROM around it gives the types of its arguments."""
+    if not isinstance(node.this, exp.Anonymous):
+        return node
+    alias = node.args.get("alias")
+    names = [column.name for column in alias.columns] if alias is not None else []
+    query = generator_query(node.this, typer, names, bool(node.args.get("outer")))
+    table = exp.TableAlias(this=alias.this if alias is not None and alias.this else exp.to_identifier("generated"))
+    lateral = exp.Lateral(this=exp.Subquery(this=query), alias=table)
+    if node.arg_key != "laterals":
+        return lateral
+    select = node.parent
+    node.pop()
+    select.append("joins", exp.Join(this=lateral, kind="CROSS"))
+    return node
+
+
+Rule = Callable[[Any, Typer], exp.Expr]  # each takes the kind of node that it stands under
+RULES: dict[type[exp.Expr], Rule] = {
+    exp.Anonymous: call_rule,
+    exp.Cast: cast_rule,
+    exp.Add: arithmetic_rule,
+    exp.Sub: arithmetic_rule,
+    exp.Mul: arithmetic_rule,
+    exp.Div: arithmetic_rule,
+    exp.Mod: arithmetic_rule,
+    exp.IntDiv: int_div_rule,
+    exp.DPipe: concat_rule,
+    exp.Bracket: bracket_rule,
+    exp.Literal: literal_rule,
+    exp.Trim: trim_rule,
+    exp.Substring: substring_rule,
+    exp.StrPosition: position_rule,
+    exp.Overlay: overlay_rule,
+    exp.Extract: extract_rule,
+    exp.WithinGroup: within_group_rule,
+    exp.IgnoreNulls: ignore_nulls_rule,
+    exp.Table: table_rule,
+    exp.Lateral: lateral_rule,
+    exp.Join: semi_join_rule,
+    exp.Select: select_rule,
+    exp.Group: group_rule,
+    exp.Like: json_like_rule,
+    exp.ILike: json_like_rule,
+    exp.RegexpLike: regexp_rule,
+    exp.CurrentTimestamp: now_rule,
+    exp.CurrentDate: now_rule,
+}

@@ -1,0 +1,105 @@
+"""Queries give Spark's values and types on the embedded engine, line by line of the table that a live Spark wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from xpsql.platform.engines.dialect import parse
+from xpsql.platform.engines.functions import FUNCTIONS, held
+from xpsql.platform.engines.transpile import translate
+from xpsql.platform.engines.types import spark_type, with_spark_types
+from xpsql.platform.errors import StatementError
+from xpsql.platform.udf import register
+
+from .table import SYNTAX, TABLE, called, canonical, expressions, query, sample
+
+Row = dict[str, Any]
+ROWS: list[Row] = json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
+ANSWERS = [row for row in ROWS if "error" not in row]
+FAILURES = [row for row in ROWS if "error" in row]
+LIVE = os.environ.get("XPSQL_LIVE_SPARK") == "1" and shutil.which("java") is not None
+
+
+def expression(row: Row) -> str:
+    return str(row["expression"])
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        register(connection)
+        connection.execute(f"CREATE TABLE sample AS {translate(parse(sample()), connection)}")
+        yield connection
+
+
+def run(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
+    sql = translate(parse(text), connection)
+    described = connection.sql(sql).limit(0).to_arrow_table().schema
+    return connection.sql(with_spark_types(sql, described)).to_arrow_table()
+
+
+@pytest.mark.parametrize("row", ANSWERS, ids=expression)
+def test_values_and_types_are_those_of_spark(connection: duckdb.DuckDBPyConnection, row: Row) -> None:
+    answer = run(connection, query(row["expression"]))
+    assert [spark_type(field.type) for field in answer.schema] == row["types"]
+    assert canonical(answer) == row["rows"]
+
+
+@pytest.mark.parametrize("row", FAILURES, ids=expression)
+def test_what_spark_refuses_is_refused(connection: duckdb.DuckDBPyConnection, row: Row) -> None:
+    with pytest.raises((StatementError, duckdb.Error)):
+        run(connection, query(row["expression"]))
+
+
+def test_the_table_answers_the_lines_in_their_order() -> None:
+    assert [expression(row) for row in ROWS] == expressions()
+    assert len(ANSWERS) >= 150
+
+
+def test_the_functions_of_the_table_are_those_that_its_answers_call() -> None:
+    assert held() == set().union(*(called(expression(row)) for row in ANSWERS))
+
+
+def test_every_function_that_is_translated_is_held() -> None:
+    assert held() | SYNTAX == FUNCTIONS | SYNTAX
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT 1,\n  colect_list(i) FROM sample", r"no function colect_list.*collect_list.*line 2, column 3"),
+        ("SELECT row_numbr() OVER (ORDER BY i) FROM sample", r"no function row_numbr.*row_number.*line 1, column 8"),
+        ("SELECT * FROM sample LATERAL VIEW explod(a) t AS e", r"no function explod.*explode.*line 1, column 35"),
+        ("SELECT soundex(s) FROM sample", r"no function soundex.*line 1, column 8"),
+        ("SELECT list_value(1) FROM sample", r"no function list_value"),
+        ("SELECT id FROM read_csv('x')", r"no function read_csv"),
+    ],
+)
+def test_a_function_outside_the_table_is_refused_by_name(
+    connection: duckdb.DuckDBPyConnection, text: str, message: str
+) -> None:
+    with pytest.raises(StatementError, match=message):
+        run(connection, text)
+
+
+@pytest.mark.skipif(not LIVE, reason="asks a live Spark; set XPSQL_LIVE_SPARK=1 where Java and pyspark are")
+def test_a_live_spark_gives_the_answers_of_the_table() -> None:
+    pytest.importorskip("pyspark")
+    from .generate import answer, local_spark
+
+    spark = local_spark()
+    try:
+        spark.sql(sample()).createOrReplaceTempView("sample")
+        chosen = [row for row in ROWS[::7] if "uuid" not in row["expression"]]
+        assert [{"expression": row["expression"], **answer(spark, row["expression"])} for row in chosen] == chosen
+    finally:
+        spark.stop()
