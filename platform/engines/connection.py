@@ -1,0 +1,47 @@
+"""DuckDB in memory, set up for Spark SQL."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import udf
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def connect(threads: int) -> DuckDBPyConnection:
+    """Open a database in memory, with our functions; nothing is fetched from elsewhere, what does not fit spills to a folder
+    for temporary files."""
+    import duckdb
+
+    spill = Path(tempfile.gettempdir()) / f"xpsql-spill-{os.getpid()}"
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "threads": threads,
+            "temp_directory": str(spill),
+            "preserve_insertion_order": "true",
+            "default_null_order": "nulls_first_on_asc_last_on_desc",
+        },
+    )
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    udf.register(connection)
+    return connection
+
+
+def cursor(connection: DuckDBPyConnection) -> DuckDBPyConnection:
+    """Return another way into a database: queries of several ways do not end each other."""
+    found = connection.cursor()
+    found.execute("SET enable_progress_bar = false")
+    return found
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,188 @@
+"""Statements that make, fill, drop and list tables and views."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pyarrow as pa
+
+from ..errors import StatementError
+from . import parquet
+from .columns import column_types
+from .connection import cursor
+from .failures import absent
+from .inserts import fitted
+from .parsing import parse_query
+from .queries import Queries
+from .relations import Relations
+from .results import found_schema, streamed
+from .source import open_source
+from .statements import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, name_sql
+from .tables import Change, Tables
+from .types import quoted, spark_type
+from .views import View, Views
+
+DESCRIPTION = pa.schema([(name, pa.string()) for name in ("col_name", "data_type", "comment")])
+Definition = FileView | CreateView | CreateTable | Insert | Drop | ShowTables | Describe
+
+
+class Definitions:
+    """Runs the statements that are no queries."""
+
+    def __init__(self, queries: Queries, relations: Relations, tables: Tables, views: Views) -> None:
+        self._queries = queries
+        self._relations = relations
+        self._tables = tables
+        self._views = views
+
+    def run(self, statement: Definition) -> pa.Table | None:
+        """Run a statement; rows for SHOW and DESCRIBE.
+
+        Raises:
+            StatementError: it cannot run; nothing changed.
+            ModelError: the warehouse is not writable; nothing changed.
+        """
+        match statement:
+            case ShowTables():
+                return self._show(statement)
+            case Describe():
+                return self._describe(statement)
+            case FileView():
+                self._create_file_view(statement)
+            case CreateView():
+                self._create_view(statement)
+            case CreateTable():
+                self._create_table(statement)
+            case Insert():
+                self._insert(statement)
+            case Drop():
+                self._drop(statement)
+        return None
+
+    def write_table(self, name: Name, rows: pa.RecordBatchReader, replace: bool) -> None:
+        """Make rows a table."""
+        self._check_new_table(name, replace)
+        self._put(name, rows, "replace" if replace else "new")
+
+    def _show(self, statement: ShowTables) -> pa.Table:
+        temporary = set(self._relations.temporary)
+        views = temporary | set(self._views.names())
+        names = sorted(views if statement.kind == "VIEWS" else views | set(self._tables.names()))
+        shown = [name for name in names if any(fnmatchcase(name, p) for p in statement.pattern.lower().split("|"))]
+        column = "viewName" if statement.kind == "VIEWS" else "tableName"
+        rows = [{"namespace": "" if n in temporary else "default", column: n, "isTemporary": n in temporary} for n in shown]
+        fields = [("namespace", pa.string()), (column, pa.string()), ("isTemporary", pa.bool_())]
+        return pa.Table.from_pylist(rows, pa.schema(fields))
+
+    def _describe(self, statement: Describe) -> pa.Table:
+        if statement.name is not None:
+            self._relations.find(statement.name.name, statement.name.position)
+        schema = self._queries.schema(statement.query or whole(statement.name))
+        rows = [{"col_name": field.name, "data_type": spark_type(field.type)} for field in schema]
+        return pa.Table.from_pylist(rows, DESCRIPTION)
+
+    def _create_file_view(self, statement: FileView) -> None:
+        name = statement.name
+        if name.name in self._relations.temporary and not statement.replace:
+            raise exists("temporary view", name)
+        columns = None if statement.columns is None else column_types(statement.columns, name.position)
+        connection = cursor(self._queries.wide)
+        self._relations.temporary[name.name] = open_source(
+            connection, statement.format, statement.options, columns, name.position
+        )
+
+    def _create_view(self, statement: CreateView) -> None:
+        name, view = statement.name, View(statement.query.text.strip(), statement.columns)
+        if name.name in (self._relations.temporary if statement.temporary else self._views.names()) and not statement.replace:
+            if statement.if_absent:
+                return
+            raise exists("view", name)
+        if not statement.temporary and self._tables.exists(name.name):
+            raise exists("table", name)
+        width = len(self._queries.schema(statement.query))
+        if view.columns and width != len(view.columns):
+            raise StatementError(f"The view names {len(view.columns)} columns, its query has {width}.", name.position)
+        self._relations.check_view(parse_query(statement.query.text), name.name, statement.temporary)
+        if statement.temporary:
+            self._relations.temporary[name.name] = view
+        else:
+            self._views.put(name.name, view)
+
+    def _create_table(self, statement: CreateTable) -> None:
+        name = statement.name
+        if statement.if_absent and self._tables.exists(name.name):
+            return
+        self._check_new_table(name, statement.replace)
+        rows = self._no_rows(statement) if statement.query is None else self._queries.stream(statement.query)
+        self._put(name, rows, "replace" if statement.replace else "new")
+
+    def _no_rows(self, statement: CreateTable) -> pa.RecordBatchReader:
+        """Return an empty stream of the columns that a statement lists."""
+        columns = column_types(statement.columns or "", statement.name.position)
+        items = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(column)}" for column, kind in columns.items())
+        return streamed(cursor(self._queries.wide), f"SELECT {items} LIMIT 0", "")
+
+    def _insert(self, statement: Insert) -> None:
+        name = statement.name
+        if not self._tables.exists(name.name):
+            self._relations.find(name.name, name.position)
+            raise StatementError(f"{name.name} is a view; INSERT takes a table.", name.position)
+        schema = self._queries.schema(whole(name))
+        with self._queries.ready(statement.query, self._queries.wide) as (connection, sql):
+            found = found_schema(connection, sql)
+            rows = streamed(connection, fitted(sql, found, schema, statement), statement.query.text)
+        self._put(name, rows, "replace" if statement.overwrite else "append")
+
+    def _drop(self, statement: Drop) -> None:
+        name = statement.name
+        if statement.kind == "TABLE" and self._tables.exists(name.name):
+            self._tables.drop(name.name)
+        elif statement.kind == "VIEW" and name.name in self._relations.temporary:
+            del self._relations.temporary[name.name]
+        elif statement.kind == "VIEW" and name.name in self._views.names():
+            self._views.drop(name.name)
+        elif name.name in self._relations.names():
+            other = "VIEW" if statement.kind == "TABLE" else "TABLE"
+            raise StatementError(f"{name.name} is a {other.lower()}. Use DROP {other}.", name.position)
+        elif not statement.if_exists:
+            raise absent(statement.kind.lower(), name.name, self._relations.names(), name.position)
+
+    def _check_new_table(self, name: Name, replace: bool) -> None:
+        if name.name in self._views.names():
+            raise exists("view", name)
+        if self._tables.exists(name.name) and not replace:
+            raise exists("table", name)
+
+    def _put(self, name: Name, rows: pa.RecordBatchReader, change: Change) -> None:
+        """Write rows to a file, and make it a table or a part of one."""
+        check_columns(rows.schema)
+        with self._tables.draft() as draft:
+            parquet.write(draft / "part.parquet", rows)
+            if not self._tables.put(name.name, draft, change):
+                known = self._relations.names()
+                raise exists("table", name) if change == "new" else absent("table", name.name, known, name.position)
+
+
+def whole(name: Name | None) -> Query:
+    """Return the query of all that a name has."""
+    assert name is not None  # the grammar has a name where it has no query
+    return Query(f"SELECT * FROM {name_sql(name)}")
+
+
+def exists(what: str, name: Name) -> StatementError:
+    return StatementError(f"The {what} {name.name} exists. Drop it, use OR REPLACE, or choose another name.", name.position)
+
+
+def check_columns(schema: pa.Schema) -> None:
+    """Require that a table can have these columns.
+
+    Raises:
+        StatementError: two columns have one name, or a column has no type.
+    """
+    names = [name.lower() for name in schema.names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise StatementError(f"The query has two columns named {', '.join(twice)}; name them apart with AS.")
+    for field in schema:
+        if pa.types.is_null(field.type):
+            raise StatementError(f"The column {field.name} is NULL without a type; CAST it in the query.")

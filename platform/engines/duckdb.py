@@ -1,0 +1,85 @@
+"""The embedded engine: Spark SQL on DuckDB in memory, over files and the tables of a warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from . import parquet
+from .base import Scan
+from .definitions import Definitions
+from .queries import Queries
+from .relations import Relations
+from .scans import all_columns
+from .source import Source
+from .statements import Query, name_sql, read, read_name, read_query
+from .tables import Tables
+from .views import Views
+
+
+class DuckDBEngine:
+    """Runs Spark SQL in this process.
+
+    Nothing is kept in DuckDB: tables and views are the warehouse's, temporary views the session's, and what a query reads is
+    made known to DuckDB for the length of the query.
+
+    Args:
+        warehouse: the folder of tables, views and models; made by the first statement that writes.
+    """
+
+    name = "duckdb"
+
+    def __init__(self, warehouse: Path) -> None:
+        tables, views = Tables(warehouse), Views(warehouse)
+        self._relations = Relations(tables, views)
+        self._queries = Queries(self._relations)
+        self._definitions = Definitions(self._queries, self._relations, tables, views)
+
+    def execute(self, statement: str) -> pa.Table | None:
+        """Run one statement."""
+        parsed = read(statement)
+        if isinstance(parsed, Query):
+            return self._queries.stream(parsed).read_all()
+        return self._definitions.run(parsed)
+
+    def schema(self, query: str) -> pa.Schema:
+        """Return the columns of a query."""
+        return self._queries.schema(read_query(query))
+
+    def reader(self, query: str) -> pa.RecordBatchReader:
+        """Run a query and stream its rows."""
+        return self._queries.stream(read_query(query))
+
+    def scan(self, query: str) -> Scan | None:
+        """Return how to read a query's result in place, or None."""
+        return None
+
+    def stage(self, query: str, folder: Path) -> Scan:
+        """Run a query steadily and write its rows."""
+        rows = self._queries.stream(read_query(query), steady=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder.absolute() / "part-00000.parquet"
+        parquet.write(path, rows)
+        return all_columns((str(path),), rows.schema)
+
+    def register(self, name: str, files: Sequence[Path]) -> None:
+        """Make Parquet files a temporary view."""
+        self._relations.temporary[name.lower()] = Source.of_files([str(file.absolute()) for file in files])
+
+    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool) -> None:
+        """Write a warehouse table."""
+        self._definitions.write_table(read_name(name), rows, replace)
+
+    def relations(self) -> list[str]:
+        """Return the names of tables and views."""
+        return self._relations.names()
+
+    def columns(self, relation: str) -> list[str]:
+        """Return a table's or view's column names."""
+        return list(self.schema(f"SELECT * FROM {name_sql(read_name(relation))}").names)
+
+    def close(self) -> None:
+        """Close the databases."""
+        self._queries.close()

@@ -1,0 +1,99 @@
+"""Failures of DuckDB as StatementErrors: our words, and the place in the text that was given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokens import Token, TokenType
+
+from ..errors import Position, StatementError, suggestion
+
+COLUMN_MISSING = re.compile(r'(?:Referenced column|does not have a column named) "(?P<name>[^"]+)"')
+TABLE_MISSING = re.compile(r'Referenced table "(?P<name>[^"]+)" not found')
+AMBIGUOUS = re.compile(r'Ambiguous reference to column name "(?P<name>[^"]+)"')
+UNGROUPED = re.compile(r'column "?(?P<name>[^" ]+)"? must appear in the GROUP BY')
+CANDIDATES = re.compile(r"Candidate (?:bindings|tables?):.*", re.DOTALL)
+BROKEN_LINE = "does not support null_padding in conjunction with quoted new lines"
+PREFIX = re.compile(r"^(?:[A-Z][A-Za-z/ -]*? (?:Error|Exception): )+")
+EXCERPT = re.compile(r"\s*\nLINE \d+:.*", re.DOTALL)
+SETTINGS = re.compile(r"\n  file = (?P<file>.*?)\n.*", re.DOTALL)
+GENERATED = re.compile(r'"?xpsql_relation_\d+"?\.?')
+
+
+class Words(Spark.Tokenizer):
+    """Cuts Spark SQL into words; sqlglot's own takes what follows SHOW as one."""
+
+    COMMANDS: set[TokenType] = set()  # noqa: RUF012
+
+
+def place(text: str, start: int, end: int) -> Position:
+    """Return the position of `text[start:end]`."""
+    line = text.count("\n", 0, start) + 1
+    return Position(line, start - text.rfind("\n", 0, start), text[start:end])
+
+
+def find_word(text: str, word: str) -> Position | None:
+    """Return the first place where a word stands in a statement, outside strings and comments."""
+    for token in tokens_of(text):
+        if token.text.lower() == word.lower() and token.token_type != TokenType.STRING:
+            return place(text, token.start, token.end + 1)
+    return None
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Cut Spark SQL into tokens.
+
+    Raises:
+        StatementError: a string or comment does not end.
+    """
+    try:
+        return Words().tokenize(text)
+    except TokenError as error:
+        raise StatementError("The statement has a string, quoted name or comment that does not end.") from error
+
+
+@contextmanager
+def explained(text: str) -> Iterator[None]:
+    """Turn failures of DuckDB inside the block into StatementErrors about `text`."""
+    import duckdb
+    import pyarrow as pa
+
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise explain(str(error), text) from error
+
+
+def explain(message: str, text: str) -> StatementError:
+    """Return a failure of DuckDB in our words."""
+    candidates = CANDIDATES.search(message)
+    known = {name.rpartition(".")[2] for name in re.findall(r'"([^"]+)"', candidates[0])} if candidates else set()
+    for pattern, what in ((COLUMN_MISSING, "column"), (TABLE_MISSING, "table or alias")):
+        if found := pattern.search(message):
+            return absent(what, found["name"], known, find_word(text, found["name"]))
+    if found := AMBIGUOUS.search(message):
+        told = f"Column {found['name']} is in several tables of the query; say which one with the table's name before it."
+        return StatementError(told, find_word(text, found["name"]))
+    if found := UNGROUPED.search(message):
+        told = f"Column {found['name']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
+        return StatementError(told, find_word(text, found["name"]))
+    if BROKEN_LINE in message:
+        return StatementError("A quoted value of the CSV file has a line break; read it with the option multiLine 'true'.")
+    return StatementError(f"The query failed: {plain(message)}")
+
+
+def absent(what: str, name: str, known: Iterable[str], position: Position | None) -> StatementError:
+    """Return the error of a name that nothing has."""
+    names = list(known)
+    return StatementError(f"There is no {what} {name}.{suggestion(name, names) if names else ''}", position)
+
+
+def plain(message: str) -> str:
+    """Return DuckDB's message without its prefixes, settings, excerpts of SQL that nobody wrote, and generated names."""
+    text = SETTINGS.sub(r" File: \g<file>.", PREFIX.sub("", message.strip()))
+    text = " ".join(GENERATED.sub("", EXCERPT.sub("", text)).split())
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,49 @@
+"""JSON files as Spark reads them: an object a line, columns in the order of their names, texts that look like dates texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from .csv_files import truth
+from .files import Listing, literal
+from .types import quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from duckdb.sqltypes import DuckDBPyType
+
+JSON_OPTIONS = {"path": None, "multiline": "false"}
+WHOLE = ("bigint", "ubigint", "hugeint", "integer", "smallint", "tinyint")
+PLAIN = {"double": "DOUBLE", "boolean": "BOOLEAN"}
+
+
+def json_sql(
+    connection: DuckDBPyConnection, found: Listing, options: Mapping[str, str], columns: Mapping[str, str] | None
+) -> str:
+    """Return DuckDB's query of JSON files."""
+    shape = "auto" if truth(options, "multiline") else "newline_delimited"
+    arguments = f"{found.array}, format = '{shape}', {found.arguments}"
+    if columns is None:
+        whole = "sample_size = -1, map_inference_threshold = -1, maximum_depth = -1"
+        columns = inferred(connection, f"read_json({arguments}, {whole})")
+        columns = {name: kind for name, kind in columns.items() if name not in found.partitions}
+    named = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns.items())
+    items = ", ".join(quoted(name) for name in [*columns, *found.partitions])
+    return f"SELECT {items} FROM read_json({arguments}, columns = {{{named}}})"
+
+
+def inferred(connection: DuckDBPyConnection, rows: str) -> dict[str, str]:
+    """Return the type of each column, in the order of names."""
+    relation = connection.sql(f"SELECT * FROM {rows}")
+    found = dict(zip(relation.columns, relation.types, strict=True))
+    return {name: spark_json(found[name]) for name in sorted(found)}
+
+
+def spark_json(kind: DuckDBPyType) -> str:
+    """Return the DuckDB type of what Spark finds in JSON: bigint, double, boolean, string, arrays and structs."""
+    if kind.id == "list":
+        return f"{spark_json(kind.children[0][1])}[]"
+    if kind.id == "struct":
+        return "STRUCT(" + ", ".join(f"{quoted(name)} {spark_json(child)}" for name, child in sorted(kind.children)) + ")"
+    return "BIGINT" if kind.id in WHOLE else PLAIN.get(kind.id, "VARCHAR")

@@ -1,0 +1,177 @@
+"""Names of tables, views and files in a query, resolved to relations of DuckDB that live as long as the query."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ..errors import Position, StatementError
+from .dialect import position_of
+from .failures import absent, explained
+from .parsing import parse_query
+from .source import Source, open_source
+from .statements import FORMATS, unqualified
+from .tables import Tables
+from .transpile import translate
+from .types import quoted
+from .views import View, Views
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+DEEPEST = 50
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A relation that a query names: the node, and what it stands for."""
+
+    node: exp.Table
+    relation: Source | View
+
+
+class Relations:
+    """What names mean in a session: temporary views, the warehouse's tables and views, and files by path.
+
+    Attributes:
+        temporary: the session's views, by name.
+    """
+
+    def __init__(self, tables: Tables, views: Views) -> None:
+        self.temporary: dict[str, Source | View] = {}
+        self._tables = tables
+        self._views = views
+        self._numbers = itertools.count(1)
+
+    def names(self) -> list[str]:
+        """Return all names that a query can use, sorted."""
+        return sorted({*self.temporary, *self._tables.names(), *self._views.names()})
+
+    def find(self, name: str, position: Position | None, qualified: bool = False) -> Source | View:
+        """Return what a name stands for; temporary views come first, unless a database is named.
+
+        Raises:
+            StatementError: nothing has this name.
+        """
+        if not qualified and (found := self.temporary.get(name)) is not None:
+            return found
+        if (files := self._tables.files(name)) is not None:
+            return Source.of_files(files)
+        if (view := self._views.get(name)) is not None:
+            return view
+        raise absent("table or view", name, self.names(), position)
+
+    def references(self, query: exp.Query, connection: DuckDBPyConnection) -> list[Reference]:
+        """Resolve the names of a query.
+
+        Raises:
+            StatementError: nothing has a name, or a path does not exist.
+        """
+        return [Reference(node, self._resolved(node, connection)) for node in names_in(query)]
+
+    def _resolved(self, node: exp.Table, connection: DuckDBPyConnection) -> Source | View:
+        position = position_of(node.this)
+        if node.db.lower() in FORMATS and not node.catalog:
+            return open_source(connection, node.db.lower(), {"path": node.name}, None, position)
+        parts = [part for part in (node.catalog, node.db, node.name) if part]
+        return self.find(unqualified(parts, position), position, bool(node.db))
+
+    def check_view(self, query: exp.Query, view: str, temporary: bool) -> None:
+        """Require that a view reads neither itself nor, where it is persistent, what ends with the session.
+
+        Raises:
+            StatementError: it does.
+        """
+        for node in names_in(query):
+            if node.db.lower() in FORMATS:
+                continue
+            name = node.name.lower()
+            if name == view and not (temporary and node.db):
+                raise StatementError(f"The view {view} would read itself.", position_of(node.this))
+            if name in self.temporary and not node.db and not temporary:
+                message = f"The view {view} would outlive the temporary view {name}. Use CREATE TEMPORARY VIEW."
+                raise StatementError(message, position_of(node.this))
+
+    @contextmanager
+    def bound(self, query: exp.Query, text: str, connection: DuckDBPyConnection) -> Iterator[str]:
+        """Give a query as DuckDB's SQL, whose relations exist until the block ends."""
+        made: list[str] = []
+        # A connection whose result is still being read takes no other statement.
+        with connection.cursor() as own:
+            try:
+                yield self._bind(query, text, own, made, 0)
+            finally:
+                for name in reversed(made):
+                    own.execute(f"DROP VIEW IF EXISTS {name}")
+
+    def _bind(self, query: exp.Query, text: str, connection: DuckDBPyConnection, made: list[str], depth: int) -> str:
+        """Make the relations of a query, and return it as DuckDB's SQL over them."""
+        if depth > DEEPEST:
+            raise StatementError(f"Views are nested more than {DEEPEST} deep, or a view reads itself.")
+        for node, relation in [(r.node, r.relation) for r in self.references(query, connection)]:
+            columns = ""
+            if isinstance(relation, Source):
+                sql = relation.sql
+            else:
+                with inside_view(node.name):
+                    sql = self._bind(parse_query(relation.query), relation.query, connection, made, depth + 1)
+                columns = f" ({', '.join(map(quoted, relation.columns))})" if relation.columns else ""
+            name = f"xpsql_relation_{next(self._numbers)}"
+            with explained(text):
+                connection.execute(f"CREATE VIEW {name}{columns} AS {sql}")
+            made.append(name)
+            rename(node, name)
+        return translate(query, connection)
+
+
+def names_in(query: exp.Query) -> list[exp.Table]:
+    """Return the nodes that name relations from outside of a query."""
+    return [node for node in query.find_all(exp.Table) if isinstance(node.this, exp.Identifier) and not is_local(node)]
+
+
+@contextmanager
+def inside_view(name: str) -> Iterator[None]:
+    """Say of errors in the block that they are a view's; their positions are not the statement's."""
+    try:
+        yield
+    except StatementError as error:
+        raise StatementError(f"The view {name} cannot be read: {error}") from error
+
+
+def rename(node: exp.Table, name: str) -> None:
+    """Let a reference read another relation; columns can still be qualified with the name that it had."""
+    if not node.alias and node.db.lower() not in FORMATS:
+        node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+    for part in ("db", "catalog"):
+        node.set(part, None)
+    node.set("this", exp.to_identifier(name))
+
+
+def is_local(table: exp.Table) -> bool:
+    """Tell whether a name is one that the query itself gives, in a WITH clause that the reference sees."""
+    if table.db:
+        return False
+    node: exp.Expression = table
+    while node.parent is not None:
+        parent = node.parent
+        scope = parent if isinstance(parent, exp.With) else parent.args.get("with_")
+        if scope is not None and node is not scope:
+            names = [cte.alias.lower() for cte in visible(scope, node)]
+            if table.name.lower() in names:
+                return True
+        node = parent
+    return False
+
+
+def visible(scope: exp.With, node: exp.Expression) -> list[exp.Expression]:
+    """Return the tables of a WITH clause that a child of it, or of its query, sees: a table sees those before it."""
+    tables: list[exp.Expression] = scope.expressions
+    if node.parent is not scope:
+        return tables
+    place = next(i for i, table in enumerate(tables) if table is node)
+    return tables[: place + 1] if scope.args.get("recursive") else tables[:place]

@@ -1,0 +1,45 @@
+"""Results of DuckDB's queries: their columns in Spark's types, and their rows as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from .failures import explained
+from .parquet import ROW_GROUP_ROWS
+from .types import spark_schema, with_spark_types
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def found_schema(connection: DuckDBPyConnection, sql: str) -> pa.Schema:
+    """Return the columns of a query as DuckDB has them, without running it; names may repeat."""
+    relation = connection.sql(sql)
+    nothing = ", ".join(f"CAST(NULL AS {kind}) AS c{i}" for i, kind in enumerate(relation.types))
+    kinds = connection.sql(f"SELECT {nothing}").to_arrow_table().schema.types
+    return pa.schema(list(zip(relation.columns, kinds, strict=True)))
+
+
+def simplified(connection: DuckDBPyConnection, sql: str) -> str:
+    """Return a query whose columns have Spark's types."""
+    return with_spark_types(sql, found_schema(connection, sql))
+
+
+def streamed(connection: DuckDBPyConnection, sql: str, text: str) -> pa.RecordBatchReader:
+    """Start a query and return its rows in Spark's types; the connection is closed after the last one.
+
+    Args:
+        text: what the user wrote, for errors on the way.
+    """
+    schema = spark_schema(found_schema(connection, sql))
+    reader = connection.sql(simplified(connection, sql)).to_arrow_reader(ROW_GROUP_ROWS)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with connection, explained(text):
+            for batch in reader:
+                yield batch if batch.schema == schema else batch.cast(schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

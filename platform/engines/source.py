@@ -1,0 +1,77 @@
+"""Files as relations: what a format and its options make of a path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import Position, StatementError, suggestion
+from .csv_files import CSV_OPTIONS, csv_sql, truth
+from .files import Listing, listing
+from .json_files import JSON_OPTIONS, json_sql
+from .types import quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+OPTIONS = {"csv": CSV_OPTIONS, "json": JSON_OPTIONS, "parquet": {"path": None, "mergeschema": "false"}}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files that a query reads.
+
+    Attributes:
+        sql: DuckDB's query of their rows, in order.
+        parquet: the files, where a reader of Parquet gets the same rows and columns from them; otherwise None.
+    """
+
+    sql: str
+    parquet: tuple[str, ...] | None = None
+
+    @classmethod
+    def of_parquet(cls, found: Listing, merge: bool = False) -> Source:
+        """Return the rows of Parquet files; `merge` gives columns that only some files have."""
+        union = ", union_by_name = true" if merge else ""
+        sql = f"SELECT * FROM read_parquet({found.array}, {found.arguments}{union})"
+        return cls(sql, None if found.partitions or merge else found.files)
+
+    @classmethod
+    def of_files(cls, files: Sequence[str]) -> Source:
+        """Return the rows of Parquet files that are known to exist."""
+        return cls.of_parquet(Listing(tuple(files), {}))
+
+
+def open_source(
+    connection: DuckDBPyConnection,
+    format: str,
+    options: Mapping[str, str],
+    columns: Mapping[str, str] | None,
+    position: Position | None,
+) -> Source:
+    """Return what a format and its options make of files.
+
+    Args:
+        options: names in lower case; `path` is one of them.
+        columns: name -> DuckDB type where the statement gives them.
+
+    Raises:
+        StatementError: an option is unknown or `path` is missing, the path does not exist, or its files cannot be read.
+    """
+    for name in options:
+        if name not in OPTIONS[format]:
+            raise StatementError(f"There is no option {name!r} of {format} files.{suggestion(name, OPTIONS[format])}", position)
+    if not options.get("path"):
+        raise StatementError("OPTIONS must have path: the file, folder or glob to read.", position)
+    found = listing(options["path"], position)
+    given = {name: value for name, value in {**OPTIONS[format], **options}.items() if value is not None}
+    if format == "csv":
+        return Source(csv_sql(connection, found, given, columns))
+    if format == "json":
+        return Source(json_sql(connection, found, given, columns))
+    source = Source.of_parquet(found, truth(given, "mergeschema"))
+    if columns is None:
+        return source
+    items = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in columns.items())
+    return Source(f"SELECT {items} FROM ({source.sql})")
