@@ -24,7 +24,8 @@ Keys = NDArray[np.uint64]
 
 def zipf(rows: int, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return ranks in [0, rows) with density 1 / (rank + 1), by inversion of its integral."""
-    return np.minimum(np.exp(generator.random(size) * np.log(rows + 1)).astype(np.int64) - 1, rows - 1)
+    ranks = np.exp(generator.random(size) * np.log(rows + 1)).astype(np.int64) - 1
+    return np.minimum(ranks, np.int64(rows - 1))
 
 
 def uniform(rows: int, size: int, generator: np.random.Generator) -> NDArray[np.int64]:

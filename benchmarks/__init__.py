@@ -1,0 +1,1 @@
+"""The figures that docs/benchmarks.md explains: `python -m benchmarks`."""

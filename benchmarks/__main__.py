@@ -1,0 +1,225 @@
+"""Measure xpsql and print a table of figures, targets and verdicts; docs/benchmarks.md explains it.
+
+    python -m benchmarks [--quick | --large] [--log FOLDER] [--rounds N] [--only GROUP ...]
+
+Without --log, a log is made in a temporary folder. A folder given has train.parquet, train.vw, test.parquet and test.vw,
+and for --large train4.parquet and train4.vw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from . import vw
+from .figures import Figure, heading
+from .process import Measured, cores, measure, middle
+from .scripts import PREDICT, TRAIN, Stages, Xpsql
+
+QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000
+CONSTANT_BYTES = 600 * 2**20
+# The fastest of absl::flat_hash_map, ankerl::unordered_dense and boost::unordered_flat_map: ns per key, see docs/benchmarks.md.
+STORE_TARGETS = {
+    "lookup 4 uniform": 39.0,
+    "lookup 4 zipf": 28.0,
+    "update 4 uniform": 78.0,
+    "update 4 zipf": 47.0,
+    "lookup 16 uniform": 47.0,
+    "lookup 16 zipf": 37.0,
+    "update 16 uniform": 249.0,
+    "update 16 zipf": 155.0,
+    "overhead 4": 16.0,
+    "overhead 16": 16.0,
+}
+
+
+class Run(NamedTuple):
+    """What is measured: the log, where models go, and how often."""
+
+    log: Path
+    folder: Path
+    rounds: int
+    quick: bool
+    large: bool
+
+    @property
+    def xpsql(self) -> Xpsql:
+        return Xpsql(self.folder)
+
+    def sizes(self) -> list[tuple[str, float]]:
+        """Return the training logs, each with the least speed-up over Vowpal Wabbit."""
+        return [("train", 1.5), *([("train4", 2.0)] if self.large else [])]
+
+
+def training(run: Run) -> Iterator[Figure]:
+    """Whole processes on one core, in pairs; stages; test AUC; memory."""
+    with cores(1):
+        for name, wanted in run.sizes():
+            ours, theirs = pairs(run, name, 1)
+            rows = num_rows(run.log / f"{name}.parquet")
+            yield from speeds(f"{name}, one core", rows, ours, theirs)
+            yield Figure(f"{name}, one core: times Vowpal Wabbit", theirs.seconds / ours.seconds, "x", wanted)
+            yield Figure(f"{name}, one core: times Vowpal Wabbit, CPU", theirs.cpu_seconds / ours.cpu_seconds, "x")
+            yield from qualities(run, name)
+            yield from memory(name, ours, num_features(run.xpsql.warehouse))
+            yield from stages(name, run.xpsql.stages(TRAIN.format(workers=1, data=run.log / f"{name}.parquet")))
+
+
+def two_cores(run: Run) -> Iterator[Figure]:
+    """Two workers on two cores against one on one, and against Vowpal Wabbit on two."""
+    name = "train4" if run.large else "train"
+    rows = num_rows(run.log / f"{name}.parquet")
+    alone, both, theirs = [], [], []
+    for _ in range(run.rounds):
+        with cores(1):
+            alone.append(run.xpsql.train(run.log / f"{name}.parquet", 1))
+        with cores(2):
+            both.append(run.xpsql.train(run.log / f"{name}.parquet", 2))
+            theirs.append(measure(vw.train(run.log / f"{name}.vw", run.folder / "vw.model")))
+    yield from speeds(f"{name}, two cores", rows, middle(both), middle(theirs))
+    bounds = (1.6, 1.3) if run.large else (None, None)
+    yield Figure(f"{name}, two cores: times one core", middle(alone).seconds / middle(both).seconds, "x", bounds[0])
+    yield Figure(f"{name}, two cores: times Vowpal Wabbit", middle(theirs).seconds / middle(both).seconds, "x", bounds[1])
+
+
+def prediction(run: Run) -> Iterator[Figure]:
+    """ML.PREDICT of the training rows on one core; only the prediction is selected."""
+    data = run.log / "train.parquet"
+    rows = num_rows(data)
+    with cores(1):
+        run.xpsql.train(data, 1)
+        seen = [run.xpsql.stages(PREDICT.format(data=data)) for _ in range(run.rounds)]
+    stage = sorted(seen, key=lambda one: one.work + one.rest)[len(seen) // 2]
+    yield Figure("ML.PREDICT, one core, model loaded", rows / (stage.work + stage.rest), "rows/s", 250_000)
+    yield Figure("ML.PREDICT: imports, engine, loading the model", stage.start_up, "s")
+
+
+def store(run: Run) -> Iterator[Figure]:
+    """The native store."""
+    rows = QUICK_ROWS if run.quick else STORE_ROWS
+    with cores(1):
+        lines = measure([sys.executable, "-m", "benchmarks.store", "--rows", str(rows)]).output.splitlines()
+    for line in lines:
+        *words, value, unit = line.split()
+        name = " ".join(words)
+        yield Figure(f"store: {name}", float(value), unit, STORE_TARGETS.get(name), at_least=False)
+
+
+def command(run: Run) -> Iterator[Figure]:
+    """The command itself."""
+    with cores(1):
+        seconds = middle([run.xpsql.select_one() for _ in range(run.rounds)]).seconds
+    yield Figure('xpsql sql "SELECT 1"', seconds, "s", 1.0, at_least=False)
+
+
+def operators(run: Run) -> Iterator[Figure]:
+    """What a push of 16,384 rows costs with more operators."""
+    with cores(1):
+        lines = measure([sys.executable, "-m", "benchmarks.chains"]).output.splitlines()
+    for line in lines:
+        value, unit, name = line.split(maxsplit=2)
+        yield Figure(f"push: {name}", float(value), unit)
+
+
+GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
+    "training": training,
+    "two_cores": two_cores,
+    "prediction": prediction,
+    "store": store,
+    "command": command,
+    "operators": operators,
+}
+
+
+def pairs(run: Run, name: str, workers: int) -> tuple[Measured, Measured]:
+    """Run both trainings in turns; a first run of ours, not counted, compiles what later processes find."""
+    data, model = run.log / name, run.folder / "vw.model"
+    run.xpsql.train(data.with_suffix(".parquet"), workers)
+    ours, theirs = [], []
+    for _ in range(run.rounds):
+        ours.append(run.xpsql.train(data.with_suffix(".parquet"), workers))
+        theirs.append(measure(vw.train(data.with_suffix(".vw"), model)))
+    return middle(ours), middle(theirs)
+
+
+def speeds(what: str, rows: int, ours: Measured, theirs: Measured) -> Iterator[Figure]:
+    for name, one in (("xpsql", ours), ("Vowpal Wabbit", theirs)):
+        yield Figure(f"{what}: {name}", rows / one.seconds, "rows/s")
+        yield Figure(f"{what}: {name}, CPU", one.cpu_seconds, "s")
+
+
+def qualities(run: Run, name: str) -> Iterator[Figure]:
+    """Test AUC of both, of the models that the last pair left."""
+    predictions = run.folder / "vw.predictions"
+    measure(vw.score(run.log / "test.vw", run.folder / "vw.model", predictions))
+    theirs = float(measure([sys.executable, "-m", "benchmarks.auc", run.log / "test.parquet", predictions]).output)
+    yield Figure(f"{name}: test AUC, Vowpal Wabbit", theirs, "")
+    yield Figure(f"{name}: test AUC, xpsql", run.xpsql.evaluate(run.log / "test.parquet"), "", theirs - 0.001)
+
+
+def memory(name: str, ours: Measured, features: int) -> Iterator[Figure]:
+    yield Figure(f"{name}: peak memory", ours.peak_bytes / 2**20, "MB")
+    above = max(0, ours.peak_bytes - CONSTANT_BYTES) / features
+    yield Figure(f"{name}: peak memory above 600 MB, per feature", above, "bytes", 150, at_least=False)
+
+
+def stages(name: str, seen: Stages) -> Iterator[Figure]:
+    yield Figure(f"{name}: start-up (imports, engine {seen.open:.2f} s, compiled programs)", seen.start_up, "s")
+    yield Figure(f"{name}: training", seen.work, "s")
+    yield Figure(f"{name}: commit", seen.save + seen.rest, "s")
+
+
+def num_rows(path: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(path).num_rows)
+
+
+def num_features(warehouse: Path) -> int:
+    from xpsql.warehouse.models import Models
+
+    return int(Models(warehouse).version("ctr").manifest.rows)
+
+
+def made_log(folder: Path, quick: bool, large: bool) -> Path:
+    """Make a log in a process of its own, whose memory does not count as that of those measured."""
+    sizes = (QUICK_ROWS, QUICK_ROWS // 4) if quick else (ROWS, ROWS // 5)
+    command = [sys.executable, "-m", "benchmarks.log", str(folder), "--train", str(sizes[0]), "--test", str(sizes[1])]
+    measure([*command, *(["--train4", str(LARGE_ROWS)] if large else [])])
+    return folder
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="few rows, once, no targets: shows that the benchmark works")
+    size.add_argument("--large", action="store_true", help="4M rows too")
+    parser.add_argument("--log", type=Path, help="a log made before")
+    parser.add_argument("--rounds", type=int, default=3, help="runs whose median counts")
+    parser.add_argument("--only", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure the groups asked for and print their figures as they come."""
+    given = parse(arguments)
+    with tempfile.TemporaryDirectory(prefix="xpsql-bench-") as name:
+        folder = Path(name)
+        log = given.log.absolute() if given.log else made_log(folder / "log", given.quick, given.large)
+        run = Run(log, folder, 1 if given.quick else given.rounds, given.quick, given.large)
+        for group in given.only:
+            if group == "two_cores" and len(os.sched_getaffinity(0)) < 2:
+                print("\ntwo_cores: this process may use one core only; nothing measured.", flush=True)
+                continue
+            print(heading(group), flush=True)
+            for figure in GROUPS[group](run):
+                print((figure._replace(target=None) if given.quick else figure).line(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Make a log like those of display advertising: 13 integer and 26 string columns, a few of them with millions of values.
+
+Ranks of each column follow a Zipf law. The label is drawn from a logistic model that knows only some columns and only part of
+their values, so a learner has to tell them from noise. A part of 100,000 rows depends on the seed and its number only.
+
+    python -m benchmarks.log FOLDER --train 1000000 --test 200000
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+PART_ROWS = 100_000
+TEST_FIRST = 1 << 20
+BASE_RATE = 0.2
+SPREAD = 1.1
+INTEGERS = 13
+STRINGS = 26
+VW_NAMES = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM"
+
+
+class Column(NamedTuple):
+    """A feature column: its values are ranks below `cardinality`, drawn with density 1 / (rank + 1)^exponent.
+
+    Attributes:
+        strength: standard deviation of the weights of its values; 0 for a column that the label does not depend on.
+        nulls: the share of NULLs.
+    """
+
+    name: str
+    number: int
+    cardinality: int
+    exponent: float
+    strength: float
+    nulls: float
+
+
+def columns() -> list[Column]:
+    """Describe the columns; cardinalities of strings grow from four to three million."""
+    generator = np.random.default_rng(0)
+    names = [*(f"I{i + 1}" for i in range(INTEGERS)), *(f"C{i + 1}" for i in range(STRINGS))]
+    sizes = [*generator.integers(20, 500, INTEGERS), *np.geomspace(4, 3_000_000, STRINGS).round()]
+    nulls = generator.choice([0.0, 0.0, 0.05, 0.3], len(names))
+    strengths = generator.choice([0.0, 0.5, 1.0], len(names))
+    exponents = generator.uniform(0.9, 1.4, len(names))
+    described = zip(names, sizes, exponents, strengths, nulls, strict=True)
+    return [Column(n, i, int(k), float(e), float(s), float(z)) for i, (n, k, e, s, z) in enumerate(described)]
+
+
+def mixed(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Return pseudo-random bits of numbers below 2^32.
+
+    Source: Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014 (SplitMix64).
+    """
+    z = (numbers + np.uint64(seed << 32) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
+    return bits
+
+
+def ranks(column: Column, rows: int, generator: np.random.Generator) -> NDArray[np.uint64]:
+    """Draw ranks by inversion of the integral of their density."""
+    power = 1 - column.exponent
+    drawn = (1 + generator.random(rows) * ((column.cardinality + 1) ** power - 1)) ** (1 / power) - 1
+    return np.minimum(drawn, column.cardinality - 1).astype(np.uint64)
+
+
+def weights(column: Column, drawn: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return the true weights of values, zero for three of four."""
+    bits = mixed(drawn, 1000 + column.number)
+    symmetric = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 - 0.5
+    return np.where(bits & np.uint64(3) == 0, symmetric * np.sqrt(12) * column.strength, 0.0)
+
+
+def values(column: Column, drawn: NDArray[np.uint64], null: NDArray[np.bool_]) -> pa.Array:
+    """Return a column's values: small integers, or words of eight letters and digits."""
+    if column.number < INTEGERS:
+        return pa.array(drawn.astype(np.int32), mask=null)
+    distinct, codes = np.unique(drawn, return_inverse=True)
+    words = [f"{bits:08x}" for bits in (mixed(distinct, column.number) >> np.uint64(32)).tolist()]
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=null), pa.array(words)).dictionary_decode()
+
+
+def scores(seed: int, number: int, rows: int) -> tuple[NDArray[np.float64], dict[str, pa.Array]]:
+    """Return the true scores of a part's rows, before the bias, and its feature columns."""
+    generator = np.random.default_rng([seed, number])
+    total, made = np.zeros(rows), {}
+    for column in columns():
+        drawn = ranks(column, rows, generator)
+        null = generator.random(rows) < column.nulls
+        total += np.where(null, 0.0, weights(column, drawn))
+        made[column.name] = values(column, drawn, null)
+    return total, made
+
+
+def calibration(seed: int) -> tuple[float, float]:
+    """Return the (scale, bias) that give scores of the first part their spread and clicks the base rate."""
+    total, _ = scores(seed, 0, PART_ROWS)
+    scale = SPREAD / total.std()
+    low, high = -20.0, 20.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        above = sigmoid(scale * total + middle).mean() > BASE_RATE
+        low, high = (low, middle) if above else (middle, high)
+    return float(scale), low
+
+
+def sigmoid(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 1 / (1 + np.exp(-scores))
+
+
+def parts(seed: int, first: int, rows: int, scale: float, bias: float) -> Iterator[pa.Table]:
+    """Yield the rows of a log, a part at a time, parts numbered from `first`."""
+    for number, start in enumerate(range(0, rows, PART_ROWS), first):
+        size = min(PART_ROWS, rows - start)
+        total, made = scores(seed, number, size)
+        clicks = np.random.default_rng([seed, number, 1]).random(size) < sigmoid(scale * total + bias)
+        seconds = 1_700_000_000 + np.arange(start, start + size) // 20
+        times = pa.array(seconds * 1_000_000, pa.timestamp("us"))
+        yield pa.table({"label": pa.array(clicks.astype(np.int8)), "ts": times, **made})
+
+
+def vw_lines(table: pa.Table) -> bytes:
+    """Return a part as Vowpal Wabbit's text: a namespace of one letter for each column, and `null` for NULL."""
+    label = pc.if_else(pc.equal(table["label"], 1), "1", "-1")
+    names = [name for name in table.column_names if name not in ("label", "ts")]
+    texts = [pc.fill_null(table[name].cast(pa.string()), "null") for name in names]
+    words = [pc.binary_join_element_wise(f"|{letter}", text, " ") for letter, text in zip(VW_NAMES, texts, strict=True)]
+    lines = pc.binary_join_element_wise(label, *words, " ")
+    return ("\n".join(lines.to_pylist()) + "\n").encode()
+
+
+def write(tables: Iterator[pa.Table], parquet: Path, vw: BinaryIO) -> None:
+    """Write parts as Parquet, a row group each, and as Vowpal Wabbit's text."""
+    first = next(tables)
+    with pq.ParquetWriter(parquet, first.schema, compression="zstd") as writer:
+        for table in (first, *tables):
+            writer.write_table(table, row_group_size=PART_ROWS)
+            vw.write(vw_lines(table))
+
+
+def make(folder: Path, sizes: Sequence[tuple[str, int]], seed: int) -> None:
+    """Write NAME.parquet and NAME.vw of the given rows; names that begin with `test` share no rows with the others."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scale, bias = calibration(seed)
+    for name, rows in sizes:
+        first = TEST_FIRST if name.startswith("test") else 0
+        with (folder / f"{name}.vw").open("wb") as vw:
+            write(parts(seed, first, rows, scale, bias), folder / f"{name}.parquet", vw)
+
+
+def main() -> None:
+    """Make a log of the rows asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--train", type=int, default=1_000_000)
+    parser.add_argument("--train4", type=int, default=0)
+    parser.add_argument("--test", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=7)
+    given = parser.parse_args()
+    sizes = [("train", given.train), ("test", given.test), ("train4", given.train4)]
+    make(given.folder, [(name, rows) for name, rows in sizes if rows], given.seed)
+
+
+if __name__ == "__main__":
+    main()

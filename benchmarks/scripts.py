@@ -1,0 +1,63 @@
+"""The statements and commands that are measured."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from .process import Measured, measure
+
+TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) WITH (workers = {workers}) AS SELECT * FROM parquet.`{data}`"
+EVALUATE = "SELECT auc FROM ML.EVALUATE(MODEL ctr, (SELECT * FROM parquet.`{data}`))"
+PREDICT = "SELECT avg(predicted_label) AS mean FROM ML.PREDICT(MODEL ctr, (SELECT * FROM parquet.`{data}`))"
+
+
+class Stages(NamedTuple):
+    """Where the seconds of a process went; see benchmarks.stages."""
+
+    open: float
+    start_up: float
+    work: float
+    save: float
+    rest: float
+
+
+class Xpsql(NamedTuple):
+    """The command `xpsql` on a warehouse; scripts are written to `folder`."""
+
+    folder: Path
+
+    @property
+    def warehouse(self) -> Path:
+        return self.folder / "warehouse"
+
+    def train(self, data: Path, workers: int) -> Measured:
+        """Train as a process of its own, from Parquet to the committed model."""
+        script = self.script(TRAIN.format(workers=workers, data=data))
+        return measure([*self.command("run"), script, "--quiet"])
+
+    def evaluate(self, data: Path) -> float:
+        """Return the model's AUC."""
+        done = measure([*self.command("sql"), EVALUATE.format(data=data), "--format", "json", "--quiet"])
+        return float(json.loads(done.output)["auc"])
+
+    def stages(self, statement: str) -> Stages:
+        """Run a statement and return its stages."""
+        script = self.script(statement)
+        began = str(time.monotonic())
+        done = measure([sys.executable, "-m", "benchmarks.stages", script, self.warehouse, began])
+        return Stages(**json.loads(done.output))
+
+    def select_one(self) -> Measured:
+        return measure([*self.command("sql"), "SELECT 1"])
+
+    def command(self, name: str) -> list[str]:
+        return [sys.executable, "-m", "xpsql", name, "--warehouse", str(self.warehouse)]
+
+    def script(self, text: str) -> Path:
+        path = self.folder / "script.sql"
+        path.write_text(text, encoding="utf-8")
+        return path

@@ -1,0 +1,49 @@
+"""The benchmarks run, on a log too small to mean anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.auc import auc
+from benchmarks.figures import Figure
+from benchmarks.log import make
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_quick_run_prints_the_figures_of_a_training(tmp_path: Path) -> None:
+    pytest.importorskip("vowpalwabbit")
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "training", "command"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for name in ("train, one core: times Vowpal Wabbit", "train: test AUC, xpsql", "train: commit", 'xpsql sql "SELECT 1"'):
+        assert f"\n{name} " in done.stdout
+
+
+def test_a_log_is_the_same_for_the_same_seed_and_has_the_base_rate(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        make(tmp_path / folder, [("train", 3000)], seed=7)
+    one, two = (pq.read_table(tmp_path / folder / "train.parquet") for folder in ("one", "two"))
+    assert one.equals(two)
+    assert 0.15 < one["label"].to_numpy().mean() < 0.25
+    lines = (tmp_path / "one" / "train.vw").read_text().splitlines()
+    assert len(lines) == 3000
+    assert all(len(line.split()) == 1 + 2 * 39 for line in lines)
+
+
+def test_auc_counts_ties_one_half() -> None:
+    assert auc(np.array([True, False, True, False]), np.array([0.5, 0.5, 0.9, 0.1])) == 0.875
+
+
+@pytest.mark.parametrize(
+    ("value", "at_least", "verdict"), [(2.0, True, "pass"), (1.0, True, "miss"), (1.0, False, "pass"), (2.0, False, "miss")]
+)
+def test_a_figure_tells_whether_it_meets_its_target(value: float, at_least: bool, verdict: str) -> None:
+    assert Figure("f", value, "x", 1.5, at_least).line().endswith(verdict)
+    assert Figure("f", value, "x").verdict == ""
