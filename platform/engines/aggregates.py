@@ -15,7 +15,7 @@ from .calls import call, case, cast, not_null, number, wrap
 from .decimals import adjusted, decimal_of
 
 if TYPE_CHECKING:
-    from .functions import Call
+    from .calls import Call
 
 SKIPPING = {"first": exp.FirstValue, "last": exp.LastValue, "lag": exp.Lag, "lead": exp.Lead}
 Maker = Callable[["Call"], exp.Expr]
@@ -98,7 +98,7 @@ def ignoring_nulls(node: exp.IgnoreNulls) -> exp.Expr:
     Raises:
         StatementError: a function that has no such form.
     """
-    made = node.this
+    made: exp.Expr = node.this
     if made.name not in SKIPPING:
         raise StatementError("IGNORE NULLS goes with first_value, last_value, any_value, lag and lead only.")
     if not isinstance(node.parent, exp.Window):

@@ -1,8 +1,14 @@
-"""Small makers of DuckDB nodes."""
+"""Calls of Spark's functions as they are translated, and small makers of DuckDB nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from sqlglot import exp
+
+from ..errors import StatementError
+from .typer import Typer
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -43,7 +49,35 @@ def wrap(call: exp.Expr, template: str) -> exp.Expr:
 
 def filled(template: str, **values: exp.Expr) -> exp.Expr:
     """Return a DuckDB expression with `:name` replaced by nodes."""
-    tree = exp.maybe_parse(template, dialect="duckdb", copy=False)
+    tree: exp.Expr = exp.maybe_parse(template, dialect="duckdb", copy=False)
     for hole in list(tree.find_all(exp.Placeholder)):
         hole.replace(values[hole.name].copy())
     return tree
+
+
+class Call(NamedTuple):
+    """A call whose arguments are rewritten already."""
+
+    name: str
+    arguments: list[exp.Expr]
+    node: exp.Expr
+    typer: Typer
+
+    def kind(self, index: int) -> str | None:
+        """Return the id of an argument's type: "list", "decimal", "varchar"."""
+        kind = self.typer.type_of(self.arguments[index])
+        return kind.id if kind is not None else None
+
+    def literal(self, index: int, what: str) -> str:
+        """Return an argument that must be a literal text.
+
+        Raises:
+            StatementError: it is not.
+        """
+        node = self.arguments[index]
+        if isinstance(node, exp.Literal) and node.is_string:
+            return str(node.this)
+        raise StatementError(f"{self.name} needs {what} as a literal, got {node.sql('spark')}.")
+
+
+Maker = Callable[[Call], exp.Expr]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from .calls import call, case, cast, filled, function, string
+from .kinds import child, names
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
@@ -39,7 +40,7 @@ def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -
     if target == "BLOB":
         return call("encode", value) if source is None or source.id == "varchar" else cast(value, target)
     if to.is_type("array") and source is not None and source.id == "list":
-        element = source.children[0][1]
+        element = child(source, 0)
         item = spark_cast(exp.column("e"), element, to.expressions[0])
         return call("list_transform", value, function(item, "e"))
     return cast(value, target)
@@ -73,12 +74,14 @@ def string_of(value: exp.Expr, source: DuckDBPyType | None) -> exp.Expr:
 
 def nested(value: exp.Expr, source: DuckDBPyType) -> list[exp.Expr]:
     if source.id == "list":
-        return [string("["), joined(value, null_text(exp.column("e"), source.children[0][1])), string("]")]
+        return [string("["), joined(value, null_text(exp.column("e"), child(source, 0))), string("]")]
     if source.id == "map":
-        key, item = (kind for _, kind in source.children)
+        key, item = child(source, 0), child(source, 1)
         entry = concatenated(string_of(filled("e.key"), key), string(" -> "), null_text(filled("e.value"), item))
         return [string("{"), joined(call("map_entries", value), entry), string("}")]
-    fields = [null_text(call("struct_extract", value.copy(), string(name)), kind) for name, kind in source.children]
+    fields = [
+        null_text(call("struct_extract", value.copy(), string(name)), child(source, k)) for k, name in enumerate(names(source))
+    ]
     commas = [part for field in fields for part in (string(", "), field)]
     return [string("{"), *commas[1:], string("}")]
 

@@ -37,8 +37,7 @@ def decimal_of(kind: DuckDBPyType | None, node: exp.Expr) -> Decimal | None:
     if kind is None:
         return None
     if kind.id == "decimal":
-        sizes = dict(kind.children)
-        return Decimal(int(sizes["precision"]), int(sizes["scale"]))
+        return Decimal(*(int(str(size)) for _, size in kind.children))
     return Decimal(OF_INTEGERS[kind.id], 0) if kind.id in OF_INTEGERS else None
 
 

@@ -6,6 +6,9 @@ sqlglot's Spark parser turns many calls into nodes of a common meaning that is n
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, ClassVar
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -25,10 +28,10 @@ class SparkSQL(Spark):
         STRING_ESCAPES = [*Spark.Tokenizer.STRING_ESCAPES, "'", '"']  # noqa: RUF012 - 'it''s'
 
     class Parser(SparkParser):
-        ARRAY_CONSTRUCTORS: dict[str, object] = {}  # noqa: RUF012 - array(1, 2)[0] is a call, then an index
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}  # array(1, 2)[0] is a call, then an index
         FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.CROSS}
         STRICT_CAST = True
-        FUNCTIONS: dict[str, object] = {}  # noqa: RUF012
+        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
         FUNCTION_PARSERS = {name: SparkParser.FUNCTION_PARSERS[name] for name in SYNTAX}  # noqa: RUF012
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
             name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "IF")

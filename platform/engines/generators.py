@@ -8,6 +8,8 @@ from sqlglot import exp
 
 from ..errors import StatementError
 from .calls import call, case, cast, number
+from .kinds import child
+from .kinds import names as field_names
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
@@ -47,6 +49,7 @@ def unnested(name: str, value: exp.Expr, typer: Typer, outer: bool) -> list[tupl
     items = kept(values) if outer else values
     if name == "inline":
         return [(field, call("struct_extract", unnest(items), call_name(field))) for field in fields(kind)]
+    made: list[tuple[str, exp.Expr]]
     if entries:
         made = [(part, call("struct_extract", unnest(items), call_name(part))) for part in ("key", "value")]
     else:
@@ -63,9 +66,9 @@ def fields_of_json(value: exp.Expr, *names: exp.Expr) -> list[tuple[str, exp.Exp
 
 
 def fields(kind: DuckDBPyType | None) -> list[str]:
-    if kind is None or kind.id != "list" or kind.children[0][1].id != "struct":
+    if kind is None or kind.id != "list" or child(kind, 0).id != "struct":
         raise StatementError("inline takes an array of structs.")
-    return [name for name, _ in kind.children[0][1].children]
+    return field_names(child(kind, 0))
 
 
 def call_name(name: str) -> exp.Expr:

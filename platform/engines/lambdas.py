@@ -13,7 +13,7 @@ from .calls import call, filled, number
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
-    from .functions import Call
+    from .calls import Call
 
 Kinds = list["DuckDBPyType | None"]
 
@@ -46,7 +46,8 @@ def substituted(function: exp.Expr, *values: exp.Expr) -> exp.Expr:
         free = isinstance(node, exp.Identifier) and not isinstance(node.parent, exp.Column | exp.PropertyEQ)
         return names[node.name].copy() if free and node.name in names else node
 
-    return function.this.copy().transform(replace)
+    body: exp.Expr = function.this.copy().transform(replace)
+    return body
 
 
 def over(value: exp.Expr, body: exp.Expr, function: str = "list_transform", name: str = "entry") -> exp.Expr:

@@ -43,7 +43,8 @@ class Rewriter:
         for select in list(root.find_all(exp.Select)):
             name_columns(select)
         self.walk(root.this)
-        return root.this
+        made: exp.Expr = root.this
+        return made
 
     def expand(self, root: exp.Expr) -> None:
         """Replace calls of declared functions by the Spark SQL they stand for."""
@@ -56,7 +57,7 @@ class Rewriter:
         function.check(len(node.expressions), position_of(node))
         holes = [f":a{index}" for index in range(len(node.expressions))]
         assert function.expand is not None
-        tree = exp.maybe_parse(function.expand(holes), dialect=SparkSQL, copy=False)
+        tree: exp.Expr = exp.maybe_parse(function.expand(holes), dialect=SparkSQL, copy=False)
         for hole in list(tree.find_all(exp.Placeholder)):
             hole.replace(node.expressions[int(hole.name[1:])].copy())
         replace_with_clauses(node, tree)

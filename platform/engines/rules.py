@@ -15,13 +15,14 @@ from ..errors import StatementError
 from ..udf import COMPUTED
 from ..udf import FUNCTIONS as DECLARED
 from .aggregates import AGGREGATES, ignoring_nulls
-from .calls import call, cast, string
+from .calls import Call, call, cast, string
 from .casts import spark_cast, spark_try_cast, string_of
 from .decimals import LARGEST, OF_INTEGERS, Decimal, added, decimal_of, divided, multiplied, remaining, typed_literal
 from .dialect import position_of
-from .functions import MACROS, RENAMED, SPECIAL, TYPE_NAMES, Call, held, macro, part_of
+from .functions import MACROS, RENAMED, SPECIAL, TYPE_NAMES, held
 from .generators import EXPLODES, generated, generator_query
 from .lambdas import HIGHER_ORDER
+from .times import macro, part_of
 from .typer import Typer
 
 if TYPE_CHECKING:
@@ -268,7 +269,8 @@ def lateral_rule(node: exp.Lateral, typer: Typer) -> exp.Expr:
     lateral = exp.Lateral(this=exp.Subquery(this=query), alias=table)
     if node.arg_key != "laterals":
         return lateral
-    select = node.parent
+    select = node.parent_select
+    assert select is not None  # only a SELECT has LATERAL VIEWs
     node.pop()
     select.append("joins", exp.Join(this=lateral, kind="CROSS"))
     return node

@@ -1,0 +1,18 @@
+"""The parts of DuckDB's nested types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from duckdb.sqltypes import DuckDBPyType
+
+
+def child(kind: DuckDBPyType, index: int) -> DuckDBPyType:
+    """Return a part's type: of a list's elements, a map's keys (0) or values (1), or a struct's field."""
+    return cast("DuckDBPyType", kind.children[index][1])
+
+
+def names(kind: DuckDBPyType) -> list[str]:
+    """Return the names of a struct's fields."""
+    return [name for name, _ in kind.children]
