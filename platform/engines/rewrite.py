@@ -42,6 +42,7 @@ class Rewriter:
         self.expand(root)
         for select in list(root.find_all(exp.Select)):
             name_columns(select)
+            select.set("hint", None)  # hints say how, not what
         self.walk(root.this)
         made: exp.Expr = root.this
         return made

@@ -91,6 +91,20 @@ def test_a_function_outside_the_table_is_refused_by_name(
         run(connection, text)
 
 
+def test_hints_change_nothing(connection: duckdb.DuckDBPyConnection) -> None:
+    assert run(connection, "SELECT /*+ BROADCAST(sample) */ count(*) AS n FROM sample").to_pylist() == [{"n": 5}]
+
+
+def test_nested_functions_of_dates_stay_short() -> None:
+    with duckdb.connect() as connection:
+        register(connection)
+        text = "dt"
+        for _ in range(8):
+            text = f"date_add(last_day(trunc({text}, 'month')), 1)"
+        sql = translate(parse(f"SELECT {text} FROM (SELECT DATE'2013-01-05' AS dt)"), connection)
+        assert connection.sql(sql).fetchall()[0][0].isoformat() == "2013-09-01"
+
+
 @pytest.mark.skipif(not LIVE, reason="asks a live Spark; set XPSQL_LIVE_SPARK=1 where Java and pyspark are")
 def test_a_live_spark_gives_the_answers_of_the_table() -> None:
     pytest.importorskip("pyspark")
