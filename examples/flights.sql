@@ -91,7 +91,7 @@ ORDER BY f.time_hour, f.carrier, f.flight;
 SELECT 'One row per flight that arrived. No month is like the next: a stormy summer, a calm autumn, a late December.'
        AS `2. Features`;
 
-SELECT month, count(*) AS flights, round(avg(label), 3) AS share_late
+SELECT month, count(*) AS flights, CAST(avg(label) AS DECIMAL(4, 3)) AS share_late
 FROM flights_features GROUP BY month ORDER BY month;
 
 
@@ -116,7 +116,8 @@ CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 10;
 -- 4. How good is each version on the month after its own, and how good would January's be if it had not been continued?
 -- PCOPC is the sum of the predictions over the number of late flights: 1 is right, 0.7 predicts too few.
 
-SELECT 'Each version on the month after it, and beside it version 1, which knows January only (_v1).' AS `4. Month by month`;
+SELECT 'Each version on the month after it, beside version 1 (January only). pcopc = late flights predicted / late flights.'
+       AS `4. Month by month`;
 
 WITH continued AS (
   SELECT 2 AS month, 1 AS version, * FROM ML.EVALUATE(MODEL late VERSION 1, (SELECT * FROM flights_features WHERE month = 2))
@@ -150,8 +151,12 @@ january AS (
   GROUP BY month
 )
 SELECT c.month, c.version, c.examples AS flights,
-       round(c.auc, 3) AS auc, round(c.logloss, 3) AS logloss, round(c.pcopc, 2) AS pcopc,
-       round(j.auc, 3) AS auc_v1, round(j.logloss, 3) AS logloss_v1, round(j.pcopc, 2) AS pcopc_v1
+       CAST(c.auc AS DECIMAL(4, 3)) AS auc,
+       CAST(c.logloss AS DECIMAL(4, 3)) AS logloss,
+       CAST(c.pcopc AS DECIMAL(4, 2)) AS pcopc,
+       CAST(j.auc AS DECIMAL(4, 3)) AS auc_v1,
+       CAST(j.logloss AS DECIMAL(4, 3)) AS logloss_v1,
+       CAST(j.pcopc AS DECIMAL(4, 2)) AS pcopc_v1
 FROM continued c JOIN january j ON c.month = j.month
 ORDER BY c.month;
 
@@ -160,8 +165,8 @@ ORDER BY c.month;
 
 SELECT 'Version 10 has seen January to October. These are November and December.' AS `5. The examination`;
 
-SELECT examples AS flights, round(auc, 4) AS auc, round(logloss, 4) AS logloss, round(normalized_entropy, 4) AS normalized_entropy,
-       round(pcopc, 4) AS pcopc
+SELECT examples AS flights, round(auc, 4) AS auc, round(logloss, 4) AS logloss, round(pcopc, 4) AS pcopc,
+       round(normalized_entropy, 4) AS normalized_entropy
 FROM ML.EVALUATE(MODEL late VERSION 10, (SELECT * FROM flights_features WHERE month >= 11));
 
 SELECT 'December is late and unlike autumn: too few late flights are predicted (pcopc below 1). CONTINUE catches up:'
@@ -170,15 +175,17 @@ SELECT 'December is late and unlike autumn: too few late flights are predicted (
 CONTINUE MODEL late FROM VERSION 10 AS SELECT * FROM flights_features WHERE month = 11;
 CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 12 AND day < DATE'2013-12-16';
 
-WITH second_half AS (SELECT * FROM flights_features WHERE day >= DATE'2013-12-16')
-SELECT 'October' AS trained_until, 10 AS version, round(auc, 3) AS auc, round(logloss, 3) AS logloss, round(pcopc, 2) AS pcopc
-FROM ML.EVALUATE(MODEL late VERSION 10, TABLE second_half)
-UNION ALL
-SELECT 'November', 11, round(auc, 3), round(logloss, 3), round(pcopc, 2)
-FROM ML.EVALUATE(MODEL late VERSION 11, TABLE second_half)
-UNION ALL
-SELECT '15 December', 12, round(auc, 3), round(logloss, 3), round(pcopc, 2)
-FROM ML.EVALUATE(MODEL late VERSION 12, TABLE second_half)
+WITH second_half AS (SELECT * FROM flights_features WHERE day >= DATE'2013-12-16'),
+measured AS (
+  SELECT 'October' AS trained_until, 10 AS version, * FROM ML.EVALUATE(MODEL late VERSION 10, TABLE second_half)
+  UNION ALL
+  SELECT 'November', 11, * FROM ML.EVALUATE(MODEL late VERSION 11, TABLE second_half)
+  UNION ALL
+  SELECT '15 December', 12, * FROM ML.EVALUATE(MODEL late VERSION 12, TABLE second_half)
+)
+SELECT trained_until, version,
+       CAST(auc AS DECIMAL(4, 3)) AS auc, CAST(logloss AS DECIMAL(4, 3)) AS logloss, CAST(pcopc AS DECIMAL(4, 2)) AS pcopc
+FROM measured
 ORDER BY version;
 
 
@@ -192,8 +199,8 @@ FROM ML.PREDICT(MODEL late VERSION 10, (SELECT * FROM flights_features WHERE mon
 
 SELECT bucketize(predicted_label, array(0.1D, 0.2D, 0.3D, 0.4D, 0.5D, 0.6D)) / 10 AS predicted_at_least,
        count(*) AS flights,
-       round(avg(predicted_label), 3) AS predicted,
-       round(avg(label), 3) AS late
+       CAST(avg(predicted_label) AS DECIMAL(4, 3)) AS predicted,
+       CAST(avg(label) AS DECIMAL(4, 3)) AS late
 FROM flights_scored
 GROUP BY 1
 ORDER BY 1;
@@ -203,7 +210,7 @@ ORDER BY 1;
 
 SELECT 'The columns with the largest weights, on average over their values.' AS `7. What matters`;
 
-SELECT slot, kind, features, round(mean_abs_weight, 3) AS mean_abs_weight
+SELECT slot, kind, features, CAST(mean_abs_weight AS DECIMAL(4, 3)) AS mean_abs_weight
 FROM ML.FEATURE_INFO(MODEL late)
 ORDER BY mean_abs_weight DESC
 LIMIT 12;
@@ -211,9 +218,10 @@ LIMIT 12;
 EXPORT MODEL late TO TABLE late_weights WITH (replace = true);
 
 -- A weight's key is the hash of its column and value, feature_key(slot, value), so exported weights join back to values.
--- Weights add up to the log-odds of a late arrival: exp(weight) multiplies the odds.
+-- Weights add up to the log-odds of a late arrival: exp(weight) multiplies the odds. A weight is what a value adds beside the
+-- others of a flight: many flights to some town are late, but the weights of their carrier and hour may say so already.
 
-SELECT 'The carriers, destinations and hours with the largest weights; odds = exp(weight) multiplies the odds to be late.'
+SELECT 'The six largest weights of carriers, destinations and hours; odds = exp(weight) multiplies the odds to be late.'
        AS `Exported weights, joined to their values`;
 
 WITH given AS (
@@ -223,16 +231,21 @@ WITH given AS (
 ),
 seen AS (
   SELECT slot, value, feature_key(slot, value) AS key, count(*) AS flights, avg(label) AS share_late
-  FROM given GROUP BY slot, value
+  FROM given
+  GROUP BY slot, value
+  HAVING count(*) >= 500
+),
+ranked AS (
+  SELECT seen.*, weights.weight, row_number() OVER (PARTITION BY seen.slot ORDER BY abs(weights.weight) DESC) AS place
+  FROM seen JOIN late_weights weights ON weights.key = seen.key
 )
-SELECT seen.slot, seen.value, airlines.name AS airline, seen.flights, round(seen.share_late, 3) AS share_late,
-       round(weights.weight, 3) AS weight, round(exp(weights.weight), 2) AS odds
-FROM seen
-JOIN late_weights weights ON weights.key = seen.key
-LEFT JOIN airlines ON seen.slot = 'carrier' AND seen.value = airlines.carrier
-WHERE seen.flights >= 500
-ORDER BY abs(weights.weight) DESC
-LIMIT 20;
+SELECT ranked.slot, ranked.value, coalesce(airlines.name, '') AS airline, ranked.flights,
+       CAST(ranked.share_late AS DECIMAL(4, 3)) AS share_late,
+       CAST(ranked.weight AS DECIMAL(4, 3)) AS weight,
+       CAST(exp(ranked.weight) AS DECIMAL(4, 2)) AS odds
+FROM ranked LEFT JOIN airlines ON ranked.slot = 'carrier' AND ranked.value = airlines.carrier
+WHERE ranked.place <= 6
+ORDER BY ranked.slot, ranked.weight DESC;
 
 
 -- 8. All of it is kept: the versions, their metrics, and the statements that made them (SHOW TRAIN MODEL late VERSION 3).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,13 +13,15 @@ if TYPE_CHECKING:
 
 
 def cell(value: Any) -> str:
-    """Return a value as people read it: six digits of a float, NULL, and one line for anything."""
+    """Return a value as people read it: six digits of a float, milliseconds of a time in UTC, NULL, one line for anything."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(" ", "milliseconds" if value.microsecond else "seconds")
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):

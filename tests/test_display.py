@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pyarrow as pa
 
 from xpsql.platform.display import cell, html_table, text_table
@@ -42,3 +44,9 @@ def test_html_is_escaped() -> None:
 def test_a_cell_is_one_line() -> None:
     assert cell("a\nb") == "a b"
     assert cell([True, None, b"\x01", {"k": 2.0}]) == "[true, NULL, 01, {k: 2}]"
+
+
+def test_a_time_is_shown_without_its_zone_to_the_millisecond() -> None:
+    time = datetime(2013, 12, 5, 7, 8, 9, 123456, tzinfo=UTC)
+    assert cell(time) == "2013-12-05 07:08:09.123"
+    assert cell(time.replace(microsecond=0)) == "2013-12-05 07:08:09"

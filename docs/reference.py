@@ -1,0 +1,176 @@
+"""Write docs/sql.md from the declarations of statements, functions, algorithms, operators and options.
+
+Usage: python docs/reference.py
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from xpsql.algorithms import ALGORITHMS
+from xpsql.platform.engines.functions import FUNCTIONS as SPARK_FUNCTIONS
+from xpsql.platform.engines.statements import FORMATS, RUNS
+from xpsql.platform.flow.plan import Settings
+from xpsql.platform.operators import OPERATORS
+from xpsql.platform.options import Part, describe
+from xpsql.platform.sql.clauses import CLAUSES
+from xpsql.platform.sql.functions import FUNCTIONS as TABLE_FUNCTIONS
+from xpsql.platform.sql.statements import STATEMENTS
+from xpsql.platform.sql.statements.listing import shown
+from xpsql.platform.udf import FUNCTIONS
+from xpsql.warehouse import weights
+from xpsql.warehouse.exports import FORMATS as EXPORT_FORMATS
+from xpsql.warehouse.feature_info import SCHEMA as FEATURE_INFO_COLUMNS
+from xpsql.warehouse.progress import COLUMNS as TRAINING_INFO_COLUMNS
+
+TARGET = Path(__file__).with_name("sql.md")
+
+HEAD = f"""\
+# SQL reference
+
+`docs/reference.py` writes this file from the declarations in the code; a test holds the two equal.
+
+One dialect: Spark SQL and the statements below. A script is statements separated by `;`. What is not a statement of xpsql goes
+to the engine: {RUNS}.
+`${{name}}` is replaced by the value given with `-D name=value`; a name without value is an error, and `$${{name}}` stands for
+`${{name}}` itself. Keywords are compared without case, names are quoted with backticks, `--` and
+`/* */` are comments. An error carries line and column.
+
+Files are read as Spark SQL reads them: ``SELECT * FROM parquet.`folder` ``, or
+`CREATE TEMPORARY VIEW v USING csv OPTIONS (path 'file.csv', header 'true', inferSchema 'true', nullValue 'NA')`.
+Formats: {", ".join(FORMATS)}. `CREATE TABLE ... AS` makes tables of the warehouse, which are folders of Parquet files.
+
+Parsed, and answered with an error, because they are not available yet: `RESUME MODEL`, `EVALUATE EVERY`, `RELEASE WHEN`,
+`DELTA FROM`, `ML.NEAREST`, and the engine `spark`. The setting `checkpoint_seconds` has no effect until there are checkpoints.
+"""
+
+CLAUSE_HELP = {
+    "USING": "The algorithm, with its options.",
+    "LABEL": "The columns to predict; by default the column named `label`. For a classifier they hold 0 or 1, never NULL.",
+    "WEIGHT": "A number that an example's loss is multiplied with.",
+    "TIME": "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970.",
+    "GROUP": "User or session, for the metric `gauc`.",
+    "IGNORE": "Columns of the query that are not learned from.",
+    "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named.",
+    "EVALUATE": "Not available yet.",
+    "RELEASE": "Not available yet.",
+    "WITH": "Settings of the training, below.",
+}
+
+CLAUSE_TAIL = """\
+All columns of the query that no clause names are slots: features are made of them. `ORDER BY` in the query is the order of
+learning; with one worker it is exact. `CONTINUE` takes every clause from the version that it continues, unless it is given;
+`USING` and `WITH` change only the options that they name, and the algorithm stays.
+
+A query that is a scan of a table or of Parquet files, with row-wise expressions and filters, is read in place. Any other query
+is run once, and its result is staged as Parquet beside the version until the training ends.
+"""
+
+SLOTS = """\
+## Columns and slots
+
+| type | kind of slot | key of a feature |
+|---|---|---|
+| string, integer, boolean, date | categorical | `feature_key(slot, value)`; NULL has a key too, unless `nulls = 'absent'` |
+| bigint, named in `hashed` | categorical | `xxhash64(slot, id)` |
+| float, double, decimal | continuous | `feature_key(slot, NULL)`, one for the slot; the value is standardised; NULL is absent |
+| array of categories | multi-valued | `feature_key(slot, element)`; NULL is absent |
+| map from categories to numbers | weighted | `feature_key(slot, key)`, times the number |
+| array of floats or doubles | vector | `xxhash64(slot, i)` for element i, a BIGINT from 0 |
+
+Other types need a `CAST`, or `IGNORE`. The order of columns does not matter, their names and kinds do: a later query must
+return the columns of the first one, and may return more.
+"""
+
+RESULTS = {
+    "PREDICT": "Columns: those of the input, and `predicted_<label>`.",
+    "EVALUATE": "Columns: examples, auc, logloss, normalized_entropy, mae, rmse, pcopc; gauc where the model has a GROUP "
+    "column. pcopc is the sum of predictions over the sum of labels. auc counts equal predictions one half, in 65,536 bins.",
+    "TRAINING_INFO": f"Columns: {', '.join(TRAINING_INFO_COLUMNS)}.",
+    "FEATURE_INFO": f"Columns: {', '.join(FEATURE_INFO_COLUMNS.names)}.",
+}
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def fenced(text: str) -> str:
+    return f"```\n{text}\n```\n"
+
+
+def options(declared: type[Any]) -> str:
+    """Return the table of the options that a dataclass declares."""
+    rows = [(f"`{o.name}`", o.type, f"`{shown(o.default)}`", o.range, o.help) for o in describe(declared)]
+    return table(("option", "type", "default", "range", "meaning"), rows) if rows else "It has no options.\n"
+
+
+def part(described: Part[Any, Any]) -> Iterator[str]:
+    """Give the section of an algorithm or operator: its docstring and its options."""
+    yield f"### {described.name}\n"
+    yield inspect.cleandoc(described.make.__doc__ or "") + "\n"
+    yield options(described.options)
+
+
+def clauses() -> Iterator[str]:
+    """Give the section on the clauses of TRAIN and CONTINUE.
+
+    Raises:
+        KeyError: a clause that CLAUSE_HELP does not explain.
+    """
+    yield "## Clauses of TRAIN and CONTINUE\n"
+    yield table(("clause", "meaning"), [(f"`{word}`", CLAUSE_HELP[word]) for word in CLAUSES])
+    yield CLAUSE_TAIL
+    yield "### Settings of WITH\n"
+    yield options(Settings)
+
+
+def statements() -> Iterator[str]:
+    yield "## Statements\n"
+    for statement in STATEMENTS:
+        yield f"### {statement.name}\n"
+        yield statement.help + "\n"
+        yield fenced(statement.grammar)
+    yield f"Formats of `EXPORT ... FORMAT`: {', '.join(f.name for f in EXPORT_FORMATS)}.\n"
+
+
+def table_functions() -> Iterator[str]:
+    yield "## Table functions\n"
+    yield "They stand where a table stands: they can be joined, filtered, inserted, and nested.\n"
+    for function in TABLE_FUNCTIONS:
+        yield f"### ML.{function.name}\n"
+        yield function.help + "\n"
+        yield fenced(function.grammar)
+        if function.name in RESULTS:
+            yield RESULTS[function.name] + "\n"
+    yield "The last columns of ML.WEIGHTS:\n"
+    yield fenced(inspect.cleandoc((weights.__doc__ or "").split("\n\n", 2)[2]))
+
+
+def functions() -> Iterator[str]:
+    yield "## Functions\n"
+    yield "Beside those of Spark SQL:\n"
+    yield table(("function", "meaning"), [(f"`{f.name}{f.signature}`", f.help) for f in FUNCTIONS])
+    yield "Those of Spark SQL that the embedded engine runs, with the values and types of Spark; any other is an error:\n"
+    yield fill(", ".join(sorted(SPARK_FUNCTIONS)), 120) + "\n"
+
+
+def reference() -> str:
+    """Return the text of docs/sql.md."""
+    pieces = [HEAD, *statements(), *clauses(), SLOTS, *table_functions(), *functions()]
+    pieces.append("## Algorithms\n")
+    pieces += [text for algorithm in ALGORITHMS for text in part(algorithm)]
+    pieces.append("## Operators\n")
+    pieces.append("In the order of `SHOW OPERATORS`; optimizers, which end a chain, come last.\n")
+    pieces += [text for operator in OPERATORS for text in part(operator)]
+    return "\n".join(pieces)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(reference(), encoding="utf-8")
