@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..errors import StatementError
+from .csv_types import INTEGER, REAL, TIME, inferred
 from .files import Listing, literal
 from .types import quoted
 
@@ -28,21 +29,13 @@ CSV_OPTIONS = {
     "multiline": "false",
     "encoding": "utf-8",
 }
-INTEGER = r"[+-]?[0-9]+"
-REAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|NaN|[+-]?Inf(inity)?"
-DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-TIME = r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
-# A column's type is the first whose text all its values have: (DuckDB type, text, parse as)
-KINDS = (
-    ("INTEGER", INTEGER),
-    ("BIGINT", INTEGER),
-    ("DECIMAL(38,0)", INTEGER),
-    ("DOUBLE", REAL),
-    ("DATE", DATE),
-    ("TIMESTAMPTZ", TIME),
-    ("BOOLEAN", "(?i)true|false"),
-)
-WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+PATTERNS = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"), INTEGER),
+    **dict.fromkeys(("FLOAT", "REAL", "DOUBLE", "DECIMAL"), REAL),
+    **dict.fromkeys(("DATE", "TIMESTAMPTZ"), TIME),
+    "BOOLEAN": "(?i)true|false",
+}
+TEXTS = ("TEXT", "VARCHAR")
 
 
 def csv_sql(
@@ -54,16 +47,17 @@ def csv_sql(
         StatementError: an option's value is none that it takes, or the first file cannot be read.
     """
     header = truth(options, "header")
-    if columns is None:
-        names = column_names(first_line(found, options), header)
-        kinds = dict.fromkeys(names, "VARCHAR")
-    else:
-        names, kinds = list(columns), dict(columns)
+    names = column_names(first_line(found, options), header) if columns is None else list(columns)
     rows = reader(found, options, names, header)
-    if columns is None and truth(options, "inferschema"):
-        kinds = inferred(connection, rows, names)
-    items = [as_kind(quoted(name), kind) for name, kind in kinds.items()] + [quoted(name) for name in found.partitions]
-    return f"SELECT {', '.join(items)} FROM {rows}"
+    if columns is not None:
+        items = [checked(name, kind) for name, kind in columns.items()]
+    elif truth(options, "inferschema"):
+        items = [
+            f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in inferred(connection, rows, names).items()
+        ]
+    else:
+        items = [quoted(name) for name in names]
+    return f"SELECT {', '.join([*items, *map(quoted, found.partitions)])} FROM {rows}"
 
 
 def truth(options: Mapping[str, str], name: str) -> bool:
@@ -126,25 +120,12 @@ def column_names(cells: list[str], header: bool) -> list[str]:
     return [name or f"_c{i}" for i, name in enumerate(named)]
 
 
-def inferred(connection: DuckDBPyConnection, rows: str, names: list[str]) -> dict[str, str]:
-    """Return the type of each column that all its values have, as Spark's inferSchema finds it."""
-    tests = [
-        f"bool_and(regexp_full_match({quoted(name)}, '{pattern}') AND TRY_CAST({quoted(name)} AS {kind}) IS NOT NULL)"
-        for name in names
-        for kind, pattern in KINDS
-    ]
-    found = connection.execute(f"SELECT {', '.join(tests)} FROM {rows}").fetchone() if names else ()
-    assert found is not None  # an aggregate has one row
-    kinds = {}
-    for i, name in enumerate(names):
-        fits = found[i * len(KINDS) : (i + 1) * len(KINDS)]
-        kinds[name] = next((kind for (kind, _), fit in zip(KINDS, fits, strict=True) if fit), "VARCHAR")
-    return kinds
-
-
-def as_kind(name: str, kind: str) -> str:
-    """Return a column cast to a type; a value that has another is NULL, as in Spark's permissive mode."""
-    if kind == "VARCHAR":
-        return name
-    text = f"CASE WHEN regexp_full_match({name}, '{INTEGER}') THEN {name} END" if kind in WHOLE else name
-    return f"TRY_CAST({text} AS {kind}) AS {name}"
+def checked(name: str, kind: str) -> str:
+    """Return a column in a type that the statement gives; a text that is none is NULL, as in Spark's permissive mode."""
+    column, family = quoted(name), kind.partition("(")[0]
+    if family in TEXTS:
+        return column
+    if family not in PATTERNS:
+        raise StatementError(f"A column of a CSV file cannot be {kind}, got it for {name}. Read it as STRING.")
+    # The condition also keeps DuckDB from moving the cast into its reader, where a text that fails is an error.
+    return f"TRY_CAST(CASE WHEN regexp_full_match({column}, '{PATTERNS[family]}') THEN {column} END AS {kind}) AS {column}"

@@ -12,7 +12,7 @@ from .base import Scan
 from .definitions import Definitions
 from .queries import Queries
 from .relations import Relations
-from .scans import all_columns
+from .scans import all_columns, scan_of
 from .source import Source
 from .statements import Query, name_sql, read, read_name, read_query
 from .tables import Tables
@@ -54,7 +54,7 @@ class DuckDBEngine:
 
     def scan(self, query: str) -> Scan | None:
         """Return how to read a query's result in place, or None."""
-        return None
+        return scan_of(read_query(query), self._relations, self._queries)
 
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query steadily and write its rows."""

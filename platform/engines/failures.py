@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import Position, StatementError, suggestion
 
@@ -27,7 +28,7 @@ GENERATED = re.compile(r'"?xpsql_relation_\d+"?\.?')
 class Words(Spark.Tokenizer):
     """Cuts Spark SQL into words; sqlglot's own takes what follows SHOW as one."""
 
-    COMMANDS: set[TokenType] = set()  # noqa: RUF012
+    COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 def place(text: str, start: int, end: int) -> Position:

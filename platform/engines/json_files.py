@@ -43,7 +43,13 @@ def inferred(connection: DuckDBPyConnection, rows: str) -> dict[str, str]:
 def spark_json(kind: DuckDBPyType) -> str:
     """Return the DuckDB type of what Spark finds in JSON: bigint, double, boolean, string, arrays and structs."""
     if kind.id == "list":
-        return f"{spark_json(kind.children[0][1])}[]"
+        return f"{spark_json(*children(kind).values())}[]"
     if kind.id == "struct":
-        return "STRUCT(" + ", ".join(f"{quoted(name)} {spark_json(child)}" for name, child in sorted(kind.children)) + ")"
+        fields = sorted(children(kind).items())
+        return "STRUCT(" + ", ".join(f"{quoted(name)} {spark_json(child)}" for name, child in fields) + ")"
     return "BIGINT" if kind.id in WHOLE else PLAIN.get(kind.id, "VARCHAR")
+
+
+def children(kind: DuckDBPyType) -> dict[str, DuckDBPyType]:
+    """Return the types inside of a list or struct, by name."""
+    return {name: child for name, child in kind.children if not isinstance(child, int | list)}

@@ -14,6 +14,7 @@ from ..errors import Position, StatementError
 from .dialect import position_of
 from .failures import absent, explained
 from .parsing import parse_query
+from .results import simplified
 from .source import Source, open_source
 from .statements import FORMATS, unqualified
 from .tables import Tables
@@ -72,9 +73,14 @@ class Relations:
         Raises:
             StatementError: nothing has a name, or a path does not exist.
         """
-        return [Reference(node, self._resolved(node, connection)) for node in names_in(query)]
+        return [Reference(node, self.resolve(node, connection)) for node in names_in(query)]
 
-    def _resolved(self, node: exp.Table, connection: DuckDBPyConnection) -> Source | View:
+    def resolve(self, node: exp.Table, connection: DuckDBPyConnection) -> Source | View:
+        """Return what a reference stands for.
+
+        Raises:
+            StatementError: nothing has this name, or a path does not exist.
+        """
         position = position_of(node.this)
         if node.db.lower() in FORMATS and not node.catalog:
             return open_source(connection, node.db.lower(), {"path": node.name}, None, position)
@@ -116,7 +122,8 @@ class Relations:
         for node, relation in [(r.node, r.relation) for r in self.references(query, connection)]:
             columns = ""
             if isinstance(relation, Source):
-                sql = relation.sql
+                with explained(text):
+                    sql = simplified(connection, relation.sql)
             else:
                 with inside_view(node.name):
                     sql = self._bind(parse_query(relation.query), relation.query, connection, made, depth + 1)
@@ -129,7 +136,7 @@ class Relations:
         return translate(query, connection)
 
 
-def names_in(query: exp.Query) -> list[exp.Table]:
+def names_in(query: exp.Expr) -> list[exp.Table]:
     """Return the nodes that name relations from outside of a query."""
     return [node for node in query.find_all(exp.Table) if isinstance(node.this, exp.Identifier) and not is_local(node)]
 
@@ -156,7 +163,7 @@ def is_local(table: exp.Table) -> bool:
     """Tell whether a name is one that the query itself gives, in a WITH clause that the reference sees."""
     if table.db:
         return False
-    node: exp.Expression = table
+    node: exp.Expr = table
     while node.parent is not None:
         parent = node.parent
         scope = parent if isinstance(parent, exp.With) else parent.args.get("with_")
@@ -168,9 +175,9 @@ def is_local(table: exp.Table) -> bool:
     return False
 
 
-def visible(scope: exp.With, node: exp.Expression) -> list[exp.Expression]:
+def visible(scope: exp.With, node: exp.Expr) -> list[exp.Expr]:
     """Return the tables of a WITH clause that a child of it, or of its query, sees: a table sees those before it."""
-    tables: list[exp.Expression] = scope.expressions
+    tables: list[exp.Expr] = scope.expressions
     if node.parent is not scope:
         return tables
     place = next(i for i, table in enumerate(tables) if table is node)

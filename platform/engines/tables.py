@@ -65,7 +65,7 @@ class Tables:
             ModelError: its manifest is damaged, or of a newer xpsql.
         """
         contents = self._contents(name)
-        return contents and tuple(str(self._folder(name) / DATA / file) for file in contents.files)
+        return None if contents is None else tuple(str(self._folder(name) / DATA / file) for file in contents.files)
 
     @contextmanager
     def draft(self) -> Iterator[Path]:
