@@ -22,7 +22,7 @@ from .compiled import keep_compiled
 from .encode import encode
 from .recipe import algorithm_of
 from .slots import Columns, columns_from, matched
-from .splits import read, splits_of
+from .splits import chunk_rows, read, splits_of
 from .step import inputs_of, score_step
 from .training import scaler_of
 
@@ -90,7 +90,9 @@ class Scorer:
 
         def chunks() -> Generator[tuple[pa.Table, list[Batch]], None, None]:
             for split in splits_of(scan):
-                for table in read(scan, split, wanted, BATCH_SIZE):
+                for table in read(scan, split, wanted, chunk_rows(BATCH_SIZE)):
+                    if not table.num_rows:
+                        continue  # a filter left nothing of the piece
                     features = table.select(list(inputs.values())).rename_columns(list(inputs))
                     chunk = encode(features, self.columns, with_labels=False)
                     yield table.select(list(carried)), list(batches(chunk, BATCH_SIZE, 0, self._ladders))

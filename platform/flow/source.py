@@ -12,7 +12,7 @@ from ..errors import DataError
 from .batches import Batch, Ladders, batches
 from .encode import Chunk, encode
 from .slots import Columns
-from .splits import Split, read
+from .splits import Split, chunk_rows, read
 
 
 class Source:
@@ -45,7 +45,7 @@ class Source:
         """Take splits, as long as there are any, and yield their batches."""
         while (split := self._next()) is not None:
             number = row = 0
-            for table in read(self._scan, split, self._columns.learned, self._batch_size):
+            for table in read(self._scan, split, self._columns.learned, chunk_rows(self._batch_size)):
                 chunk = encode(table, self._columns, with_labels=True)
                 check(chunk, split, row, self._columns.labels, self._binary)
                 for batch in batches(chunk, self._batch_size, number, self._ladders):

@@ -15,6 +15,7 @@ from ..errors import DataError, StatementError
 from .slots import VECTOR, Columns, Slot, is_category
 
 CHUNK_ROWS = 1 << 17
+PROBE_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
 
     def dim(slot: Slot) -> int:
         for split in splits:
-            for table in read(scan, split, [slot.name], 1):
+            for table in read(scan, split, [slot.name], PROBE_ROWS):
                 lengths = pc.list_value_length(table.column(0)).drop_null()
                 if len(lengths):
                     return int(lengths[0].as_py())
@@ -89,8 +90,13 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
     return replace(columns, slots=tuple(replace(s, dim=dim(s)) if s.name in unknown else s for s in columns.slots))
 
 
-def read(scan: Scan, split: Split, wanted: Sequence[str], batch_size: int) -> Iterator[pa.Table]:
-    """Read a split's rows in chunks whose length is a multiple of the batch size (the last one excepted).
+def chunk_rows(batch_size: int) -> int:
+    """Return how many rows are read at once: about 131,072, a multiple of the batch size."""
+    return max(1, CHUNK_ROWS // batch_size) * batch_size
+
+
+def read(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
+    """Read a split in chunks of `rows` rows, before filters; the last one is shorter.
 
     Strings arrive dictionary-encoded where the file stores them so.
 
@@ -104,9 +110,17 @@ def read(scan: Scan, split: Split, wanted: Sequence[str], batch_size: int) -> It
     if (stat.st_size, stat.st_mtime_ns) != (split.size, split.modified):
         raise DataError(f"{split.path} changed while it was being read; training needs files that stay as they are.")
     try:
-        yield from chunks(scan, split, wanted, max(1, CHUNK_ROWS // batch_size) * batch_size)
+        yield from chunks(scan, split, wanted, rows)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"Row group {split.row_group} of {split.path} cannot be read: {error}") from error
+
+
+def is_empty(scan: Scan, splits: Sequence[Split]) -> bool:
+    """Tell whether filters leave no row of any split; reads no further than the first one left."""
+    if scan.project is None:
+        return not any(split.rows for split in splits)
+    column = scan.schema.names[:1]
+    return not any(table.num_rows for split in splits for table in read(scan, split, column, PROBE_ROWS))
 
 
 def chunks(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:

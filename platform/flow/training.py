@@ -25,7 +25,7 @@ from .recipe import Recipe, recipe_of
 from .scaling import Scaler
 from .slots import CONTINUOUS, Columns, columns_of
 from .source import Source
-from .splits import Split, check_labels, splits_of, vector_dims
+from .splits import Split, check_labels, is_empty, splits_of, vector_dims
 from .state import check_continues, load, new_shards, save, table_entries
 from .step import learn_step
 from .worker import Pace, Worker, run_free, run_gang
@@ -84,7 +84,7 @@ def prepare(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan) -> Prepare
         DataError: a file cannot be read.
     """
     splits = [split for split in splits_of(scan) if split.rows]
-    if not splits:
+    if not splits or is_empty(scan, splits):
         raise StatementError("The query returns no rows; there is nothing to learn from.")
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
@@ -113,8 +113,6 @@ def run(prepared: Prepared, parent: Version | None, draft: Draft, reporter: Repo
             run_gang(workers[0], source.batches, settings.workers)
         else:
             run_free(workers, source.batches, Pace(len(workers), settings.slack if settings.sync == "ssp" else None))
-        if not monitor.metrics.examples:
-            raise StatementError("The query returns no rows; there is nothing to learn from.")
         saved = save(shards, draft, draft.manifest.tables)
         monitor.write(saved.as_dict())
         ended = f"{plan.model} v{draft.number}: {monitor.metrics.examples:,} examples learned"
@@ -129,7 +127,7 @@ def run(prepared: Prepared, parent: Version | None, draft: Draft, reporter: Repo
             examples=metrics.examples,
             rows=saved.rows,
             metrics=metrics.as_dict(),
-            base_rate=metrics.label_rate,
+            base_rate=base_rate(metrics, parent),
             statistics={
                 "scaler": scaler.as_dict(),
                 "scaled": [s.name for s in columns.of_kind(CONTINUOUS)],
@@ -138,6 +136,12 @@ def run(prepared: Prepared, parent: Version | None, draft: Draft, reporter: Repo
         )
     )
     return summary(draft)
+
+
+def base_rate(metrics: Metrics, parent: Version | None) -> float:
+    """Return the mean label of all examples so far, the parent's included."""
+    before, rate = (parent.manifest.examples_total, parent.manifest.base_rate or 0.0) if parent else (0, 0.0)
+    return (before * rate + metrics.examples * metrics.label_rate) / (before + metrics.examples)
 
 
 class Monitor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -174,7 +175,7 @@ def test_violations_are_reported() -> None:
 def test_the_ladder_is_short_and_close() -> None:
     sizes: Sequence[int] = sorted({rung(n) for n in range(1, 20_000)})
     assert all(rung(n) >= n for n in range(1, 20_000))
-    assert all(b / a <= 1.34 for a, b in zip(sizes, sizes[1:], strict=False))
+    assert all(b / a <= 1.34 for a, b in itertools.pairwise(sizes))
     assert len(sizes) < 60
 
 

@@ -28,7 +28,7 @@ def log(rows: int, seed: int = 1) -> pa.Table:
     return pa.table(
         {
             "label": pa.array((random.random(rows) < 1 / (1 + np.exp(-signal))).astype(np.int32)),
-            "ts": pa.array(1_700_000_000_000_000 + np.arange(rows) * 1_000_000, pa.timestamp("us")),
+            "ts": pa.array(1_700_000_000_000_000 + np.arange(rows) * 1_000_000, pa.timestamp("us", "UTC")),
             "user": pa.array([f"u{u}" for u in user], mask=random.random(rows) < 0.05),
             "item": pa.array(item, pa.int64()),
             "price": pa.array(price, mask=random.random(rows) < 0.1),

@@ -159,7 +159,7 @@ def test_a_disk_that_fills_up_fails_the_version_and_the_next_command_works(tmp_p
 def test_a_warehouse_that_is_not_writable_is_an_error(tmp_path: Path) -> None:
     path = write(log(100), tmp_path / "log.parquet")
     (tmp_path / "warehouse").mkdir(mode=0o500)
-    with xpsql.connect(tmp_path / "warehouse") as session, pytest.raises(XpsqlError, match="writable|ermission"):
+    with xpsql.connect(tmp_path / "warehouse") as session, pytest.raises(XpsqlError, match=r"writable|ermission"):
         session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
 
 
