@@ -13,7 +13,7 @@ import click
 from ..progress import reporter_for
 from ..session import ENGINES, Session, connect
 from .failure import describe
-from .output import FORMATS
+from .output import FORMATS, separate
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -113,9 +113,13 @@ def execute(text: str, name: str, chosen: Choices) -> None:
     """Run statements and write the result of each; leave with the exit code."""
     write = FORMATS[chosen.format]
     with failing(text, name, chosen.debug), opened(chosen) as session:
+        written = False
         for result in session.run(text, chosen.variables):
             if result.table is not None:
+                if written:
+                    separate(chosen.format)
                 write(result.table)
+                written = True
 
 
 def opened(chosen: Choices) -> Session:

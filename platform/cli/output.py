@@ -21,13 +21,19 @@ CHUNK_ROWS = 10_000
 
 
 def write_table(table: pa.Table) -> None:
-    """Write the first rows as a table and an empty line: drawn on a terminal, plain text elsewhere."""
+    """Write the first rows as a table: drawn on a terminal, plain text elsewhere."""
     if not sys.stdout.isatty():
-        click.echo(text_table(table, SHOWN_ROWS) + "\n")
+        click.echo(text_table(table, SHOWN_ROWS))
         return
     from rich.console import Console
 
     Console().print(drawn_table(table, SHOWN_ROWS))
+
+
+def separate(format: str) -> None:
+    """Write an empty line between two results where people read them; drawn tables bring their own."""
+    if format == "table" and not sys.stdout.isatty():
+        click.echo()
 
 
 def records(table: pa.Table) -> Iterator[tuple[Any, ...]]:

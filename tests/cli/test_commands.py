@@ -62,7 +62,7 @@ def test_a_failed_statement_shows_its_line_with_a_caret(xpsql: Command, tmp_path
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
-        f"Error ({file}, line 3, column 9): There is no algorithm 'xftlr'. Did you mean xftrl? Valid: xftrl.",
+        f"Error ({file}, line 3, column 9): There is no algorithm 'xftlr'. Did you mean xftrl? Valid: fm, xftrl.",
         "    3 | \t USING xftlr AS SELECT 1",
         "      | \t       ^^^^^",
     ]
@@ -128,3 +128,8 @@ def test_an_interrupt_is_130(xpsql: Command, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_version_is_the_distributions(xpsql: Command) -> None:
     assert xpsql("--version").stdout == f"xpsql {version('xpsql')}\n"
+
+
+def test_an_empty_line_stands_between_tables_and_in_no_other_format(xpsql: Command) -> None:
+    assert xpsql("sql", "SELECT 1 AS x; SELECT 2 AS y").stdout == "x\n-\n1\n\ny\n-\n2\n"
+    assert xpsql("sql", "SELECT 1 AS x; SELECT 2 AS y", "--format", "csv").stdout == "x\n1\ny\n2\n"
