@@ -72,7 +72,8 @@ def ranks(column: Column, rows: int, generator: np.random.Generator) -> NDArray[
     """Draw ranks by inversion of the integral of their density."""
     power = 1 - column.exponent
     drawn = (1 + generator.random(rows) * ((column.cardinality + 1) ** power - 1)) ** (1 / power) - 1
-    return np.minimum(drawn, column.cardinality - 1).astype(np.uint64)
+    found: NDArray[np.uint64] = np.minimum(drawn, column.cardinality - 1).astype(np.uint64)
+    return found
 
 
 def weights(column: Column, drawn: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -126,7 +127,7 @@ def parts(seed: int, first: int, rows: int, scale: float, bias: float) -> Iterat
         total, made = scores(seed, number, size)
         clicks = np.random.default_rng([seed, number, 1]).random(size) < sigmoid(scale * total + bias)
         seconds = 1_700_000_000 + np.arange(start, start + size) // 20
-        times = pa.array(seconds * 1_000_000, pa.timestamp("us"))
+        times = pa.array(seconds * 1_000_000, pa.timestamp("us", "UTC"))
         yield pa.table({"label": pa.array(clicks.astype(np.int8)), "ts": times, **made})
 
 
