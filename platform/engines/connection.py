@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,10 @@ if TYPE_CHECKING:
 
 
 def connect(threads: int) -> DuckDBPyConnection:
-    """Open a database in memory, with our functions; nothing is fetched from elsewhere, what does not fit spills to a folder
-    for temporary files."""
+    """Open a database in memory, with our functions; it fetches nothing, and spills what does not fit to temporary files."""
     import duckdb
 
-    spill = Path(tempfile.gettempdir()) / f"xpsql-spill-{os.getpid()}"
+    spill = Path(tempfile.gettempdir()) / f"xpsql-spill-{uuid.uuid4().hex}"
     connection = duckdb.connect(
         ":memory:",
         config={

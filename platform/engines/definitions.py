@@ -15,7 +15,7 @@ from .inserts import fitted
 from .parsing import parse_query
 from .queries import Queries
 from .relations import Relations
-from .results import found_schema, streamed
+from .results import found_schema, is_known, streamed
 from .source import open_source
 from .statements import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, name_sql
 from .tables import Change, Tables
@@ -177,7 +177,7 @@ def check_columns(schema: pa.Schema) -> None:
     """Require that a table can have these columns.
 
     Raises:
-        StatementError: two columns have one name, or a column has no type.
+        StatementError: two columns have one name, or a column has no type that a table can have.
     """
     names = [name.lower() for name in schema.names]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -186,3 +186,5 @@ def check_columns(schema: pa.Schema) -> None:
     for field in schema:
         if pa.types.is_null(field.type):
             raise StatementError(f"The column {field.name} is NULL without a type; CAST it in the query.")
+        if not is_known(field.type):
+            raise StatementError(f"The column {field.name} is {field.type}, which tables cannot hold; CAST it in the query.")

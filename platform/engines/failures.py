@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -13,15 +13,21 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import Position, StatementError, suggestion
 
-COLUMN_MISSING = re.compile(r'(?:Referenced column|does not have a column named) "(?P<name>[^"]+)"')
+COLUMN_MISSING = re.compile(
+    r'(?:Referenced column|does not have a column named) "(?P<name>[^"]+)"'
+    r'|Column "(?P<own>[^"]+)" referenced that exists in the SELECT clause'
+)
 TABLE_MISSING = re.compile(r'Referenced table "(?P<name>[^"]+)" not found')
 AMBIGUOUS = re.compile(r'Ambiguous reference to column name "(?P<name>[^"]+)"')
 UNGROUPED = re.compile(r'column "?(?P<name>[^" ]+)"? must appear in the GROUP BY')
-CANDIDATES = re.compile(r"Candidate (?:bindings|tables?):.*", re.DOTALL)
+CANDIDATES = re.compile(r"Candidate tables?:.*", re.DOTALL)
 BROKEN_LINE = "does not support null_padding in conjunction with quoted new lines"
 PREFIX = re.compile(r"^(?:[A-Z][A-Za-z/ -]*? (?:Error|Exception): )+")
 EXCERPT = re.compile(r"\s*\nLINE \d+:.*", re.DOTALL)
 SETTINGS = re.compile(r"\n  file = (?P<file>.*?)\n.*", re.DOTALL)
+ADVICE = re.compile(r'\s*Did you mean "[^"]*"\?')
+TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "VARCHAR": "STRING", "BLOB": "BINARY"}
+TYPE = re.compile(rf"\b({'|'.join(TYPES)})\b")
 GENERATED = re.compile(r'"?xpsql_relation_\d+"?\.?')
 
 
@@ -52,30 +58,35 @@ def tokens_of(text: str) -> list[Token]:
         StatementError: a string or comment does not end.
     """
     try:
-        return Words().tokenize(text)
+        return Words(dialect=Spark()).tokenize(text)
     except TokenError as error:
         raise StatementError("The statement has a string, quoted name or comment that does not end.") from error
 
 
 @contextmanager
-def explained(text: str) -> Iterator[None]:
-    """Turn failures of DuckDB inside the block into StatementErrors about `text`."""
+def explained(text: str, columns: Callable[[], Iterable[str]] = tuple) -> Iterator[None]:
+    """Turn failures of DuckDB inside the block into StatementErrors about `text`.
+
+    Args:
+        text: what the user wrote, or nothing where the failure is of no text.
+        columns: tells the columns that a query of the text can name.
+    """
     import duckdb
     import pyarrow as pa
 
     try:
         yield
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        raise explain(str(error), text) from error
+        raise explain(str(error), text, columns) from error
 
 
-def explain(message: str, text: str) -> StatementError:
+def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> StatementError:
     """Return a failure of DuckDB in our words."""
-    candidates = CANDIDATES.search(message)
-    known = {name.rpartition(".")[2] for name in re.findall(r'"([^"]+)"', candidates[0])} if candidates else set()
-    for pattern, what in ((COLUMN_MISSING, "column"), (TABLE_MISSING, "table or alias")):
-        if found := pattern.search(message):
-            return absent(what, found["name"], known, find_word(text, found["name"]))
+    if found := COLUMN_MISSING.search(message):
+        name = found["name"] or found["own"]
+        return absent("column", name, {*columns()}, find_word(text, name))
+    if found := TABLE_MISSING.search(message):
+        return absent("table or alias", found["name"], tables_near(message), find_word(text, found["name"]))
     if found := AMBIGUOUS.search(message):
         told = f"Column {found['name']} is in several tables of the query; say which one with the table's name before it."
         return StatementError(told, find_word(text, found["name"]))
@@ -87,6 +98,12 @@ def explain(message: str, text: str) -> StatementError:
     return StatementError(f"The query failed: {plain(message)}")
 
 
+def tables_near(message: str) -> set[str]:
+    """Return the tables that DuckDB would accept in place of one that it does not find."""
+    near = CANDIDATES.search(message)
+    return set(re.findall(r'"([^"]+)"', near[0])) if near else set()
+
+
 def absent(what: str, name: str, known: Iterable[str], position: Position | None) -> StatementError:
     """Return the error of a name that nothing has."""
     names = list(known)
@@ -94,7 +111,8 @@ def absent(what: str, name: str, known: Iterable[str], position: Position | None
 
 
 def plain(message: str) -> str:
-    """Return DuckDB's message without its prefixes, settings, excerpts of SQL that nobody wrote, and generated names."""
+    """Return DuckDB's message without its prefixes, settings, excerpts of SQL that nobody wrote, and names that nobody gave."""
     text = SETTINGS.sub(r" File: \g<file>.", PREFIX.sub("", message.strip()))
-    text = " ".join(GENERATED.sub("", EXCERPT.sub("", text)).split())
+    text = " ".join(ADVICE.sub("", GENERATED.sub("", EXCERPT.sub("", text))).split())
+    text = TYPE.sub(lambda found: TYPES[found[0]], text)
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -50,8 +50,8 @@ class Queries:
         """
         connection = cursor(database)
         tree = parse_query(query.text)
-        with explained(query.text), self._relations.bound(tree, query.text, connection) as sql:
-            yield connection, sql
+        with self._relations.bound(tree, connection) as bound, explained(query.text, bound.columns):
+            yield connection, bound.sql
 
     def schema(self, query: Query) -> pa.Schema:
         """Return a query's columns in Spark's types, without running it."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
@@ -25,15 +24,12 @@ from .views import View, Views
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-DEEPEST = 50
 
+class Bound(NamedTuple):
+    """A query in DuckDB's SQL, and what tells the names of its relations' columns."""
 
-@dataclass(frozen=True)
-class Reference:
-    """A relation that a query names: the node, and what it stands for."""
-
-    node: exp.Table
-    relation: Source | View
+    sql: str
+    columns: Callable[[], Iterable[str]]
 
 
 class Relations:
@@ -67,14 +63,6 @@ class Relations:
             return view
         raise absent("table or view", name, self.names(), position)
 
-    def references(self, query: exp.Query, connection: DuckDBPyConnection) -> list[Reference]:
-        """Resolve the names of a query.
-
-        Raises:
-            StatementError: nothing has a name, or a path does not exist.
-        """
-        return [Reference(node, self.resolve(node, connection)) for node in names_in(query)]
-
     def resolve(self, node: exp.Table, connection: DuckDBPyConnection) -> Source | View:
         """Return what a reference stands for.
 
@@ -104,50 +92,55 @@ class Relations:
                 raise StatementError(message, position_of(node.this))
 
     @contextmanager
-    def bound(self, query: exp.Query, text: str, connection: DuckDBPyConnection) -> Iterator[str]:
-        """Give a query as DuckDB's SQL, whose relations exist until the block ends."""
+    def bound(self, query: exp.Query, connection: DuckDBPyConnection) -> Iterator[Bound]:
+        """Give a query as DuckDB's SQL, whose relations exist until the block ends.
+
+        Raises:
+            StatementError: a name, or a view that it stands for, cannot be read.
+        """
         made: list[str] = []
         # A connection whose result is still being read takes no other statement.
         with connection.cursor() as own:
             try:
-                yield self._bind(query, text, own, made, 0)
+                yield self._bind(query, own, made, ())
             finally:
                 for name in reversed(made):
                     own.execute(f"DROP VIEW IF EXISTS {name}")
 
-    def _bind(self, query: exp.Query, text: str, connection: DuckDBPyConnection, made: list[str], depth: int) -> str:
+    def _bind(self, query: exp.Query, connection: DuckDBPyConnection, made: list[str], within: tuple[str, ...]) -> Bound:
         """Make the relations of a query, and return it as DuckDB's SQL over them."""
-        if depth > DEEPEST:
-            raise StatementError(f"Views are nested more than {DEEPEST} deep, or a view reads itself.")
-        for node, relation in [(r.node, r.relation) for r in self.references(query, connection)]:
-            columns = ""
-            if isinstance(relation, Source):
-                with explained(text):
-                    sql = simplified(connection, relation.sql)
-            else:
-                with inside_view(node.name):
-                    sql = self._bind(parse_query(relation.query), relation.query, connection, made, depth + 1)
-                columns = f" ({', '.join(map(quoted, relation.columns))})" if relation.columns else ""
+        names = []
+        for node, relation in [(node, self.resolve(node, connection)) for node in names_in(query)]:
             name = f"xpsql_relation_{next(self._numbers)}"
-            with explained(text):
-                connection.execute(f"CREATE VIEW {name}{columns} AS {sql}")
+            if isinstance(relation, Source):
+                with explained(""):
+                    connection.execute(f"CREATE VIEW {name} AS {simplified(connection, relation.sql)}")
+            else:
+                self._make_view(relation, node.name, name, connection, made, within)
             made.append(name)
+            names.append(name)
             rename(node, name)
-        return translate(query, connection)
+        return Bound(translate(query, connection), lambda: {c for n in names for c in connection.table(n).columns})
+
+    def _make_view(
+        self, view: View, shown: str, name: str, connection: DuckDBPyConnection, made: list[str], within: tuple[str, ...]
+    ) -> None:
+        """Make a view of the session or the warehouse one of DuckDB, inside of the views that lead to it."""
+        if view.query in within:
+            raise StatementError(f"The view {shown} reads itself.")
+        try:
+            bound = self._bind(parse_query(view.query), connection, made, (*within, view.query))
+            columns = f" ({', '.join(map(quoted, view.columns))})" if view.columns else ""
+            with explained(view.query, bound.columns):
+                connection.execute(f"CREATE VIEW {name}{columns} AS {bound.sql}")
+        except StatementError as error:
+            # Its position is one in the view's text, not in the statement's.
+            raise StatementError(f"The view {shown} cannot be read: {error}") from error
 
 
 def names_in(query: exp.Expr) -> list[exp.Table]:
     """Return the nodes that name relations from outside of a query."""
     return [node for node in query.find_all(exp.Table) if isinstance(node.this, exp.Identifier) and not is_local(node)]
-
-
-@contextmanager
-def inside_view(name: str) -> Iterator[None]:
-    """Say of errors in the block that they are a view's; their positions are not the statement's."""
-    try:
-        yield
-    except StatementError as error:
-        raise StatementError(f"The view {name} cannot be read: {error}") from error
 
 
 def rename(node: exp.Table, name: str) -> None:

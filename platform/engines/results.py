@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from .failures import explained
 from .parquet import ROW_GROUP_ROWS
-from .types import spark_schema, with_spark_types
+from .types import spark_schema, spark_type, with_spark_types
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -43,3 +43,12 @@ def streamed(connection: DuckDBPyConnection, sql: str, text: str) -> pa.RecordBa
                 yield batch if batch.schema == schema else batch.cast(schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def is_known(kind: pa.DataType) -> bool:
+    """Tell whether Spark has a type."""
+    try:
+        spark_type(kind)
+    except TypeError:
+        return False
+    return True

@@ -13,6 +13,7 @@ from .parsing import parse_query
 from .projection import PIECE, projection_of
 from .references import references
 from .relations import Relations, names_in, rename
+from .results import is_known
 from .source import Source
 from .statements import Query
 
@@ -104,11 +105,12 @@ def differs(node: exp.Expr) -> bool:
 
 
 def stored_schema(files: tuple[str, ...]) -> pa.Schema | None:
-    """Return the columns of files; None where they differ."""
+    """Return the columns of files; None where they differ, or have a type that Spark does not."""
     import pyarrow.parquet as pq
 
     schemas = [pq.read_schema(file) for file in files]
-    return schemas[0] if all(schema.equals(schemas[0]) for schema in schemas) else None
+    same = all(schema.equals(schemas[0]) for schema in schemas)
+    return schemas[0] if same and all(map(is_known, schemas[0].types)) else None
 
 
 def as_stored(columns: dict[str, str], schema: pa.Schema, stored: pa.Schema) -> bool:

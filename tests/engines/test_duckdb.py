@@ -1,0 +1,110 @@
+"""Queries as the flow and the session use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.errors import StatementError
+
+from .rows import rows
+
+TYPES = """
+SELECT 1 AS i, 2L AS l, 1.5D AS d, CAST(1 AS FLOAT) AS f, 1.50 AS c, 'x' AS s, true AS b, DATE'2020-01-01' AS day,
+  TIMESTAMP'2020-01-01 10:00:00' AS t, array(1, 2) AS a, map('k', 1) AS m, named_struct('x', 1, 'y', 'z') AS st
+"""
+
+
+def test_schemas_are_in_spark_s_types(engine: DuckDBEngine) -> None:
+    schema = engine.schema(TYPES)
+    types = dict(zip(schema.names, schema.types, strict=True))
+    assert types["i"] == pa.int32()
+    assert types["l"] == pa.int64()
+    assert types["d"] == pa.float64()
+    assert types["f"] == pa.float32()
+    assert types["c"] == pa.decimal128(3, 2)
+    assert types["s"] == pa.string()
+    assert types["b"] == pa.bool_()
+    assert types["day"] == pa.date32()
+    assert types["t"] == pa.timestamp("us", tz="UTC")
+    assert types["a"] == pa.list_(pa.int32())
+    assert types["m"] == pa.map_(pa.string(), pa.int32())
+    assert types["st"] == pa.struct([("x", pa.int32()), ("y", pa.string())])
+    assert engine.reader(TYPES).read_all().schema == schema
+
+
+def test_a_schema_does_not_run_the_query(engine: DuckDBEngine) -> None:
+    assert engine.schema("SELECT sum(id) AS a, count(*) AS n FROM range(100000000000000)").names == ["a", "n"]
+
+
+def test_results_may_repeat_names(engine: DuckDBEngine) -> None:
+    table = engine.execute("SELECT 1 AS a, 'x' AS a")
+    assert table is not None
+    assert table.column_names == ["a", "a"]
+    assert [column.to_pylist() for column in table.columns] == [[1], ["x"]]
+
+
+def test_a_reader_streams_while_other_queries_run(engine: DuckDBEngine) -> None:
+    reader = engine.reader("SELECT id FROM range(1000000)")
+    first = reader.read_next_batch()
+    assert rows(engine, "SELECT 1 AS a") == [(1,)]
+    assert first.num_rows + sum(batch.num_rows for batch in reader) == 1_000_000
+
+
+def test_an_error_on_the_way_is_a_statement_s(engine: DuckDBEngine) -> None:
+    reader = engine.reader("SELECT CAST(CASE WHEN id = 700000 THEN 'x' ELSE '1' END AS INT) AS a FROM range(1000000)")
+    with pytest.raises(StatementError, match="x"):
+        reader.read_all()
+
+
+def test_registered_files_are_a_view_until_dropped(engine: DuckDBEngine, tmp_path: Path) -> None:
+    for i in (0, 1):
+        pq.write_table(pa.table({"a": [i]}), tmp_path / f"{i}.parquet")
+    engine.register("V", [tmp_path / "1.parquet", tmp_path / "0.parquet"])
+    assert rows(engine, "SELECT * FROM v") == [(1,), (0,)]
+    engine.register("v", [tmp_path / "0.parquet"])
+    assert rows(engine, "SELECT * FROM v") == [(0,)]
+    engine.execute("DROP VIEW v")
+    engine.execute("DROP VIEW IF EXISTS v")
+    with pytest.raises(StatementError, match="There is no table or view v"):
+        engine.execute("SELECT * FROM v")
+
+
+def test_a_name_of_with_comes_before_a_table(engine: DuckDBEngine) -> None:
+    engine.execute("CREATE TEMPORARY VIEW t AS SELECT 1 AS a")
+    assert rows(engine, "WITH t AS (SELECT a + 1 AS a FROM t) SELECT t.a FROM t") == [(2,)]
+    assert rows(engine, "WITH u AS (SELECT 5 AS a), t AS (SELECT * FROM u) SELECT * FROM (SELECT * FROM t)") == [(5,)]
+    engine.execute("CREATE TEMPORARY VIEW w AS SELECT * FROM t")
+    assert rows(engine, "WITH t AS (SELECT 9 AS a) SELECT w.a, t.a FROM w, t") == [(1, 9)]
+
+
+def test_relations_and_columns_are_listed(engine: DuckDBEngine) -> None:
+    engine.execute("CREATE TABLE b AS SELECT 1 AS x, 2 AS y")
+    engine.execute("CREATE VIEW a AS SELECT 1 AS z")
+    engine.execute("CREATE TEMPORARY VIEW c AS SELECT 1 AS q")
+    assert engine.relations() == ["a", "b", "c"]
+    assert engine.columns("default.b") == ["x", "y"]
+    assert engine.columns("c") == ["q"]
+
+
+def test_staged_rows_keep_order_and_types_in_row_groups(engine: DuckDBEngine, tmp_path: Path) -> None:
+    query = "SELECT id, concat('s', CAST(id % 10 AS STRING)) AS s, id % 2 AS p FROM range(300000) ORDER BY p DESC, id"
+    scan = engine.stage(query, tmp_path / "staged" / "rows")
+    assert scan.schema == engine.schema(query)
+    assert scan.project is None
+    metadata = pq.read_metadata(scan.files[0])
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [122_880, 122_880, 54_240]
+    assert pq.read_table(list(scan.files)).equals(engine.execute(query))
+
+
+def test_a_join_is_staged_the_same_way_every_time(engine: DuckDBEngine, tmp_path: Path) -> None:
+    engine.execute("CREATE TABLE l AS SELECT id, id % 1000 AS k, CAST(id AS STRING) AS s FROM range(200000)")
+    engine.execute("CREATE TABLE r AS SELECT id % 1500 AS k, id AS v FROM range(4500)")
+    query = "SELECT l.id, r.v, l.s FROM l LEFT JOIN r ON l.k = r.k"
+    query = f"SELECT id, v, s FROM ({query}) UNION ALL SELECT k, sum(v), NULL FROM r GROUP BY k"
+    first, *others = [pq.read_table(list(engine.stage(query, tmp_path / str(i)).files)) for i in range(5)]
+    assert all(first.equals(other) for other in others)

@@ -1,0 +1,193 @@
+"""Files read as Spark SQL reads them; expected values are Spark 4's."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.errors import StatementError
+
+from .rows import rows
+
+TYPED = """i,l,big,d,b,day,t,mixed,id,empty,nan,short
+1,3000000000,99999999999999999999999,1.5,true,2020-01-02,2020-01-02 10:00:00,2020-01-01,1,,NaN,2020-1-2
+-2,1,1,1e5,FALSE,2020-01-03,2020-01-02T10:00:00Z,2020-01-01 10:00:00,x,,1,2020-01-02
+"""
+RAGGED = """a,b,c
+1,x,2.5
+2,"",7,9
+3
+"4\\"u",null,m
+
+6, sp ,x
+"""
+
+
+def types(engine: DuckDBEngine, relation: str) -> dict[str, str]:
+    return {name: kind for name, kind, _ in rows(engine, f"DESCRIBE {relation}")}
+
+
+def test_csv_without_options_has_no_header_and_is_all_strings(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,\n")
+    assert rows(engine, f"SELECT * FROM csv.`{tmp_path}/a.csv`") == [("a", "b"), ("1", None)]
+    assert engine.schema(f"SELECT * FROM csv.`{tmp_path}/a.csv`") == pa.schema([("_c0", pa.string()), ("_c1", pa.string())])
+
+
+def test_csv_types_are_inferred_from_all_values(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(TYPED)
+    engine.execute(f"CREATE TEMP VIEW v USING csv OPTIONS (path '{tmp_path}/a.csv', header 'true', inferSchema 'true')")
+    assert types(engine, "v") == {
+        "i": "int",
+        "l": "bigint",
+        "big": "decimal(23,0)",
+        "d": "double",
+        "b": "boolean",
+        "day": "date",
+        "t": "timestamp",
+        "mixed": "timestamp",
+        "id": "string",
+        "empty": "string",
+        "nan": "double",
+        "short": "timestamp",
+    }
+    last = rows(engine, "SELECT * FROM v")[1]
+    moment = datetime(2020, 1, 2, 10, tzinfo=UTC)
+    assert last[:8] == (-2, 1, Decimal(1), 1e5, False, date(2020, 1, 3), moment, datetime(2020, 1, 1, 10, tzinfo=UTC))
+
+
+def test_csv_rows_may_be_ragged_and_values_of_another_type_are_null(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(RAGGED)
+    options = f"OPTIONS (path '{tmp_path}/a.csv', header true, nullValue 'null')"
+    engine.execute(f"CREATE TEMPORARY VIEW v (x INT, y STRING, z DOUBLE) USING csv {options}")
+    assert rows(engine, "SELECT * FROM v") == [
+        (1, "x", 2.5),
+        (2, "", 7.0),
+        (3, None, None),
+        (None, None, None),
+        (6, " sp ", None),
+    ]
+    engine.execute(f"CREATE OR REPLACE TEMPORARY VIEW v USING csv {options}")
+    assert rows(engine, "SELECT a FROM v WHERE b IS NULL") == [("3",), ('4"u',)]
+
+
+def test_csv_options_choose_separator_quote_and_comment(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("#note\nx\ty\n'a\tb'\t2\n")
+    options = f"path '{tmp_path}/a.csv', header 'true', sep '\\t', quote '\\'', comment '#'"
+    engine.execute(f"CREATE TEMPORARY VIEW v USING csv OPTIONS ({options})")
+    assert rows(engine, "SELECT * FROM v") == [("a\tb", "2")]
+
+
+def test_a_line_break_in_a_value_asks_for_multiline(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('a,b\n"x\ny",1\n')
+    options = f"path '{tmp_path}/a.csv', header 'true'"
+    engine.execute(f"CREATE TEMPORARY VIEW v USING csv OPTIONS ({options}, multiLine 'true')")
+    assert rows(engine, "SELECT * FROM v") == [("x\ny", "1")]
+
+
+def test_headers_that_repeat_or_are_missing_get_numbers(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,,A\n1,2,3\n")
+    engine.execute(f"CREATE TEMPORARY VIEW v USING csv OPTIONS (path '{tmp_path}/a.csv', header 'true')")
+    assert engine.columns("v") == ["a0", "_c1", "A2"]
+
+
+def test_gzip_is_read_by_its_suffix(engine: DuckDBEngine, tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
+        file.write("a,b\n1,x\n")
+    engine.execute(f"CREATE TEMPORARY VIEW v USING csv OPTIONS (path '{tmp_path}/a.csv.gz', header 'true', inferSchema 'true')")
+    assert rows(engine, "SELECT * FROM v") == [(1, "x")]
+    with gzip.open(tmp_path / "a.json.gz", "wt") as file:
+        file.write('{"a": 1}\n')
+    assert rows(engine, f"SELECT * FROM json.`{tmp_path}/a.json.gz`") == [(1,)]
+
+
+def test_json_columns_are_sorted_and_texts_stay_texts(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(
+        '{"b": 1, "a": "2020-01-01", "d": true}\n{"b": 2.5, "c": {"z": 1, "y": [1, null]}, "a": null}\n'
+    )
+    engine.execute(f"CREATE TEMPORARY VIEW v USING json OPTIONS (path '{tmp_path}/a.json')")
+    expected = {"a": "string", "b": "double", "c": "struct<y:array<bigint>,z:bigint>", "d": "boolean"}
+    assert types(engine, "v") == expected
+    assert rows(engine, "SELECT * FROM v")[1] == (None, 2.5, {"y": [1, None], "z": 1}, None)
+    engine.execute(f"CREATE OR REPLACE TEMPORARY VIEW v (d STRING, b INT) USING json OPTIONS (path '{tmp_path}/a.json')")
+    assert types(engine, "v") == {"d": "string", "b": "int"}
+
+
+def test_a_folder_is_its_visible_files_in_sorted_order(engine: DuckDBEngine, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name, value in (
+        ("b.parquet", 2),
+        ("a.parquet", 1),
+        ("_hidden.parquet", 8),
+        (".hidden.parquet", 9),
+        ("c[1]*.parquet", 3),
+    ):
+        pq.write_table(pa.table({"a": [value]}), folder / name)
+    assert rows(engine, f"SELECT * FROM parquet.`{folder}`") == [(1,), (2,), (3,)]
+    assert rows(engine, f"SELECT p.a FROM parquet.`{folder}/[ab].parquet` AS p") == [(1,), (2,)]
+    assert rows(engine, f"SELECT * FROM parquet.`file://{folder}/a.parquet`") == [(1,)]
+    assert rows(engine, f"SELECT * FROM parquet.`{folder}/c[1]*.parquet`") == [(3,)]
+
+
+def test_paths_are_relative_to_the_current_folder(
+    engine: DuckDBEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    monkeypatch.chdir(tmp_path)
+    assert rows(engine, "SELECT * FROM parquet.`a.parquet`") == [(1,)]
+
+
+def test_folders_named_column_is_value_are_partitions(engine: DuckDBEngine, tmp_path: Path) -> None:
+    for day, n in (("2020-01-01", "1"), ("2020-01-02", "x%2Fy")):
+        folder = tmp_path / f"day={day}" / f"n={n}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"a": [1]}), folder / "0.parquet")
+    assert rows(engine, f"SELECT * FROM parquet.`{tmp_path}`") == [(1, date(2020, 1, 1), "1"), (1, date(2020, 1, 2), "x/y")]
+    assert engine.scan(f"SELECT a, day FROM parquet.`{tmp_path}`") is None
+
+
+def test_types_that_spark_lacks_become_the_next_wider_ones(engine: DuckDBEngine, tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "u8": pa.array([255], pa.uint8()),
+            "u32": pa.array([4_000_000_000], pa.uint32()),
+            "dict": pa.array(["x"]).dictionary_encode(),
+            "ns": pa.array([1_000_000_000], pa.timestamp("ns")),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    query = f"SELECT *, u8 - 256 AS less FROM parquet.`{tmp_path}/a.parquet`"
+    assert engine.schema(query).types[:4] == [pa.int16(), pa.int64(), pa.string(), pa.timestamp("us", tz="UTC")]
+    assert rows(engine, query) == [(255, 4_000_000_000, "x", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), -1)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("SELECT * FROM parquet.`{path}/nowhere`", "nowhere does not exist"),
+        ("SELECT * FROM parquet.`{path}/*.none`", "does not exist"),
+        ("SELECT * FROM parquet.`{path}`", "has no files to read"),
+        ("SELECT * FROM parquet.`s3://bucket/a`", "Mount s3:// as a folder"),
+        ("CREATE TEMPORARY VIEW v USING csv OPTIONS (header 'true')", "must have path"),
+        ("CREATE TEMPORARY VIEW v USING csv OPTIONS (path '{path}', headr 'true')", "Did you mean header"),
+        ("CREATE TEMPORARY VIEW v USING orc OPTIONS (path '{path}')", "Valid: parquet, csv, json"),
+        ("CREATE VIEW v USING csv OPTIONS (path '{path}')", "temporary"),
+        ("CREATE TEMPORARY VIEW v USING csv OPTIONS (path '{path}/_a.csv', header 'maybe')", "takes true or false"),
+        ("SELECT * FROM parquet.`{path}/_a.csv`", "_a.csv"),
+    ],
+)
+def test_files_that_cannot_be_read_are_errors_that_name_them(
+    engine: DuckDBEngine, tmp_path: Path, statement: str, message: str
+) -> None:
+    (tmp_path / "_a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(StatementError) as caught:
+        engine.execute(statement.replace("{path}", str(tmp_path)))
+    assert message in str(caught.value)
+    assert "Error:" not in caught.value.message
