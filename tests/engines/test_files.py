@@ -87,6 +87,9 @@ def test_csv_options_choose_separator_quote_and_comment(engine: DuckDBEngine, tm
 def test_a_line_break_in_a_value_asks_for_multiline(engine: DuckDBEngine, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('a,b\n"x\ny",1\n')
     options = f"path '{tmp_path}/a.csv', header 'true'"
+    engine.execute(f"CREATE TEMPORARY VIEW w USING csv OPTIONS ({options})")
+    with pytest.raises(StatementError, match="multiLine 'true'"):
+        engine.execute("SELECT * FROM w")
     engine.execute(f"CREATE TEMPORARY VIEW v USING csv OPTIONS ({options}, multiLine 'true')")
     assert rows(engine, "SELECT * FROM v") == [("x\ny", "1")]
 

@@ -1,0 +1,68 @@
+"""Errors of queries: what is wrong, where, and the nearest name."""
+
+from __future__ import annotations
+
+import pytest
+
+from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.errors import StatementError
+
+CASES = [
+    ("SELECT a FROM clicks WHERE\n  usr = 1", "There is no column usr. Did you mean user?", (2, 3, "usr")),
+    ("SELECT usr FROM clicks", "There is no column usr. Did you mean user?", (1, 8, "usr")),
+    ("SELECT c.usr FROM clicks AS c", "There is no column usr. Did you mean user?", (1, 10, "usr")),
+    ("SELECT x.a FROM clicks AS c", "There is no table or alias x.", (1, 8, "x")),
+    ("SELECT *\nFROM clicsk", "There is no table or view clicsk. Did you mean clicks?", (2, 6, "clicsk")),
+    ("SELECT a FROM clicks, clicks AS d", "Column a is in several tables", (1, 8, "a")),
+    ("SELECT a, count(*) FROM clicks", "Column a is neither grouped nor aggregated", (1, 8, "a")),
+    ("SELECT a b c FROM clicks", "not Spark SQL", (1, 12, "c")),
+    ("SELECT uper(user) FROM clicks", "uper", (1, 8, "uper")),
+    ("SELECT * FROM other.clicks", "There is no database other", (1, 21, "clicks")),
+    ("MERGE INTO clicks", "The engine runs SELECT", (1, 1, "MERGE")),
+]
+
+
+@pytest.mark.parametrize(("query", "message", "position"), CASES)
+def test_an_error_says_what_is_wrong_and_where(
+    engine: DuckDBEngine, query: str, message: str, position: tuple[int, int, str]
+) -> None:
+    engine.execute("CREATE TABLE clicks AS SELECT 1 AS a, 'u' AS user")
+    with pytest.raises(StatementError) as caught:
+        engine.execute(query)
+    assert message in caught.value.message
+    assert caught.value.position == position
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT CAST(user AS INT) FROM clicks",
+        "SELECT raise_error('mine') FROM clicks",
+        "SELECT a FROM clicks UNION ALL SELECT a, user FROM clicks",
+        "SELECT (SELECT a FROM twice) FROM clicks",
+        "SELECT a FROM clicks GROUP BY",
+        "SELECT 'x",
+        "",
+        "CREATE TABLE",
+    ],
+)
+def test_nothing_of_duckdb_is_in_a_message(engine: DuckDBEngine, query: str) -> None:
+    engine.execute("CREATE TABLE clicks AS SELECT 1 AS a, 'u' AS user")
+    engine.execute("CREATE TABLE twice AS SELECT 1 AS a UNION ALL SELECT 2")
+    with pytest.raises(StatementError) as caught:
+        engine.execute(query)
+    message = caught.value.message
+    for leaked in ("xpsql_", "Error:", "LINE 1", "INT32", "VARCHAR", "DuckDB", "duckdb", "pg_"):
+        assert leaked not in message
+    assert message.endswith((".", "!", "?"))
+
+
+def test_the_position_of_a_query_inside_a_statement_is_one_in_the_statement(engine: DuckDBEngine) -> None:
+    with pytest.raises(StatementError) as caught:
+        engine.execute("CREATE TABLE t AS\n  SELECT *\n  FROM nowhere")
+    assert caught.value.position == (3, 8, "nowhere")
+
+
+def test_a_query_is_expected_where_a_query_is_read(engine: DuckDBEngine) -> None:
+    with pytest.raises(StatementError, match="A query was expected"):
+        engine.schema("DROP TABLE t")

@@ -1,0 +1,183 @@
+"""Queries that are read in place, piece by piece, give what the whole query gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from xpsql.platform.engines.base import Scan
+from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.errors import StatementError
+
+ROWS = 5000
+
+
+@pytest.fixture
+def table(engine: DuckDBEngine, tmp_path: Path) -> Iterator[str]:
+    """A view of two files of several row groups, with NULLs, NaN and every kind of column."""
+    random = np.random.default_rng(7)
+    n = random.integers(0, 50, ROWS)
+    data = pa.table(
+        {
+            "n": pa.array(n, pa.int32(), mask=n == 3),
+            "s": pa.array([f"s{i % 17}" if i % 5 else None for i in n]),
+            "d": pa.array(np.where(n == 9, np.nan, random.normal(size=ROWS)), mask=n == 11),
+            "t": pa.array(n.astype("int64") * 1_000_000, pa.timestamp("us", tz="UTC")),
+            "a": pa.array([[f"x{j}" for j in range(i % 4)] for i in n]),
+            "st": pa.array([{"x": int(i), "y": str(i)} for i in n]),
+            "u": pa.array(n, pa.uint32()),
+            "e.f": pa.array(n, pa.int64()),
+        }
+    )
+    files = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    for file, part in zip(files, (data.slice(0, 3000), data.slice(3000)), strict=True):
+        pq.write_table(part, file, row_group_size=700)
+    engine.register("t", files)
+    yield "t"
+
+
+def pieces(scan: Scan) -> Iterator[pa.Table]:
+    for file in scan.files:
+        parquet = pq.ParquetFile(file)
+        for group in range(parquet.num_row_groups):
+            yield parquet.read_row_group(group, columns=list(scan.needed))
+
+
+def read(scan: Scan) -> pa.Table:
+    if scan.project is None:
+        parts = [piece.select(list(scan.columns.values())).rename_columns(list(scan.columns)) for piece in pieces(scan)]
+    else:
+        parts = [scan.project(piece) for piece in pieces(scan)]
+    return pa.concat_tables(parts)
+
+
+def same(found: pa.Table, expected: pa.Table) -> bool:
+    """Compare rows in their order; NaN equals NaN."""
+    return found.schema == expected.schema and repr(found.to_pydict()) == repr(expected.to_pydict())
+
+
+PLAIN = [
+    "SELECT * FROM renamed",
+    "SELECT s, n AS number, d FROM t",
+    "SELECT q.s, Q.N AS n2 FROM t AS q",
+    "SELECT * EXCEPT (n, u) FROM t",
+    "SELECT x.* FROM (SELECT s AS k, * EXCEPT (s, u) FROM t) AS x",
+    "SELECT `e.f` AS ef FROM t",
+    "SELECT b, a FROM renamed",
+    "SELECT * FROM (SELECT s AS z FROM (SELECT * FROM t))",
+]
+
+
+@pytest.mark.parametrize("query", PLAIN)
+def test_references_and_renames_need_no_projection(engine: DuckDBEngine, table: str, query: str) -> None:
+    engine.execute("CREATE TEMPORARY VIEW renamed (a, b) AS SELECT n, s FROM t")
+    scan = engine.scan(query)
+    assert scan is not None
+    assert scan.project is None
+    expected = engine.execute(query)
+    assert expected is not None
+    assert same(read(scan), expected)
+
+
+ROW_WISE = [
+    "SELECT n, s FROM t WHERE n > 10",
+    "SELECT n FROM t WHERE d > 0 OR d IS NULL",
+    "SELECT concat(s, '-', n) AS k, CASE WHEN n < 10 THEN d END AS c, date_format(t, 'HH:mm') AS h FROM t WHERE s LIKE 's1%'",
+    "SELECT 1 AS one FROM t",
+    "SELECT st.x + 1 AS x, st.y FROM t",
+    "SELECT transform(a, x -> upper(x)) AS a, size(a) AS n FROM t",
+    "SELECT u FROM t",
+    "SELECT k + 1 AS l FROM (SELECT n + 1 AS k, * EXCEPT (n) FROM t WHERE n <> 5) WHERE k % 2 = 0",
+    "SELECT xxhash64('s', s) AS k, feature_key('n', n) AS f FROM t",
+    "SELECT twice, s FROM doubled WHERE twice > 20",
+    "SELECT n FROM t WHERE false",
+    "SELECT CAST(n AS STRING) AS n, `e.f` * 2 AS m FROM t WHERE n IN (1, 2, 3)",
+]
+
+
+@pytest.mark.parametrize("query", ROW_WISE)
+def test_pieces_are_equal_to_the_whole_query(engine: DuckDBEngine, table: str, query: str) -> None:
+    engine.execute("CREATE TEMPORARY VIEW doubled AS SELECT n * 2 AS twice, s, d FROM t WHERE n IS NOT NULL")
+    scan = engine.scan(query)
+    assert scan is not None
+    assert scan.project is not None
+    expected = engine.execute(query)
+    assert expected is not None
+    assert scan.schema == expected.schema
+    assert same(read(scan), expected)
+
+
+def test_only_the_columns_that_a_query_uses_are_needed(engine: DuckDBEngine, table: str) -> None:
+    scan = engine.scan("SELECT k FROM (SELECT n + 1 AS k, * EXCEPT (n) FROM t) WHERE s = 's1'")
+    assert scan is not None
+    assert scan.needed == ("n", "s")
+
+
+def test_pieces_are_projected_by_several_threads_at_once(engine: DuckDBEngine, table: str) -> None:
+    query = "SELECT n * 2 AS m, concat(s, 'x') AS s FROM t WHERE n > 4"
+    scan = engine.scan(query)
+    assert scan is not None
+    assert scan.project is not None
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(scan.project, list(pieces(scan)) * 5))
+    expected = engine.execute(query)
+    assert expected is not None
+    assert same(pa.concat_tables(parts), pa.concat_tables([expected] * 5))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT s, count(*) AS c FROM t GROUP BY s",
+        "SELECT sum(n) AS c FROM t",
+        "SELECT max(n) FROM t",
+        "SELECT DISTINCT s FROM t",
+        "SELECT n FROM t ORDER BY n",
+        "SELECT n FROM t LIMIT 3",
+        "SELECT n, row_number() OVER (ORDER BY n) AS r FROM t",
+        "SELECT explode(a) AS x FROM t",
+        "SELECT n, x FROM t LATERAL VIEW explode(a) e AS x",
+        "SELECT t.n FROM t JOIN t AS u ON t.n = u.n",
+        "SELECT n, rand() AS r FROM t",
+        "SELECT n, current_timestamp() AS r FROM t",
+        "SELECT n, uuid() AS r FROM t",
+        "SELECT n FROM t WHERE n IN (SELECT max(n) FROM t)",
+        "SELECT n FROM t UNION ALL SELECT n FROM t",
+        "WITH c AS (SELECT n FROM t) SELECT n FROM c",
+        "SELECT 1 AS a",
+        "SELECT n, N FROM t",
+        "SELECT * FROM agg",
+        "SELECT id FROM range(10)",
+    ],
+)
+def test_other_queries_are_staged(engine: DuckDBEngine, table: str, query: str) -> None:
+    engine.execute("CREATE TEMPORARY VIEW agg AS SELECT count(*) AS c FROM t")
+    assert engine.scan(query) is None
+
+
+def test_files_of_other_schemas_are_staged(engine: DuckDBEngine, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": pa.array([1], pa.int32())}), tmp_path / "1.parquet")
+    assert engine.scan(f"SELECT a FROM parquet.`{tmp_path}`") is None
+
+
+def test_files_by_path_and_warehouse_tables_are_read_in_place(engine: DuckDBEngine, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
+    engine.execute(f"CREATE TABLE w AS SELECT * FROM parquet.`{tmp_path}/0.parquet`")
+    engine.execute(f"CREATE TEMPORARY VIEW v USING parquet OPTIONS (path '{tmp_path}/0.parquet')")
+    for relation in (f"parquet.`{tmp_path}/*.parquet`", "w", "default.w", "v"):
+        scan = engine.scan(f"SELECT a AS b FROM {relation}")
+        assert scan is not None
+        assert scan.columns == {"b": "a"}
+        assert all(Path(file).is_absolute() for file in scan.files)
+
+
+def test_a_query_that_cannot_run_is_an_error_and_no_scan(engine: DuckDBEngine, table: str) -> None:
+    with pytest.raises(StatementError, match=r"There is no column nn\. Did you mean n\?"):
+        engine.scan("SELECT nn FROM t")
