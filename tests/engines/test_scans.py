@@ -19,7 +19,7 @@ ROWS = 5000
 
 
 @pytest.fixture
-def table(engine: DuckDBEngine, tmp_path: Path) -> Iterator[str]:
+def table(engine: DuckDBEngine, tmp_path: Path) -> str:
     """A view of two files of several row groups, with NULLs, NaN and every kind of column."""
     random = np.random.default_rng(7)
     n = random.integers(0, 50, ROWS)
@@ -39,7 +39,7 @@ def table(engine: DuckDBEngine, tmp_path: Path) -> Iterator[str]:
     for file, part in zip(files, (data.slice(0, 3000), data.slice(3000)), strict=True):
         pq.write_table(part, file, row_group_size=700)
     engine.register("t", files)
-    yield "t"
+    return "t"
 
 
 def pieces(scan: Scan) -> Iterator[pa.Table]:
