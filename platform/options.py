@@ -45,9 +45,14 @@ class Limits(NamedTuple):
             return " | ".join(self.choices)
         if self.minimum is None and self.maximum is None:
             return ""
-        low = "(-inf" if self.minimum is None else f"{'(' if self.open_minimum else '['}{self.minimum:g}"
-        high = "inf)" if self.maximum is None else f"{self.maximum:g}{')' if self.open_maximum else ']'}"
+        low = "(-inf" if self.minimum is None else f"{'(' if self.open_minimum else '['}{number(self.minimum)}"
+        high = "inf)" if self.maximum is None else f"{number(self.maximum)}{')' if self.open_maximum else ']'}"
         return f"{low}, {high}"
+
+
+def number(value: float) -> str:
+    """Return a bound in full: 1048576, 0.5."""
+    return str(int(value)) if value == int(value) else f"{value:g}"
 
 
 def option(
@@ -113,7 +118,9 @@ def check(value: Value, hint: Any, limits: Limits, what: str) -> Any:
     if converted is REFUSED:
         raise OptionError(f"{what} expects {article(expected)}, got {value.value!r}.", value.position)
     if limits.choices and converted is not None and str(converted).lower() not in limits.choices:
-        raise OptionError(f"{what} does not take {value.value!r}.{suggestion(str(value.value), limits.choices)}", value.position)
+        raise OptionError(
+            f"{what} does not take {value.value!r}.{suggestion(str(value.value), limits.choices)}", value.position
+        )
     if limits.choices and converted is not None:
         return str(converted).lower()
     if isinstance(converted, (int, float)) and not inside(converted, limits):

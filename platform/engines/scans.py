@@ -114,6 +114,10 @@ def stored_schema(files: tuple[str, ...]) -> pa.Schema | None:
 
 
 def as_stored(columns: dict[str, str], schema: pa.Schema, stored: pa.Schema) -> bool:
-    """Tell whether the files have the result's columns in the result's types."""
+    """Tell whether the files have the result's columns in the result's types; a timestamp without zone is one in UTC."""
     kinds = [(schema.field(name).type, stored.field(own).type) for name, own in columns.items()]
-    return all(kind == (own.value_type if pa.types.is_dictionary(own) else own) for kind, own in kinds)
+    return all(kind == (own.value_type if pa.types.is_dictionary(own) else in_utc(own)) for kind, own in kinds)
+
+
+def in_utc(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(kind) and kind.unit != "ns" else kind

@@ -15,7 +15,6 @@ from ..errors import DataError, StatementError
 from .slots import VECTOR, Columns, Slot, is_category
 
 CHUNK_ROWS = 1 << 17
-PROBE_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
 
     def dim(slot: Slot) -> int:
         for split in splits:
-            for table in read(scan, split, [slot.name], PROBE_ROWS):
+            for table in read(scan, split, [slot.name], CHUNK_ROWS):
                 lengths = pc.list_value_length(table.column(0)).drop_null()
                 if len(lengths):
                     return int(lengths[0].as_py())
@@ -120,7 +119,7 @@ def is_empty(scan: Scan, splits: Sequence[Split]) -> bool:
     if scan.project is None:
         return not any(split.rows for split in splits)
     column = scan.schema.names[:1]
-    return not any(table.num_rows for split in splits for table in read(scan, split, column, PROBE_ROWS))
+    return not any(table.num_rows for split in splits for table in read(scan, split, column, CHUNK_ROWS))
 
 
 def chunks(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:

@@ -27,7 +27,7 @@ MOMENTS = 50
 STATEMENTS = [
     "TRAIN OR REPLACE MODEL m USING xftrl WITH (batch_size = 256) AS @",
     "CONTINUE MODEL m AS @",
-    "DROP MODEL m VERSION 1",
+    "DROP MODEL m",
 ]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def run(session: Session, call: Call) -> NoReturn:
     raise NotAvailableError(
-        "ML.NEAREST is parsed but not available yet: no algorithm of this version learns vectors.", call.position
+        "ML.NEAREST is parsed but not available yet: models of fm have vectors, ML.WEIGHTS shows them.", call.position
     )
 
 
