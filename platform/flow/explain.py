@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..engines.base import Engine
 from ..ps.programs import Programs
-from .plan import Plan
+from .plan import Plan, batch_size
 from .recipe import Recipe, recipe_of
 from .slots import Columns, columns_of
 from .splits import splits_of
@@ -45,7 +45,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     rows += input_rows(plan, engine, columns, recipe)
     settings = plan.settings
     rows += [("shards", str(settings.shards)), ("workers", f"{settings.workers}, sync {settings.sync}")]
-    rows += [("batch size", str(settings.batch_size)), ("passes", str(settings.passes))]
+    rows.append(("passes", str(settings.passes)))
     return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
 
 
@@ -77,6 +77,7 @@ def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe) -> 
         return [
             ("input", "staged: the query runs once, its result is written as Parquet"),
             ("estimated rows", "known once staged"),
+            ("batch size", str(plan.settings.batch_size or "by the number of rows")),
         ]
     splits = splits_of(scan)
     examples = sum(split.rows for split in splits)
@@ -88,6 +89,7 @@ def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe) -> 
     return [
         ("input", f"{how}: {len(splits)} splits of {len(scan.files)} files"),
         ("estimated rows", f"{examples}{'' if scan.project is None else ' before filters'}"),
+        ("batch size", str(batch_size(plan.settings, examples))),
         ("estimated memory", f"at most about {size / 2**20:.0f} MiB for {features} features"),
         ("estimated time", f"about {seconds:.1f} s of learning"),
     ]

@@ -20,7 +20,7 @@ from ..ps.client import LocalClient
 from ..ps.shard import Shard
 from .compiled import keep_compiled
 from .metrics import Metrics
-from .plan import Plan
+from .plan import Plan, batch_size
 from .recipe import Recipe, recipe_of
 from .scaling import Scaler
 from .slots import CONTINUOUS, Columns, columns_of
@@ -100,7 +100,8 @@ def run(prepared: Prepared, parent: Version | None, draft: Draft, reporter: Repo
     if parent is not None:
         load(shards, parent)
         scaler = scaler_of(columns, parent)
-    source = Source(scan, splits, columns, settings.batch_size, settings.passes, recipe.algorithm.classifier, recipe.ladders)
+    size = batch_size(settings, sum(split.rows for split in splits))
+    source = Source(scan, splits, columns, size, settings.passes, recipe.algorithm.classifier, recipe.ladders)
     client, step = LocalClient(shards), learn_step(recipe.algorithm)
     gang = settings.workers == 1 or settings.sync == "bsp"
     monitor = Monitor(Metrics(recipe.algorithm.classifier), shards, draft, reporter)
