@@ -51,6 +51,7 @@ class Algorithm(NamedTuple):
         loss: (scores, labels) -> float32[batch, num_labels].
         classifier: labels must be 0 or 1.
         intercept: a feature that every example has, slot "(intercept)".
+        large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
     """
 
     tables: tuple[TableSpec, ...]
@@ -60,3 +61,4 @@ class Algorithm(NamedTuple):
     loss: Callable[[jax.Array, jax.Array], jax.Array]
     classifier: bool = True
     intercept: bool = True
+    large_batches: bool = False

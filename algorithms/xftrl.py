@@ -40,6 +40,7 @@ def xftrl(options: XftrlOptions) -> Algorithm:
         link=jax.nn.sigmoid,
         loss=logloss,
         intercept=options.intercept,
+        large_batches=True,
     )
 
 

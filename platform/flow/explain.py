@@ -89,7 +89,7 @@ def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe) -> 
     return [
         ("input", f"{how}: {len(splits)} splits of {len(scan.files)} files"),
         ("estimated rows", f"{examples}{'' if scan.project is None else ' before filters'}"),
-        ("batch size", str(batch_size(plan.settings, examples))),
+        ("batch size", str(batch_size(plan.settings, examples, recipe.algorithm.large_batches))),
         ("estimated memory", f"at most about {size / 2**20:.0f} MiB for {features} features"),
         ("estimated time", f"about {seconds:.1f} s of learning"),
     ]

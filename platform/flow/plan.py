@@ -14,7 +14,10 @@ class Settings:
     """The options of WITH."""
 
     batch_size: int | None = option(
-        None, "examples per update; by default 1024, 2048 from 500,000 rows on, 4096 from 1,000,000", minimum=1, maximum=1 << 20
+        None,
+        "examples per update; by default 1024; xftrl takes 2048 from 500,000 rows on, 4096 from 1,000,000",
+        minimum=1,
+        maximum=1 << 20,
     )
     passes: int = option(1, "times the data is read", minimum=1, maximum=10_000)
     workers: int = option(1, "workers under way at once; with one, results are deterministic", minimum=1, maximum=4096)
@@ -32,9 +35,13 @@ DEFAULT_BATCH_SIZES = ((1_000_000, 4096), (500_000, 2048), (0, 1024))
 """From how many rows on a training takes how many examples per update, where the statement does not say."""
 
 
-def batch_size(settings: Settings, rows: int) -> int:
-    """Return the examples per update of a training on `rows` rows: a short log needs its many small updates."""
-    return settings.batch_size or next(size for least, size in DEFAULT_BATCH_SIZES if rows >= least)
+def batch_size(settings: Settings, rows: int, large: bool) -> int:
+    """Return the examples per update of a training on `rows` rows: a short log needs its many small updates.
+
+    Args:
+        large: the algorithm takes larger batches of a long log.
+    """
+    return settings.batch_size or next(size for least, size in DEFAULT_BATCH_SIZES if least == 0 or (large and rows >= least))
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def run(prepared: Prepared, parent: Version | None, draft: Draft, reporter: Repo
     if parent is not None:
         load(shards, parent)
         scaler = scaler_of(columns, parent)
-    size = batch_size(settings, sum(split.rows for split in splits))
+    size = batch_size(settings, sum(split.rows for split in splits), recipe.algorithm.large_batches)
     source = Source(scan, splits, columns, size, settings.passes, recipe.algorithm.classifier, recipe.ladders)
     client, step = LocalClient(shards), learn_step(recipe.algorithm)
     gang = settings.workers == 1 or settings.sync == "bsp"
