@@ -35,7 +35,9 @@ def recipe_of(plan: Plan) -> Recipe:
         StatementError: operators in an order that cannot work, or one that needs TIME where there is none.
     """
     if len(plan.labels) > 1:
-        raise StatementError(f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each.")
+        raise StatementError(
+            f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each."
+        )
     operators = tuple((found("operator", use.name), use.options) for use in plan.operators)
     recipe = make(found("algorithm", plan.algorithm.name), plan.algorithm.options, operators, plan.settings.seed)
     for programs in recipe.programs:
