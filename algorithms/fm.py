@@ -13,11 +13,11 @@ from ..platform.options import Part, option
 from .base import Algorithm, Inputs
 from .initial import normal
 from .linear import linear_scores
-from .losses import logloss
+from .losses import LossOptions, loss_of
 
 
 @dataclass(frozen=True)
-class FmOptions:
+class FmOptions(LossOptions):
     dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
     alpha: float = option(0.1, "learning rate of the linear weights", minimum=0, open_minimum=True)
     vector_alpha: float = option(0.02, "learning rate of the vectors; raise it for long logs", minimum=0, open_minimum=True)
@@ -31,6 +31,8 @@ def fm(options: FmOptions) -> Algorithm:
     Source: Rendle, Factorization Machines, ICDM 2010; the sum over pairs is computed in linear time by its lemma 3.1.
     """
 
+    loss = loss_of(options)
+
     def optimizer(table: TableSpec) -> Operator:
         return ftrl(FtrlOptions(alpha=options.alpha if table.name == "weights" else options.vector_alpha), table)
 
@@ -41,8 +43,9 @@ def fm(options: FmOptions) -> Algorithm:
         tables=(TableSpec("weights", 1), TableSpec("vectors", options.dim, normal(options.init_scale, options.dim))),
         optimizer=optimizer,
         scores=scores,
-        link=jax.nn.sigmoid,
-        loss=logloss,
+        link=loss.link,
+        loss=loss.value,
+        classifier=loss.classifier,
         intercept=options.intercept,
     )
 

@@ -1,9 +1,32 @@
-"""Loss functions, element-wise: (scores, labels) -> float32 of the same shape."""
+"""Loss functions, chosen by name: each with the link that makes its scores predictions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
+
+from ..platform.options import option
+
+LIMIT = 30.0  # of a focal score: float32's sigmoid is 0 or 1 beyond
+
+
+class Loss(NamedTuple):
+    """What an algorithm minimises.
+
+    Attributes:
+        value: (scores, labels) -> float32 of the same shape, element by element.
+        link: scores -> predictions.
+        classifier: labels are 0 or 1, predictions in (0, 1).
+    """
+
+    value: Callable[[jax.Array, jax.Array], jax.Array]
+    link: Callable[[jax.Array], jax.Array]
+    classifier: bool
 
 
 def logloss(scores: jax.Array, labels: jax.Array) -> jax.Array:
@@ -14,3 +37,86 @@ def logloss(scores: jax.Array, labels: jax.Array) -> jax.Array:
 def squared(scores: jax.Array, labels: jax.Array) -> jax.Array:
     """Return half the squared error."""
     return 0.5 * (scores - labels) ** 2
+
+
+def hinge(scores: jax.Array, labels: jax.Array) -> jax.Array:
+    """Return max(0, 1 - y score), with y = 1 for label 1 and -1 for label 0.
+
+    Source: Cortes and Vapnik, "Support-Vector Networks", Machine Learning 1995.
+    """
+    return jnp.maximum(0, 1 - (2 * labels - 1) * scores)
+
+
+def focal(gamma: float, scores: jax.Array, labels: jax.Array) -> jax.Array:
+    """Return (1 - q)^gamma (-log q), where q is the probability that sigmoid(scores) gives the label.
+
+    Source: Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, equation 4; its alpha is `positive_weight`.
+    """
+    margin = (2 * labels - 1) * scores
+    return jnp.exp(-gamma * jnp.logaddexp(0, margin)) * jnp.logaddexp(0, -margin)
+
+
+def focal_link(gamma: float, scores: jax.Array) -> jax.Array:
+    """Return the probability p whose focal loss is least at these scores; sigmoid(scores) itself is nearer to 1/2.
+
+    Where the expected loss is least, p phi(q) = (1 - p) phi(1 - q), with q = sigmoid(score) and
+    phi(q) = (1 - q)^gamma / q - gamma (1 - q)^(gamma - 1) log q. Computed as the sigmoid of log phi(1 - q) - log phi(q).
+
+    Source: Charoenphakdee et al., "On Focal Loss for Class-Posterior Probability Estimation: A Theoretical Perspective", CVPR
+    2021, theorem 11.
+    """
+    scores = jnp.clip(scores, -LIMIT, LIMIT)
+
+    def log_phi(score: jax.Array) -> jax.Array:
+        log_q, log_rest = -jnp.logaddexp(0, -score), -jnp.logaddexp(0, score)
+        return (gamma - 1) * log_rest - log_q + jnp.log(jnp.exp(log_rest) - gamma * jnp.exp(log_q) * log_q)
+
+    return jax.nn.sigmoid(log_phi(-scores) - log_phi(scores))
+
+
+def identity(scores: jax.Array) -> jax.Array:
+    return scores
+
+
+LOGLOSS = Loss(logloss, jax.nn.sigmoid, classifier=True)
+SQUARED = Loss(squared, identity, classifier=False)
+HINGE = Loss(hinge, jax.nn.sigmoid, classifier=True)
+
+
+def make_focal(gamma: float) -> Loss:
+    return Loss(partial(focal, gamma), partial(focal_link, gamma), classifier=True)
+
+
+LOSSES: Mapping[str, Callable[[LossOptions], Loss]] = {
+    "logloss": lambda options: LOGLOSS,
+    "squared": lambda options: SQUARED,
+    "hinge": lambda options: HINGE,
+    "focal": lambda options: make_focal(options.gamma),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossOptions:
+    """The options of an algorithm whose loss can be chosen; a base of its options."""
+
+    loss: str = option(
+        "logloss",
+        "what is minimised; squared takes any number as label, hinge ranks without probabilities",
+        choices=tuple(LOSSES),
+    )
+    gamma: float = option(2.0, "how far focal turns to the examples that are predicted badly", minimum=0)
+    positive_weight: float = option(1.0, "weight of examples whose label is above 0", minimum=0, open_minimum=True)
+
+
+def loss_of(options: LossOptions) -> Loss:
+    """Return the loss that options choose."""
+    chosen = LOSSES[options.loss](options)
+    weight = options.positive_weight
+    return chosen if weight == 1 else chosen._replace(value=partial(weighted, chosen.value, weight))
+
+
+def weighted(
+    value: Callable[[jax.Array, jax.Array], jax.Array], positive_weight: float, scores: jax.Array, labels: jax.Array
+) -> jax.Array:
+    """Return a loss, times a weight where the label is above 0."""
+    return value(scores, labels) * jnp.where(labels > 0, positive_weight, 1)

@@ -1,4 +1,4 @@
-"""XFTRL: sparse logistic regression, one weight per feature, learned online by FTRL-proximal."""
+"""XFTRL: sparse logistic regression, or another linear model, one weight per feature, learned online by FTRL-proximal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..platform.operators.ftrl import FtrlOptions, ftrl
 from ..platform.options import Part, option
 from .base import Algorithm, Inputs
 from .linear import linear_scores
-from .losses import logloss
+from .losses import LossOptions, loss_of
 
 
 @dataclass(frozen=True)
-class XftrlOptions:
+class XftrlOptions(LossOptions):
     alpha: float = option(0.1, "learning rate; raise it for short logs", minimum=0, open_minimum=True)
     beta: float = option(1.0, "smooths the learning rate of rare features", minimum=0)
     l1: float = option(0.0, "L1 penalty; features below it have weight 0", minimum=0)
@@ -25,10 +25,12 @@ class XftrlOptions:
 
 
 def xftrl(options: XftrlOptions) -> Algorithm:
-    """Learn a sparse logistic regression with FTRL-proximal, one pass, any number of features.
+    """Learn a sparse linear model with FTRL-proximal, by default a logistic regression, one pass, any number of features.
 
     Source: McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013.
     """
+
+    loss = loss_of(options)
 
     def optimizer(table: TableSpec) -> Operator:
         return ftrl(FtrlOptions(alpha=options.alpha, beta=options.beta, l1=options.l1, l2=options.l2), table)
@@ -37,8 +39,9 @@ def xftrl(options: XftrlOptions) -> Algorithm:
         tables=(TableSpec("weights", 1),),
         optimizer=optimizer,
         scores=scores,
-        link=jax.nn.sigmoid,
-        loss=logloss,
+        link=loss.link,
+        loss=loss.value,
+        classifier=loss.classifier,
         intercept=options.intercept,
         large_batches=True,
     )

@@ -1,0 +1,103 @@
+"""Activation functions of dense layers, chosen by name. Some learn parameters, which belong to the layer that uses them.
+
+    chosen = ACTIVATIONS[options.activation]
+    parameters = chosen.init(dim)                 # {} where nothing is learned; else the layer's to keep and train
+    outputs = chosen.apply(parameters, inputs)    # float32[..., dim] of the same shape
+
+Each is a pure function of one example's units: what a batch holds beside it, padding included, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+Parameters = Mapping[str, jax.Array]
+
+LEAK = 0.01
+PRELU_START = 0.25
+
+
+class Activation(NamedTuple):
+    """An activation function.
+
+    Attributes:
+        apply: (parameters, float32[..., dim]) -> float32[..., dim], element by element.
+        init: dim -> the parameters that it learns, float32[dim] each, by name.
+    """
+
+    apply: Callable[[Parameters, jax.Array], jax.Array]
+    init: Callable[[int], Parameters] = lambda dim: {}
+
+
+def fixed(function: Callable[[jax.Array], jax.Array]) -> Activation:
+    """Return an activation that learns nothing."""
+    return Activation(lambda parameters, x: function(x))
+
+
+def leaky_relu(x: jax.Array) -> jax.Array:
+    """Return x where it is positive, else 0.01 x.
+
+    Source: Maas, Hannun and Ng, "Rectifier Nonlinearities Improve Neural Network Acoustic Models", ICML 2013.
+    """
+    return jnp.where(x > 0, x, LEAK * x)
+
+
+def gelu(x: jax.Array) -> jax.Array:
+    """Return x P(X <= x) for a standard normal X, exactly.
+
+    Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
+    """
+    return jax.nn.gelu(x, approximate=False)
+
+
+def prelu_start(dim: int) -> Parameters:
+    return {"slope": jnp.full(dim, PRELU_START)}
+
+
+def prelu(parameters: Parameters, x: jax.Array) -> jax.Array:
+    """Return x where it is positive, else slope x, with a slope learned per unit.
+
+    Source: He et al., "Delving Deep into Rectifiers", ICCV 2015.
+    """
+    return jnp.where(x > 0, x, parameters["slope"] * x)
+
+
+def dice_start(dim: int) -> Parameters:
+    return {"slope": jnp.zeros(dim), "mean": jnp.zeros(dim), "steepness": jnp.ones(dim)}
+
+
+def dice(parameters: Parameters, x: jax.Array) -> jax.Array:
+    """Return p x + (1 - p) slope x with p = sigmoid(steepness (x - mean)): a rectifier that bends where its data is.
+
+    The paper takes mean and steepness, 1 / standard deviation, from each batch, and scores with moving averages. Here they are
+    parameters like the slope, learned per unit from 0 and 1 on: so training and scoring are one function, and a prediction
+    does not depend on the examples that share its batch.
+
+    Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018, section 5.3, equation 9.
+    """
+    share = jax.nn.sigmoid(parameters["steepness"] * (x - parameters["mean"]))
+    return (share + (1 - share) * parameters["slope"]) * x
+
+
+# Sources: elu: Clevert et al., ICLR 2016. selu: Klambauer et al., NeurIPS 2017. swish, or silu: Ramachandran et al., "Searching
+# for Activation Functions", 2017. mish: Misra, BMVC 2020. softplus and relu: Glorot et al., AISTATS 2011.
+ACTIVATIONS: Mapping[str, Activation] = {
+    "relu": fixed(jax.nn.relu),
+    "leaky_relu": fixed(leaky_relu),
+    "prelu": Activation(prelu, prelu_start),
+    "dice": Activation(dice, dice_start),
+    "elu": fixed(jax.nn.elu),
+    "selu": fixed(jax.nn.selu),
+    "gelu": fixed(gelu),
+    "swish": fixed(jax.nn.silu),
+    "silu": fixed(jax.nn.silu),
+    "mish": fixed(jax.nn.mish),
+    "softplus": fixed(jax.nn.softplus),
+    "sigmoid": fixed(jax.nn.sigmoid),
+    "tanh": fixed(jnp.tanh),
+    "linear": fixed(lambda x: x),
+}

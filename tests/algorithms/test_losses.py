@@ -1,0 +1,91 @@
+"""Losses against their definitions, their links against what minimises them, and training with each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+from xpsql.algorithms.losses import LOSSES, LossOptions, loss_of
+
+from ..training.log import log, session, write
+
+__all__ = ["session"]
+
+SCORES = np.array([-100.0, -2.0, -0.3, 0.0, 0.5, 2.0, 100.0], np.float32)
+CLASSIFIERS = [name for name in LOSSES if loss_of(LossOptions(loss=name)).classifier]
+
+
+def expected(name: str, score: float, label: float, gamma: float = 2.0) -> float:
+    """Return a loss by its definition, in double precision."""
+    margin = (2 * label - 1) * score
+    q = 1 / (1 + np.exp(-np.float64(margin)))
+    surprise = float(np.logaddexp(0, -margin))
+    return {
+        "logloss": surprise,
+        "squared": (score - label) ** 2 / 2,
+        "hinge": max(0.0, 1 - margin),
+        "focal": float((1 - q) ** gamma * surprise),
+    }[name]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_a_loss_follows_its_definition_and_its_gradient_is_finite_everywhere(name: str, label: float) -> None:
+    value = loss_of(LossOptions(loss=name)).value
+    labels = jnp.full(len(SCORES), label)
+    found = value(jnp.asarray(SCORES), labels)
+    np.testing.assert_allclose(found, [expected(name, float(score), label) for score in SCORES], rtol=1e-5, atol=1e-6)
+    assert np.isfinite(jax.grad(lambda s: value(s, labels).sum())(jnp.asarray(SCORES))).all()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_positive_weight_multiplies_the_loss_of_positive_examples_alone(name: str) -> None:
+    plain, heavy = loss_of(LossOptions(loss=name)), loss_of(LossOptions(loss=name, positive_weight=3.0))
+    scores, labels = jnp.asarray(SCORES[1:-1]), jnp.array([0.0, 1.0, 0.0, 1.0, 0.0])
+    np.testing.assert_allclose(heavy.value(scores, labels), plain.value(scores, labels) * np.array([1, 3, 1, 3, 1]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [LossOptions(), *(LossOptions(loss="focal", gamma=g) for g in (0.0, 0.5, 2.0, 5.0))])
+@pytest.mark.parametrize("rate", [0.02, 0.3, 0.5, 0.9])
+def test_the_link_returns_the_rate_of_positives_where_the_expected_loss_is_least(options: LossOptions, rate: float) -> None:
+    loss = loss_of(options)
+    scores = jnp.linspace(-6, 6, 240_001)
+    expected_loss = rate * loss.value(scores, jnp.ones(1)) + (1 - rate) * loss.value(scores, jnp.zeros(1))
+    best = scores[jnp.argmin(expected_loss)]
+    assert float(loss.link(best)) == pytest.approx(rate, abs=0.01)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 2.0, 5.0])
+def test_the_link_of_focal_rises_from_0_to_1_and_stays_finite(gamma: float) -> None:
+    predictions = np.asarray(loss_of(LossOptions(loss="focal", gamma=gamma)).link(jnp.linspace(-50, 50, 501)))
+    assert (np.diff(predictions) >= 0).all()
+    assert (predictions[0], predictions[-1]) == pytest.approx((0, 1), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_classifier_ranks_whatever_its_loss(session: xpsql.Session, tmp_path: Path, name: str) -> None:
+    path = write(log(12_000), tmp_path / "log.parquet")
+    session.sql(f"TRAIN MODEL m USING xftrl(loss = '{name}') IGNORE (ts) AS SELECT * FROM parquet.`{path}`")
+    (found,) = session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT * FROM parquet.`{path}`))").arrow().to_pylist()
+    assert found["auc"] > 0.72
+    assert name == "hinge" or found["pcopc"] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("algorithm", ["xftrl", "fm"])
+def test_squared_learns_numbers(session: xpsql.Session, tmp_path: Path, algorithm: str) -> None:
+    path = write(pa.table({"x": ["a", "b"] * 400, "label": [3.5, -2.0] * 400}), tmp_path / "numbers.parquet")
+    query = f"SELECT * FROM parquet.`{path}`"
+    session.sql(f"TRAIN MODEL m USING {algorithm}(loss = 'squared', alpha = 1) WITH (batch_size = 8) AS {query}")
+    rows = session.sql(f"SELECT DISTINCT x, predicted_label AS p FROM ML.PREDICT(MODEL m, ({query}))").arrow().to_pylist()
+    assert {row["x"]: row["p"] for row in rows} == pytest.approx({"a": 3.5, "b": -2}, abs=0.1)
+
+
+def test_an_unknown_loss_is_refused_with_the_names(session: xpsql.Session) -> None:
+    with pytest.raises(xpsql.StatementError, match=r"Did you mean focal\? Valid: focal, hinge, logloss, squared"):
+        session.sql("TRAIN MODEL m USING xftrl(loss = 'vocal') AS SELECT 1 AS label, 'a' AS x")
