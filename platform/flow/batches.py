@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..ps._native import Deduplicator
 from ..ps.ladder import Ladder
+from ..ps.table import BatchId
 from .encode import ABSENT, Bag, Chunk
 
 Codes = NDArray[np.int32]
@@ -21,7 +22,7 @@ class Batch(NamedTuple):
     """One batch, m unique keys; index m means absent, arrays over keys are padded to `size` > m by whoever pulls.
 
     Attributes:
-        number: of the batch within its split.
+        id: which batch it is.
         examples: real ones; the rest up to the batch size is padding.
         keys: uint64[m]; slots: uint16[m]; counts, clicks: uint32[m].
         size: padded number of rows.
@@ -32,7 +33,7 @@ class Batch(NamedTuple):
         time_seconds: newest TIME of the batch.
     """
 
-    number: int
+    id: BatchId
     examples: int
     keys: NDArray[np.uint64]
     slots: NDArray[np.uint16]
@@ -58,16 +59,17 @@ class Ladders(NamedTuple):
     values: Ladder
 
 
-def batches(chunk: Chunk, batch_size: int, first: int, ladders: Ladders) -> Iterator[Batch]:
+def batches(chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders) -> Iterator[Batch]:
     """Cut a chunk into batches of `batch_size` examples, the last one shorter, numbered from `first`."""
     unique = Deduplicator(len(chunk.keys))
     rows = len(chunk.weight)
-    for number, start in enumerate(range(0, rows, batch_size), first):
-        yield cut(chunk, unique, start, min(start + batch_size, rows), batch_size, number, ladders)
+    for number, start in enumerate(range(0, rows, batch_size), first.batch):
+        which = first._replace(batch=number)
+        yield cut(chunk, unique, start, min(start + batch_size, rows), batch_size, which, ladders)
 
 
 def cut(
-    chunk: Chunk, deduplicator: Deduplicator, start: int, stop: int, batch_size: int, number: int, ladders: Ladders
+    chunk: Chunk, deduplicator: Deduplicator, start: int, stop: int, batch_size: int, which: BatchId, ladders: Ladders
 ) -> Batch:
     """Return examples start:stop of a chunk as one padded batch."""
     examples = stop - start
@@ -92,7 +94,7 @@ def cut(
         clicks[dense_index[seen]] = (present & positive).sum(axis=1)[seen]
     size = ladders.values.size(num_values) if chunk.bags else 0
     return Batch(
-        number=number,
+        id=which,
         examples=examples,
         keys=chunk.keys.take(codes),
         slots=chunk.slots.take(codes),

@@ -16,6 +16,7 @@ from ..engines.base import Engine, Scan
 from ..errors import StatementError
 from ..ps._native import Store
 from ..ps.ladder import Ladder
+from ..ps.table import BatchId
 from .ahead import Ahead
 from .batches import Batch, Ladders, batches
 from .compiled import keep_compiled
@@ -95,7 +96,7 @@ class Scorer:
                         continue  # a filter left nothing of the piece
                     features = table.select(list(inputs.values())).rename_columns(list(inputs))
                     chunk = encode(features, self.columns, with_labels=False)
-                    yield table.select(list(carried)), list(batches(chunk, BATCH_SIZE, 0, self._ladders))
+                    yield table.select(list(carried)), list(batches(chunk, BATCH_SIZE, BatchId(), self._ladders))
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:
             for table, cut in ahead:

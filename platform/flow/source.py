@@ -9,6 +9,7 @@ import numpy as np
 
 from ..engines.base import Scan
 from ..errors import DataError
+from ..ps.table import BatchId
 from .batches import Batch, Ladders, batches
 from .encode import Chunk, encode
 from .slots import Columns
@@ -37,23 +38,24 @@ class Source:
         self._columns = columns
         self._batch_size = batch_size
         self._binary = binary
-        self._splits = iter([split for _ in range(passes) for split in splits])
+        self._splits = iter([(number, i, split) for number in range(passes) for i, split in enumerate(splits)])
         self._lock = threading.Lock()
         self._ladders = ladders
 
     def batches(self) -> Generator[Batch, None, None]:
         """Take splits, as long as there are any, and yield their batches."""
-        while (split := self._next()) is not None:
-            number = row = 0
+        while (taken := self._next()) is not None:
+            pass_number, split_number, split = taken
+            first, row = BatchId(0, pass_number, split_number, 0), 0
             for table in read(self._scan, split, self._columns.learned, chunk_rows(self._batch_size)):
                 chunk = encode(table, self._columns, with_labels=True)
                 check(chunk, split, row, self._columns.labels, self._binary)
-                for batch in batches(chunk, self._batch_size, number, self._ladders):
+                for batch in batches(chunk, self._batch_size, first, self._ladders):
                     yield batch
-                    number += 1
+                    first = first._replace(batch=batch.id.batch + 1)
                 row += table.num_rows
 
-    def _next(self) -> Split | None:
+    def _next(self) -> tuple[int, int, Split] | None:
         with self._lock:
             return next(self._splits, None)
 

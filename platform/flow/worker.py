@@ -63,7 +63,9 @@ class Worker:
     def push(self, computed: Computed) -> None:
         batch, pulled, learned = computed
         gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
-        touched = Touched(batch.keys, batch.slots, batch.counts, batch.clicks, batch.time_seconds)
+        positives = int(np.count_nonzero(batch.label[0, : batch.examples] > 0))
+        arrays = (batch.keys, batch.slots, batch.counts, batch.clicks)
+        touched = Touched(*arrays, batch.time_seconds, batch.id, batch.examples, positives)
         self._client.push(Push(touched, pulled.updates, gradients))
         self._done(batch, np.asarray(learned.predictions)[: batch.examples, 0])
 

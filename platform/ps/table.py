@@ -30,6 +30,20 @@ Keys = NDArray[np.uint64]
 Columns = dict[str, NDArray[np.generic]]
 
 
+class BatchId(NamedTuple):
+    """Which batch a push brings: the same after a replay, so that what is random, and what was counted, repeats.
+
+    Attributes:
+        epoch: of the driver; a later one shuts out the workers of a driver that died.
+        pass_number, split, batch: numbers from 0; a batch's is its place within its split.
+    """
+
+    epoch: int = 0
+    pass_number: int = 0
+    split: int = 0
+    batch: int = 0
+
+
 class Touched(NamedTuple):
     """What a push says of its keys beside the gradients; arrays of one length n, keys unique.
 
@@ -39,6 +53,8 @@ class Touched(NamedTuple):
         counts: uint32[n], occurrences in the batch.
         clicks: uint32[n], occurrences in examples with a positive label.
         time_seconds: newest TIME of the batch, seconds since 1970; 0 without TIME.
+        batch: which batch it is.
+        examples, positives: of the whole batch, whatever part of its keys this is.
     """
 
     keys: Keys
@@ -46,6 +62,9 @@ class Touched(NamedTuple):
     counts: Counts
     clicks: Counts
     time_seconds: int
+    batch: BatchId = BatchId()
+    examples: int = 0
+    positives: int = 0
 
 
 class RefusedError(Exception):

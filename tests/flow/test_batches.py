@@ -12,6 +12,7 @@ from xpsql.platform.flow.encode import encode
 from xpsql.platform.flow.plan import Plan, Use
 from xpsql.platform.flow.slots import columns_of
 from xpsql.platform.ps.ladder import Ladder
+from xpsql.platform.ps.table import BatchId
 
 
 def cut(table: pa.Table, batch_size: int, intercept: bool = True) -> list[Batch]:
@@ -20,7 +21,7 @@ def cut(table: pa.Table, batch_size: int, intercept: bool = True) -> list[Batch]
         batches(
             encode(table, columns_of(table.schema, plan, intercept, None), with_labels=True),
             batch_size,
-            0,
+            BatchId(),
             Ladders(Ladder(), Ladder()),
         )
     )
@@ -38,7 +39,7 @@ def test_indices_lead_to_the_keys_of_the_examples() -> None:
     table = log(25)
     for number, batch in enumerate(cut(table, 10)):
         rows = table.slice(number * 10, 10).to_pylist()
-        assert (batch.number, batch.examples) == (number, len(rows))
+        assert (batch.id.batch, batch.examples) == (number, len(rows))
         found = [int(batch.keys[i]) for i in batch.scalar[0, : len(rows)]]
         users = {row["user"]: key for row, key in zip(rows, found, strict=True)}
         assert len(users) == len(set(users.values()))
