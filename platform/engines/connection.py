@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import uuid
 from pathlib import Path
@@ -40,8 +39,3 @@ def cursor(connection: DuckDBPyConnection) -> DuckDBPyConnection:
     found = connection.cursor()
     found.execute("SET enable_progress_bar = false")
     return found
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0))

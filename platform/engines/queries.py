@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from .connection import connect, cores, cursor
+from ..cores import cores
+from .connection import connect, cursor
 from .failures import explained
 from .parsing import parse_query
 from .relations import Relations

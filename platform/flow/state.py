@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +14,14 @@ from ...warehouse.draft import Draft
 from ...warehouse.manifest import Table as TableEntry
 from ...warehouse.models import Version
 from ...warehouse.rows import rows_schema
+from ..cores import cores
 from ..errors import StatementError
-from ..ps.client import shard_of
+from ..ps.client import shard_of, slices_of
 from ..ps.shard import Shard
 from .recipe import Recipe
+
+PART_ROWS = 1 << 20
+MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
 
 
 def new_shards(recipe: Recipe, num_shards: int, slot_names: dict[int, str]) -> list[Shard]:
@@ -87,20 +92,44 @@ class Saved(NamedTuple):
 
 
 def save(shards: Sequence[Shard], draft: Draft, entries: Sequence[TableEntry]) -> Saved:
-    """Write the rows of all shards, ordered by key."""
-    rows, low, high = 0, 0.0, 0.0
-    for entry in entries:
-        schema = rows_schema(entry)
-        for part, shard in enumerate(shards):
-            with ExitStack() as stack:
-                writer = stack.enter_context(draft.writer(entry, part))
-                for keys, columns in shard.tables[entry.name].dump(shard.now):
-                    arrays = [pa.array(keys.view(np.int64))]
-                    arrays += [as_arrow(columns[field.name], field.type) for field in list(schema)[1:]]
-                    low, high = min(low, float(columns["w"].min())), max(high, float(columns["w"].max()))
-                    writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                rows += writer.rows
-    return Saved(rows, low, high)
+    """Write the rows of all shards, ordered by key: files of about a million rows, as many at once as there are cores."""
+    parts = [part for entry in entries for number in range(len(shards)) for part in parts_of(shards, number, entry)]
+
+    def write(part: Part) -> Saved:
+        return save_part(part, draft)
+
+    with ThreadPoolExecutor(min(len(parts), cores()), thread_name_prefix="xpsql-save") as pool:
+        saved = list(pool.map(write, parts))
+    return Saved(sum(s.rows for s in saved), min(s.min_weight for s in saved), max(s.max_weight for s in saved))
+
+
+class Part(NamedTuple):
+    """A run of a shard's slices of one table, and the number of the file that it becomes."""
+
+    entry: TableEntry
+    number: int
+    shard: Shard
+    slices: range
+
+
+def parts_of(shards: Sequence[Shard], number: int, entry: TableEntry) -> list[Part]:
+    """Cut a table of a shard into parts; they, and their numbers' order by key, are the same whatever the machine."""
+    shard, whole = shards[number], slices_of(number, len(shards))
+    pieces = min(MAX_PARTS, len(whole), 1 + len(shard.tables[entry.name]) // PART_ROWS)
+    bounds = [len(whole) * i // pieces for i in range(pieces + 1)]
+    runs = [whole[first:stop] for first, stop in itertools.pairwise(bounds)]
+    return [Part(entry, number * MAX_PARTS + i, shard, run) for i, run in enumerate(runs)]
+
+
+def save_part(part: Part, draft: Draft) -> Saved:
+    schema, low, high = rows_schema(part.entry), 0.0, 0.0
+    with draft.writer(part.entry, part.number) as writer:
+        for keys, columns in part.shard.tables[part.entry.name].dump(part.shard.now, part.slices):
+            arrays = [pa.array(keys.view(np.int64))]
+            arrays += [as_arrow(columns[field.name], field.type) for field in list(schema)[1:]]
+            low, high = min(low, float(columns["w"].min())), max(high, float(columns["w"].max()))
+            writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return Saved(writer.rows, low, high)
 
 
 def as_arrow(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]], kind: pa.DataType) -> pa.Array:

@@ -67,6 +67,12 @@ def shard_of(keys: Keys, num_shards: int) -> NDArray[np.int64]:
     return slices(keys) * num_shards // NUM_SLICES
 
 
+def slices_of(shard: int, num_shards: int) -> range:
+    """Return the slices that a shard holds."""
+    first, stop = (-(-number * NUM_SLICES // num_shards) for number in (shard, shard + 1))
+    return range(first, stop)
+
+
 def merged(parts: list[tuple[NDArray[np.int64], NDArray[T]]], size: int) -> NDArray[T]:
     first = parts[0][1]
     whole = np.zeros((size, *first.shape[1:]), first.dtype)

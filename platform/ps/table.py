@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._native import Store
-from .keys import NUM_SLICES
 from .ladder import Ladder
 from .programs import STATISTICS, Program, Programs
 
@@ -158,11 +157,15 @@ class Table:
             if values is not None:
                 self.store.scatter(rows, [number], [np.ascontiguousarray(values)])
 
-    def dump(self, now: int) -> Iterator[tuple[Keys, Columns]]:
-        """Iterate over rows, ordered by key, in pieces: keys; slot, statistics, columns and weights `w`, brought up to now."""
+    def dump(self, now: int, slices: range) -> Iterator[tuple[Keys, Columns]]:
+        """Iterate over the rows of some slices, ordered by key, in pieces, brought up to now.
+
+        Yields:
+            keys; slot, statistics, stored columns and weights `w` by name.
+        """
         ladder = Ladder()
-        for start in range(0, NUM_SLICES, DUMP_SLICES):
-            keys, rows = self.store.keys(start, start + DUMP_SLICES)
+        for start in range(slices.start, slices.stop, DUMP_SLICES):
+            keys, rows = self.store.keys(start, min(slices.stop, start + DUMP_SLICES))
             for at in range(0, len(keys), DUMP_ROWS):
                 yield self._piece(keys[at : at + DUMP_ROWS], rows[at : at + DUMP_ROWS], now, ladder)
 

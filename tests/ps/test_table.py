@@ -17,6 +17,7 @@ from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.safety import SafetyOptions, safety
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions, staleness_discount
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.ladder import rung
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Push, Shard
@@ -47,7 +48,7 @@ def push(to: LocalClient, keys: NDArray[np.uint64], gradient: float | NDArray[np
 def rows(of: LocalClient) -> dict[int, dict[str, Any]]:
     found = {}
     for shard in of.shards:
-        for keys, columns in shard.tables["weights"].dump(shard.now):
+        for keys, columns in shard.tables["weights"].dump(shard.now, range(NUM_SLICES)):
             for i, key in enumerate(keys.tolist()):
                 found[key] = {name: values[i].tolist() for name, values in columns.items()}
     return found
@@ -59,7 +60,7 @@ def reloaded(of: LocalClient, num_shards: int, operators: Operator) -> LocalClie
 
     fresh = client(num_shards, operators)
     for shard in of.shards:
-        for keys, columns in shard.tables["weights"].dump(shard.now):
+        for keys, columns in shard.tables["weights"].dump(shard.now, range(NUM_SLICES)):
             owner = shard_of(keys, num_shards)
             for number, target in enumerate(fresh.shards):
                 target.now = shard.now
