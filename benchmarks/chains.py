@@ -49,7 +49,7 @@ def milliseconds(operators: Sequence[Operator]) -> float:
     for _ in range(ROUNDS + 1):
         start = time.perf_counter()
         for touched in work:
-            table.push(touched, once, gradients, 0)
+            table.push(touched, once, None, gradients, 0)
         times.append((time.perf_counter() - start) / BATCHES)
     return statistics.median(times[1:]) * 1e3
 

@@ -84,9 +84,16 @@ def describe(options: type[Any]) -> list[Described]:
     """List the options that a dataclass declares, in order of declaration."""
     hints = get_type_hints(options)
     return [
-        Described(f.name, type_name(hints[f.name]), f.default, f.metadata["limits"].text(), f.metadata["limits"].help)
+        Described(
+            written_name(f.name), type_name(hints[f.name]), f.default, f.metadata["limits"].text(), f.metadata["limits"].help
+        )
         for f in dataclasses.fields(options)
     ]
+
+
+def written_name(field: str) -> str:
+    """Return a field's name as statements write it: a field named by a keyword of Python, `lambda_`, ends with _."""
+    return field.removesuffix("_")
 
 
 def parse(options: type[O], given: Mapping[str, Value], owner: str) -> O:
@@ -100,14 +107,14 @@ def parse(options: type[O], given: Mapping[str, Value], owner: str) -> O:
     Raises:
         OptionError: an unknown name, a wrong type or a value out of range.
     """
-    fields = {f.name: f for f in dataclasses.fields(options)}  # type: ignore[arg-type]
+    fields = {written_name(f.name): f for f in dataclasses.fields(options)}  # type: ignore[arg-type]
     hints = get_type_hints(options)
     values: dict[str, Any] = {}
     for name, value in given.items():
         field = fields.get(name.lower())
         if field is None:
             raise OptionError(f"{owner} has no option {name!r}.{suggestion(name, fields)}", value.position)
-        values[field.name] = check(value, hints[field.name], field.metadata["limits"], f"option {field.name} of {owner}")
+        values[field.name] = check(value, hints[field.name], field.metadata["limits"], f"option {name.lower()} of {owner}")
     return options(**values)
 
 

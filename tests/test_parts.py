@@ -20,6 +20,7 @@ class HalveOptions:
     times: int = option(1, "how often", minimum=1)
     mode: str = option("fast", "how", choices=("fast", "exact"))
     limit: tuple = option((), "slots")  # type: ignore[type-arg]
+    lambda_: float = option(0.5, "a keyword of Python", minimum=0)
     cap: float | None = option(None, "ceiling", minimum=0, open_minimum=True)
 
 
@@ -87,6 +88,7 @@ def test_describe_lists_options_as_they_are_written(tmp_path: Path) -> None:
         ("times", "int", "1", "[1, inf)", "how often"),
         ("mode", "string", "'fast'", "fast | exact", "how"),
         ("limit", "list", "()", "", "slots"),
+        ("lambda", "float", "0.5", "[0, inf)", "a keyword of Python"),
         ("cap", "float or none", "null", "(0, inf)", "ceiling"),
     ]
 

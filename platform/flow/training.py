@@ -105,7 +105,8 @@ def run(prepared: Prepared, parent: Version | None, draft: Draft, reporter: Repo
     client, step = LocalClient(shards), learn_step(recipe.algorithm)
     gang = settings.workers == 1 or settings.sync == "bsp"
     monitor = Monitor(Metrics(recipe.algorithm.classifier), shards, draft, reporter)
-    workers = [Worker(client, step, scaler, monitor.step) for _ in range(1 if gang else settings.workers)]
+    returned = [programs.spec.name for programs in recipe.programs if programs.needs_pulled]
+    workers = [Worker(client, step, scaler, monitor.step, returned) for _ in range(1 if gang else settings.workers)]
     total = sum(split.rows for split in splits) * settings.passes
     reporter.start(f"{plan.model} v{draft.number}", total if scan.project is None else None)
     ended = ""

@@ -44,13 +44,15 @@ class Worker:
         step: the jitted step of the algorithm.
         scaler: statistics of continuous slots, shared by all workers.
         done: called after each batch that has been pushed, with its predictions float32[examples].
+        returned: the tables whose pulled weights a push brings back.
     """
 
-    def __init__(self, client: Client, step: Step, scaler: Scaler, done: Done) -> None:
+    def __init__(self, client: Client, step: Step, scaler: Scaler, done: Done, returned: Sequence[str]) -> None:
         self._client = client
         self._scaler = scaler
         self._done = done
         self._step = step
+        self._returned = returned
 
     def pull(self, batch: Batch) -> tuple[Batch, Pulled]:
         self._scaler.learn(batch.dense)
@@ -66,7 +68,8 @@ class Worker:
         positives = int(np.count_nonzero(batch.label[0, : batch.examples] > 0))
         arrays = (batch.keys, batch.slots, batch.counts, batch.clicks)
         touched = Touched(*arrays, batch.time_seconds, batch.id, batch.examples, positives)
-        self._client.push(Push(touched, pulled.updates, gradients))
+        weights = {name: pulled.weights[name] for name in self._returned}
+        self._client.push(Push(touched, pulled.updates, gradients, weights))
         self._done(batch, np.asarray(learned.predictions)[: batch.examples, 0])
 
     def learn(self, batches: Iterable[Batch]) -> None:

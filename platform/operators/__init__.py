@@ -10,6 +10,7 @@ from .adam import ADAM
 from .adamw import ADAMW
 from .base import Operator
 from .decay import DECAY
+from .delay_compensation import DELAY_COMPENSATION
 from .ftrl import FTRL
 from .gradient_average import GRADIENT_AVERAGE
 from .lion import LION
@@ -23,6 +24,7 @@ from .staleness_discount import STALENESS_DISCOUNT
 OPERATORS: tuple[Part[Any, Operator], ...] = (
     GRADIENT_AVERAGE,
     STALENESS_DISCOUNT,
+    DELAY_COMPENSATION,
     SAFETY,
     REGULARIZE,
     DECAY,

@@ -46,6 +46,8 @@ class Context(NamedTuple):
         shows, clicks: uint32[n], examples and positive examples of the key in this push (0 in a pull).
         updates: uint32[n], updates the row has had before this push.
         staleness: uint32[n], updates of the row since it was pulled (0 in a pull).
+        pulled: float32[n, dim], the weights as they were pulled (0 in a pull). Where a chain uses them, they travel with the
+            gradients.
         age_seconds: float32[n], newest TIME pushed, this push included, minus the row's last_seen, never negative; 0 for a
             new row. A push sets last_seen to that newest TIME, so that ages add up to the time that passed.
         new: bool[n], True where this push creates the row.
@@ -58,6 +60,7 @@ class Context(NamedTuple):
     clicks: jax.Array
     updates: jax.Array
     staleness: jax.Array
+    pulled: jax.Array
     age_seconds: jax.Array
     new: jax.Array
 

@@ -104,6 +104,7 @@ def new_rows(chain: Operator, keys: NDArray[np.uint32]) -> Arrays:
 def context(size: int, valid: int | None = None) -> Context:
     """Return the context of a push of rows that occurred 1, 2, 3, 1, ... times, of differing staleness and age."""
     index = jnp.arange(size, dtype=jnp.uint32)
+    pulled = jnp.cos(jnp.arange(DIM) + index[:, None].astype(jnp.float32)) / 10
     return Context(
         valid=index < (size if valid is None else valid),
         keys=jnp.asarray(keys(size)),
@@ -112,6 +113,7 @@ def context(size: int, valid: int | None = None) -> Context:
         clicks=index % 2,
         updates=index + 2,
         staleness=index % 4,
+        pulled=pulled,
         age_seconds=(index * 86_400).astype(jnp.float32),
         new=index < 0,
     )

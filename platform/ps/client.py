@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .keys import NUM_SLICES, slices
 from .ladder import Ladder
 from .shard import Pulled, Push, Shard
-from .table import Keys
+from .table import Floats, Keys
 
 T = TypeVar("T", bound=np.generic)
 
@@ -82,7 +82,7 @@ def merged(parts: list[tuple[NDArray[np.int64], NDArray[T]]], size: int) -> NDAr
 
 
 def part_of(push: Push, where: NDArray[np.int64], size: int) -> Push:
-    """Return the push restricted to the keys at `where`, its gradients padded to `size`."""
+    """Return the push restricted to the keys at `where`, its gradients and weights padded to `size`."""
     touched = push.touched
     part = touched._replace(
         keys=touched.keys[where],
@@ -90,8 +90,13 @@ def part_of(push: Push, where: NDArray[np.int64], size: int) -> Push:
         counts=touched.counts[where],
         clicks=touched.clicks[where],
     )
-    gradients = {}
-    for name, values in push.gradients.items():
-        gradients[name] = np.zeros((size, values.shape[1]), np.float32)
-        gradients[name][: len(where)] = values[where]
-    return Push(part, {name: u[where] for name, u in push.updates.items()}, gradients)
+    updates = {name: u[where] for name, u in push.updates.items()}
+    return Push(part, updates, *(padded(by_table, where, size) for by_table in (push.gradients, push.weights)))
+
+
+def padded(by_table: Mapping[str, Floats], where: NDArray[np.int64], size: int) -> dict[str, Floats]:
+    """Return the rows at `where` of each table's float32[n, dim], zeros after the last."""
+    parts = {name: np.zeros((size, values.shape[1]), np.float32) for name, values in by_table.items()}
+    for name, values in by_table.items():
+        parts[name][: len(where)] = values[where]
+    return parts

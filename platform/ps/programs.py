@@ -71,6 +71,7 @@ class Programs:
     Attributes:
         stored: the names of the float columns kept in rows.
         dims: floats of each of them.
+        needs_pulled: a push must bring the weights that it was computed on.
     """
 
     def __init__(self, spec: TableSpec, chain: Operator, seed: int) -> None:
@@ -92,10 +93,12 @@ class Programs:
             "@gradients": ("float32", (spec.dim,)),
             "@rows": ("int32", None),
         }
+        pushed["@pulled"] = ("float32", (spec.dim,))
         pushed |= {"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen")}
         self.pull = Program(lambda given: self._read(given)["w"], rows)
         self.read = Program(self._read, rows)
         self.push = Program(self._push, {**rows, **pushed})
+        self.needs_pulled = "@pulled" in self.push.needs
 
     def initial(self, name: str, keys: NDArray[np.uint32]) -> NDArray[np.float32] | None:
         """Return the initial values of a column for keys uint32[n, 2]; None for zeros."""
@@ -110,7 +113,8 @@ class Programs:
         """
         absent, none = given["@mask"], jnp.zeros(len(given["@mask"]), jnp.uint32)
         valid = jnp.arange(len(absent)) < given["@rows"]
-        context = Context(valid, given["@keys"], none, none, none, given["updates"], none, age(given, absent), absent)
+        updates, still = given["updates"], jnp.zeros((len(absent), self.spec.dim))
+        context = Context(valid, given["@keys"], none, none, none, updates, none, still, age(given, absent), absent)
         rows = self.chain.read(self._started(given, absent), context)
         return {name: jnp.where(valid[:, None], rows[name], 0) for name in (*self.stored, "w")}
 
@@ -120,7 +124,8 @@ class Programs:
         valid = jnp.arange(len(new)) < given["@rows"]
         updates = given["updates"]
         stale = updates - jnp.minimum(given["@seen"], updates)
-        context = Context(valid, given["@keys"], counts, counts, given["@clicks"], updates, stale, age(given, new), new)
+        keys, clicks, pulled = given["@keys"], given["@clicks"], given["@pulled"]
+        context = Context(valid, keys, counts, counts, clicks, updates, stale, pulled, age(given, new), new)
         rows = self._started(given, new)
         gradients = jnp.where(valid[:, None], given["@gradients"], 0)
         stored, transient = push(self.chain, rows, gradients, context)

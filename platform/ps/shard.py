@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..errors import TrainingError
 from .programs import Programs
 from .table import Counts, Floats, Keys, RefusedError, Table, Touched
+
+NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
 
 
 class Pulled(NamedTuple):
@@ -25,11 +28,13 @@ class Push(NamedTuple):
         touched: keys, slots, counts, clicks and time.
         updates: table name -> uint32[n], the updates as pulled.
         gradients: table name -> float32[size, dim], size >= n.
+        weights: table name -> float32[size, dim], as pulled; of the tables whose chain uses them (`Programs.needs_pulled`).
     """
 
     touched: Touched
     updates: Mapping[str, Counts]
     gradients: Mapping[str, Floats]
+    weights: Mapping[str, Floats] = NO_WEIGHTS
 
 
 class Shard:
@@ -63,7 +68,8 @@ class Shard:
             self.now = max(self.now, push.touched.time_seconds)
             for name, table in self.tables.items():
                 try:
-                    report = table.push(push.touched, push.updates[name], push.gradients[name], self.now)
+                    pulled = push.weights[name] if table.programs.needs_pulled else None
+                    report = table.push(push.touched, push.updates[name], pulled, push.gradients[name], self.now)
                 except RefusedError as error:
                     key = error.key - (1 << 64) if error.key >> 63 else error.key
                     raise TrainingError(

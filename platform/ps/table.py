@@ -110,12 +110,13 @@ class Table:
             self.store.gather(rows, [NUMBER["updates"]], [updates])
         return np.asarray(weights), updates
 
-    def push(self, touched: Touched, seen: Counts, gradients: Floats, now: int) -> dict[str, float]:
+    def push(self, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats, now: int) -> dict[str, float]:
         """Update the rows of a batch's keys, creating those that are new.
 
         Args:
             touched: the keys and what is known of them.
             seen: uint32[n], the updates as pulled.
+            pulled: float32[size, dim], the weights as pulled; None where the chain does not use them.
             gradients: float32[size, dim], size >= n; the rest is ignored.
             now: newest TIME pushed to the shard, this push included, seconds.
 
@@ -130,7 +131,7 @@ class Table:
         given = self._gathered(program, rows, size) | self._rest(program, touched.keys, created, size, now)
         pushed = {"@counts": touched.counts, "@clicks": touched.clicks, "@seen": seen}
         given |= {name: pad(values, size) for name, values in pushed.items() if name in program.needs}
-        columns, report, failed = program({**given, "@gradients": gradients})
+        columns, report, failed = program({**given, "@gradients": gradients, "@pulled": pulled})
         if int(failed) >= 0:
             self.store.evict(touched.keys[created])
             raise RefusedError(int(touched.keys[int(failed)]), int(touched.slots[int(failed)]))

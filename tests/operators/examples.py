@@ -8,6 +8,7 @@ from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.base import Operator
 from xpsql.platform.operators.conformance import TABLE
 from xpsql.platform.operators.decay import DecayOptions
+from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
 from xpsql.platform.operators.ftrl import FtrlOptions
 from xpsql.platform.operators.gradient_average import GradientAverageOptions
 from xpsql.platform.operators.regularize import RegularizeOptions
@@ -18,6 +19,7 @@ from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions
 EXAMPLES: dict[str, Any] = {
     "gradient_average": GradientAverageOptions("sqrt"),
     "staleness_discount": StalenessDiscountOptions("exponential", rate=0.3),
+    "delay_compensation": DelayCompensationOptions(0.7),
     "safety": SafetyOptions(max_gradient=1.7317, max_update=0.1093, max_weight=0.2331),
     "regularize": RegularizeOptions("elastic", 0.013, by_frequency=((2, 0.071), (4, 0.037))),
     "decay": DecayOptions(w=0.9, half_life="7 days"),

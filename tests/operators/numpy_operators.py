@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpsql.platform.operators.decay import DecayOptions
+from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
 from xpsql.platform.operators.duration import duration_seconds
 from xpsql.platform.operators.ftrl import FtrlOptions
 from xpsql.platform.operators.gradient_average import GradientAverageOptions
@@ -44,6 +45,7 @@ class Event:
     count: int
     seen: int
     staleness: int
+    pulled: Vector
     age_seconds: float
 
 
@@ -118,6 +120,13 @@ class StalenessDiscount(Neutral):
         return gradient * factors[o.mode]
 
 
+class DelayCompensation(Neutral):
+    options: DelayCompensationOptions
+
+    def before(self, gradient: Vector, row: Row, event: Event) -> Vector:
+        return gradient + self.options.lambda_ * gradient**2 * (row.w - event.pulled)
+
+
 class Safety(Neutral):
     options: SafetyOptions
 
@@ -176,6 +185,7 @@ class Decay(Neutral):
 NUMPY = {
     "gradient_average": GradientAverage,
     "staleness_discount": StalenessDiscount,
+    "delay_compensation": DelayCompensation,
     "safety": Safety,
     "regularize": Regularize,
     "decay": Decay,

@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from xpsql.platform.operators.conformance import DIM, TABLE, Trial, context, initial_weights, keys, new_rows
 from xpsql.platform.operators.decay import DecayOptions
+from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
 from xpsql.platform.operators.ftrl import FtrlOptions
 from xpsql.platform.operators.gradient_average import GradientAverageOptions
 from xpsql.platform.operators.regularize import RegularizeOptions
@@ -27,6 +28,7 @@ ROWS, STEPS = 4, 3
 VARIANTS: dict[str, tuple[Any, ...]] = {
     "gradient_average": tuple(GradientAverageOptions(mode) for mode in ("none", "count", "log")),
     "staleness_discount": tuple(StalenessDiscountOptions(mode, limit=2) for mode in ("inverse", "threshold", "polynomial")),
+    "delay_compensation": (DelayCompensationOptions(0.0), DelayCompensationOptions(0.1)),
     "safety": (
         SafetyOptions(),
         SafetyOptions(1.7317, on_violation="skip"),
@@ -56,6 +58,7 @@ def pushes(draw: st.DrawFn) -> Pushes:
             "gradients": arrays(np.float32, (ROWS, DIM), elements=numbers),
             "count": arrays(np.uint32, ROWS, elements=st.integers(1, 5)),
             "staleness": arrays(np.uint32, ROWS, elements=st.integers(0, 5)),
+            "pulled": arrays(np.float32, (ROWS, DIM), elements=st.floats(-1, 1, width=32, allow_subnormal=False)),
             "age_seconds": arrays(np.float32, ROWS, elements=st.integers(0, 10**6)),
         }
     )
@@ -84,6 +87,7 @@ def assert_agrees(trial: Trial, names: tuple[str, ...], options: tuple[Any, ...]
                 int(step["count"][i]),
                 int(rows["count"][i]),
                 int(step["staleness"][i]),
+                step["pulled"][i].astype(np.float64),
                 float(step["age_seconds"][i]),
             )
             expected[i] = numpy_push(operators, ftrl, expected[i], event)

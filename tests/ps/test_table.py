@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.operators.base import Operator, TableSpec, chain
 from xpsql.platform.operators.decay import DecayOptions, decay
+from xpsql.platform.operators.delay_compensation import DelayCompensationOptions, delay_compensation
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.safety import SafetyOptions, safety
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions, staleness_discount
@@ -42,7 +43,8 @@ def push(to: LocalClient, keys: NDArray[np.uint64], gradient: float | NDArray[np
     gradients[:n, 0] = gradient
     counts = np.arange(1, n + 1, dtype=np.uint32)
     touched = Touched(keys, np.full(n, 3, np.uint16), counts, counts // 2, time)
-    to.push(Push(touched, to.pull(keys, size).updates, {"weights": gradients}))
+    pulled = to.pull(keys, size)
+    to.push(Push(touched, pulled.updates, {"weights": gradients}, pulled.weights))
 
 
 def rows(of: LocalClient) -> dict[int, dict[str, Any]]:
@@ -152,6 +154,33 @@ def test_staleness_is_what_happened_to_the_row_since_it_was_pulled() -> None:
     fresh.push(Push(touched, fresh.pull(keys, 64).updates, {"weights": gradients / 2}))
     (one,), (two,) = rows(shards).values(), rows(fresh).values()
     assert one["w"] == pytest.approx(two["w"], rel=1e-6)
+
+
+@pytest.mark.parametrize("num_shards", [1, 3])
+def test_delay_compensation_corrects_by_what_happened_to_the_weights_since_they_were_pulled(num_shards: int) -> None:
+    options, keys = DelayCompensationOptions(0.5), random_keys(40, 10)
+    delayed = client(num_shards, chain(delay_compensation(options, SPEC), ftrl(FtrlOptions(), SPEC)))
+    plain = client(num_shards)
+    for to in (delayed, plain):
+        push(to, keys)
+    old = delayed.pull(keys, 64)
+    for to in (delayed, plain):
+        push(to, keys[:20], 0.3)
+    moved = plain.pull(keys, 64).weights["weights"] - old.weights["weights"]
+    assert moved[:20].all()
+    assert not moved[20:].any()
+    gradients = np.full((64, 1), 0.8, np.float32)
+    touched = Touched(keys, np.zeros(40, np.uint16), np.ones(40, np.uint32), np.zeros(40, np.uint32), 0)
+    delayed.push(Push(touched, old.updates, {"weights": gradients}, old.weights))
+    plain.push(Push(touched, old.updates, {"weights": gradients + 0.5 * gradients**2 * moved}))
+    found, expected = (to.pull(keys, 64).weights["weights"] for to in (delayed, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_pulled_weights_are_needed_only_where_the_chain_uses_them() -> None:
+    compensated = chain(delay_compensation(DelayCompensationOptions(), SPEC), ftrl(FtrlOptions(), SPEC))
+    assert Programs(SPEC, compensated, seed=7).needs_pulled
+    assert not Programs(SPEC, PLAIN, seed=7).needs_pulled
 
 
 def test_a_refused_push_stores_nothing_and_names_slot_and_key() -> None:

@@ -192,6 +192,16 @@ def test_operators_are_composed_in_the_users_order(session: xpsql.Session, tmp_p
     assert info["rows"] == len(weights(session, "m"))
 
 
+@pytest.mark.parametrize(("settings", "stale"), [("workers = 1", False), ("workers = 3, sync = 'bsp', shards = 2", True)])
+def test_delay_compensation_changes_what_was_learned_from_old_weights_and_nothing_else(
+    session: xpsql.Session, tmp_path: Path, settings: str, stale: bool
+) -> None:
+    path = write(log(4_000), tmp_path / "log.parquet")
+    for name, operators in (("plain", ""), ("delayed", "OPERATORS (delay_compensation(lambda = 0.5))")):
+        session.sql(f"TRAIN MODEL {name} USING fm IGNORE (ts) {operators} WITH ({settings}) AS {ALL.format(path)}")
+    assert (weights(session, "plain") != weights(session, "delayed")) is stale
+
+
 def test_explain_starts_nothing_and_names_slots_operators_and_bytes(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(2_000), tmp_path / "log.parquet")
     told = session.sql(f"EXPLAIN TRAIN MODEL m USING xftrl IGNORE (ts) AS {ALL.format(path)}").arrow().to_pylist()
