@@ -1,16 +1,38 @@
 """The contract of algorithms: a pure JAX function from rows and inputs to scores; everything else is operators.
 
-An algorithm says which tables it needs and how a batch is scored. Loss, gradients, pulls and pushes are the flow's.
+An algorithm says which tables and dense parameters it needs and how a batch is scored. Loss, gradients, pulls and pushes are
+the flow's. It is made from its options and the layout of a model's slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 
-from ..platform.operators.base import Operator, TableSpec
+from ..platform.operators.base import DenseSpec, Operator, TableSpec
+
+if TYPE_CHECKING:
+    import optax
+
+
+class Layout(NamedTuple):
+    """The slots of a model, in the order in which Inputs holds them.
+
+    Attributes:
+        scalar: the categorical slots, one line of `Inputs.scalar` each, before the intercept's.
+        bags: the multi-valued and weighted slots, which `Inputs.bag_slot` counts.
+        continuous: the continuous slots, the first columns of `Inputs.dense`.
+        vectors: the slots that are dense vectors, with their elements, the columns after them.
+        labels: the columns to predict.
+    """
+
+    scalar: tuple[str, ...] = ()
+    bags: tuple[str, ...] = ()
+    continuous: tuple[str, ...] = ()
+    vectors: tuple[tuple[str, int], ...] = ()
+    labels: tuple[str, ...] = ("label",)
 
 
 class Inputs(NamedTuple):
@@ -41,16 +63,19 @@ class Inputs(NamedTuple):
 
 
 class Algorithm(NamedTuple):
-    """A recipe, made by a factory from its options.
+    """A recipe, made by a factory: (options, layout) -> Algorithm.
 
     Attributes:
         tables: the sparse tables it keeps.
         optimizer: table name -> the operator that ends its chain where the statement names none: TableSpec -> Operator.
-        scores: (rows by table name, float32[n, dim] each; inputs) -> float32[batch, num_labels], before the link.
+        scores: (parameters by name: the rows of a table, float32[n, dim], and dense parameters; inputs) ->
+            float32[batch, num_labels], before the link.
         link: scores -> predictions.
         loss: (scores, labels) -> float32[batch, num_labels].
         classifier: labels must be 0 or 1.
         intercept: a feature that every example has, slot "(intercept)".
+        dense: the dense parameters it keeps; their names differ from the tables'.
+        dense_optimizer: makes the optimizer of each dense parameter; it sees the gradient of the batch's mean loss.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
     """
 
@@ -61,4 +86,6 @@ class Algorithm(NamedTuple):
     loss: Callable[[jax.Array, jax.Array], jax.Array]
     classifier: bool = True
     intercept: bool = True
+    dense: tuple[DenseSpec, ...] = ()
+    dense_optimizer: Callable[[], optax.GradientTransformation] | None = None
     large_batches: bool = False

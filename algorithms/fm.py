@@ -10,7 +10,7 @@ import jax
 from ..platform.operators.base import Operator, TableSpec
 from ..platform.operators.ftrl import FtrlOptions, ftrl
 from ..platform.options import Part, option
-from .base import Algorithm, Inputs
+from .base import Algorithm, Inputs, Layout
 from .initial import normal
 from .linear import linear_scores
 from .losses import LossOptions, loss_of
@@ -25,7 +25,7 @@ class FmOptions(LossOptions):
     intercept: bool = option(True, "learn an intercept")
 
 
-def fm(options: FmOptions) -> Algorithm:
+def fm(options: FmOptions, layout: Layout) -> Algorithm:
     """Learn a factorization machine: a weight and a vector per feature, both by FTRL-proximal.
 
     Source: Rendle, Factorization Machines, ICDM 2010; the sum over pairs is computed in linear time by its lemma 3.1.

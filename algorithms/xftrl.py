@@ -10,7 +10,7 @@ import jax
 from ..platform.operators.base import Operator, TableSpec
 from ..platform.operators.ftrl import FtrlOptions, ftrl
 from ..platform.options import Part, option
-from .base import Algorithm, Inputs
+from .base import Algorithm, Inputs, Layout
 from .linear import linear_scores
 from .losses import LossOptions, loss_of
 
@@ -24,7 +24,7 @@ class XftrlOptions(LossOptions):
     intercept: bool = option(True, "learn an intercept")
 
 
-def xftrl(options: XftrlOptions) -> Algorithm:
+def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
     """Learn a sparse linear model with FTRL-proximal, by default a logistic regression, one pass, any number of features.
 
     Source: McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013.

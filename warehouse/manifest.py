@@ -88,6 +88,15 @@ def _same(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Dense:
+    """A dense parameter: its shape, and what is kept of it: the arrays of its optimizer's state, and its values "w"."""
+
+    name: str
+    shape: tuple[int, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Manifest:
     """One version of a model.
 
@@ -118,6 +127,7 @@ class Manifest:
     ignore: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     tables: tuple[Table, ...] = field(default=(), metadata=_many(Table))
+    dense: tuple[Dense, ...] = field(default=(), metadata=_many(Dense))
     seed: int = 0
     splits: tuple[Split, ...] = field(default=(), metadata=_many(Split))
     parent: int | None = None

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..engines.base import Engine
+from ..ps.dense import DenseProgram
 from ..ps.programs import Programs
 from .plan import Plan, batch_size
-from .recipe import Recipe, recipe_of
-from .slots import Columns, columns_of
+from .recipe import Recipe, fitted
+from .slots import Columns
 from .splits import splits_of
 from .state import check_continues
 
@@ -30,18 +31,17 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     Raises:
         StatementError, ModelError: whatever would stop the training before it starts.
     """
-    recipe = recipe_of(plan)
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
+    recipe, columns = fitted(plan, engine.schema(plan.query), parent.manifest if parent else None)
     if parent is not None:
         check_continues(recipe, parent)
-    schema = engine.schema(plan.query)
-    columns = columns_of(schema, plan, recipe.algorithm.intercept, parent.manifest if parent else None)
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
     rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
     for programs in recipe.programs:
         spec = programs.spec
         rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
         rows.append((f"row of {spec.name}", row_text(programs)))
+    rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense)) for name, spec in recipe.dense.specs.items()]
     rows += input_rows(plan, engine, columns, recipe)
     settings = plan.settings
     rows += [("shards", str(settings.shards)), ("workers", f"{settings.workers}, sync {settings.sync}")]
@@ -68,6 +68,10 @@ def row_bytes(programs: Programs) -> int:
 def row_text(programs: Programs) -> str:
     kept = ", ".join(f"{name} float32[{dim}]" for name, dim in programs.dims.items())
     return f"{kept}; count, updates, shows, clicks, last_seen, slot; {row_bytes(programs)} bytes with key and index"
+
+
+def dense_text(shape: tuple[int, ...], dense: DenseProgram) -> str:
+    return f"float32{list(shape)}; kept by a shard as a whole: {', '.join(dense.columns)}"
 
 
 def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe) -> list[tuple[str, str]]:

@@ -6,15 +6,18 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ...warehouse.dense import read_dense
 from ...warehouse.models import Version
 from ..engines.base import Engine, Scan
 from ..errors import StatementError
 from ..ps._native import Store
+from ..ps.dense import Array
 from ..ps.ladder import Ladder
 from ..ps.table import BatchId
 from .ahead import Ahead
@@ -42,11 +45,12 @@ class Scored(NamedTuple):
 
 
 class Weights:
-    """The weights of a version, by key: what readers need, without the optimizer's state."""
+    """The parameters of a version as readers need them, without the optimizer's state: weights by key, and dense ones."""
 
     def __init__(self, version: Version) -> None:
         self._stores = {}
         self._dims = {table.name: table.dim for table in version.manifest.tables}
+        self._dense = {name: jnp.asarray(values) for (name, _), values in read_dense(version.dense, "w").items()}
         for name, dim in self._dims.items():
             store = self._stores[name] = Store([("w", "float32", dim)])
             for batch in version.rows(name, ["key", "w"]):
@@ -55,11 +59,13 @@ class Weights:
                 rows, _ = store.insert(keys.to_numpy().view(np.uint64))
                 store.scatter(rows, [0], [w.to_numpy().reshape(-1, dim)])
 
-    def pull(self, keys: NDArray[np.uint64], size: int) -> dict[str, NDArray[np.float32]]:
-        """Return the weights of unique keys by table, float32[size, dim]; zeros for keys the model does not know."""
-        pulled = {}
+    def pull(self, keys: NDArray[np.uint64], size: int) -> dict[str, Array]:
+        """Return the weights of unique keys by table, float32[size, dim], zeros for keys the model does not know; and the dense
+        parameters."""
+        pulled: dict[str, Array] = dict(self._dense)
         for name, store in self._stores.items():
-            weights = pulled[name] = np.zeros((size, self._dims[name]), np.float32)
+            weights = np.zeros((size, self._dims[name]), np.float32)
+            pulled[name] = weights
             store.gather(store.lookup(keys), [0], [weights])
         return pulled
 

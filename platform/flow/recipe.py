@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...algorithms.base import Algorithm
+import pyarrow as pa
+
+from ...algorithms.base import Algorithm, Layout
 from ...warehouse.manifest import Manifest
 from .. import parts
 from ..errors import StatementError
 from ..operators.base import Operator, TableSpec, chain
 from ..options import Value
+from ..ps.dense import DenseProgram
 from ..ps.ladder import Ladder
 from ..ps.programs import Programs
 from .batches import Ladders
 from .plan import Plan
+from .slots import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from, columns_of
 
 KEPT = 32
 
 
 class Recipe(NamedTuple):
-    """What a training runs: the algorithm, the programs of each of its tables, and the sizes that they run with."""
+    """What a training runs: the algorithm, the programs of its tables and dense parameters, and the sizes they run with."""
 
     algorithm: Algorithm
     programs: tuple[Programs, ...]
+    dense: DenseProgram
     ladders: Ladders
 
 
-def recipe_of(plan: Plan) -> Recipe:
-    """Make the parts of a plan; equal plans get the same ones, so that a CONTINUE compiles nothing.
+def recipe_of(plan: Plan, columns: Columns) -> Recipe:
+    """Make the parts of a plan; equal plans over equal slots get the same ones, so that a CONTINUE compiles nothing.
 
     Raises:
         StatementError: operators in an order that cannot work, or one that needs TIME where there is none.
@@ -39,7 +45,9 @@ def recipe_of(plan: Plan) -> Recipe:
             f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each."
         )
     operators = tuple((found("operator", use.name), use.options) for use in plan.operators)
-    recipe = make(found("algorithm", plan.algorithm.name), plan.algorithm.options, operators, plan.settings.seed)
+    recipe = make(
+        found("algorithm", plan.algorithm.name), plan.algorithm.options, layout_of(columns), operators, plan.settings.seed
+    )
     for programs in recipe.programs:
         if programs.chain.needs_time and plan.time is None:
             raise StatementError(
@@ -48,11 +56,36 @@ def recipe_of(plan: Plan) -> Recipe:
     return recipe
 
 
+def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Recipe, Columns]:
+    """Find the slots and roles of a training query and make the parts of its plan for them.
+
+    Raises:
+        StatementError: see columns_of and recipe_of.
+    """
+    columns = columns_of(schema, plan, parent)
+    recipe = recipe_of(plan, columns)
+    return recipe, dataclasses.replace(columns, intercept=recipe.algorithm.intercept)
+
+
+def layout_of(columns: Columns) -> Layout:
+    """Return the slots as algorithms see them."""
+
+    def names(*kinds: str) -> tuple[str, ...]:
+        return tuple(slot.name for slot in columns.of_kind(*kinds))
+
+    vectors = tuple((slot.name, slot.dim) for slot in columns.of_kind(VECTOR))
+    return Layout(names(CATEGORICAL), names(MULTI, WEIGHTED), names(CONTINUOUS), vectors, columns.labels)
+
+
 @functools.lru_cache(maxsize=KEPT)
-def make(algorithm_part: parts.AnyPart, options: Any, operators: tuple[tuple[parts.AnyPart, Any], ...], seed: int) -> Recipe:
-    algorithm: Algorithm = algorithm_part.make(options)
+def make(
+    part: parts.AnyPart, options: Any, layout: Layout, operators: tuple[tuple[parts.AnyPart, Any], ...], seed: int
+) -> Recipe:
+    algorithm: Algorithm = part.make(options, layout)
     chains = [(spec, make_chain(algorithm, spec, operators)) for spec in algorithm.tables]
-    return Recipe(algorithm, tuple(Programs(spec, composed, seed) for spec, composed in chains), Ladders(Ladder(), Ladder()))
+    programs = tuple(Programs(spec, composed, seed) for spec, composed in chains)
+    optimizer = algorithm.dense_optimizer() if algorithm.dense_optimizer else None
+    return Recipe(algorithm, programs, DenseProgram(algorithm.dense, optimizer, seed), Ladders(Ladder(), Ladder()))
 
 
 def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[tuple[parts.AnyPart, Any]]) -> Operator:
@@ -78,5 +111,6 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
     """
     part = found("algorithm", manifest.algorithm.name)
     given = {name: Value(value) for name, value in manifest.algorithm.options.items()}
-    algorithm: Algorithm = part.make(parts.options("algorithm", part, given))
+    options = parts.options("algorithm", part, given)
+    algorithm: Algorithm = part.make(options, layout_of(columns_from(manifest)))
     return algorithm

@@ -42,7 +42,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Columns:
-    """How a model reads a query's columns: its slots and the columns with another role."""
+    """How a model reads a query's columns: its slots and the columns with another role; the algorithm tells of an intercept."""
 
     slots: tuple[Slot, ...]
     labels: tuple[str, ...]
@@ -51,7 +51,7 @@ class Columns:
     group: str | None
     ignore: tuple[str, ...]
     null_features: bool
-    intercept: bool
+    intercept: bool = False
 
     def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
         return tuple(slot for slot in self.slots if slot.kind in kinds)
@@ -77,7 +77,7 @@ class Columns:
         return {slot.number: slot.name for slot in (*self.slots, *self.intercept_slot)}
 
 
-def columns_of(schema: pa.Schema, plan: Plan, intercept: bool, parent: Manifest | None) -> Columns:
+def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Columns:
     """Find the slots and roles of a training query.
 
     A version that continues another keeps its slots, in their order, and may add some.
@@ -128,7 +128,6 @@ def columns_of(schema: pa.Schema, plan: Plan, intercept: bool, parent: Manifest 
         only["GROUP"],
         found["IGNORE"],
         plan.settings.nulls == "feature",
-        intercept,
     )
 
 

@@ -10,7 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ...warehouse.dense import read_dense, write_dense
 from ...warehouse.draft import Draft
+from ...warehouse.manifest import Dense as DenseEntry
 from ...warehouse.manifest import Table as TableEntry
 from ...warehouse.models import Version
 from ...warehouse.rows import rows_schema
@@ -25,8 +27,12 @@ MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort
 
 
 def new_shards(recipe: Recipe, num_shards: int, slot_names: dict[int, str]) -> list[Shard]:
-    """Return empty shards for a recipe's tables."""
-    return [Shard(recipe.programs, lambda number: slot_names.get(number, str(number))) for _ in range(num_shards)]
+    """Return shards for a recipe's tables, which are empty, and its dense parameters, which are new."""
+
+    def slot_name(number: int) -> str:
+        return slot_names.get(number, str(number))
+
+    return [Shard(recipe.programs, recipe.dense.part(i, num_shards), slot_name) for i in range(num_shards)]
 
 
 def table_entries(recipe: Recipe) -> tuple[TableEntry, ...]:
@@ -34,12 +40,39 @@ def table_entries(recipe: Recipe) -> tuple[TableEntry, ...]:
     return tuple(TableEntry(p.spec.name, p.spec.dim, {**p.dims, "w": p.spec.dim}) for p in recipe.programs)
 
 
+def dense_entries(recipe: Recipe) -> tuple[DenseEntry, ...]:
+    """Describe the dense parameters as the manifest does."""
+    return tuple(DenseEntry(spec.name, spec.shape, recipe.dense.columns) for spec in recipe.dense.specs.values())
+
+
 def check_continues(recipe: Recipe, parent: Version) -> None:
-    """Refuse to continue a version whose rows the recipe cannot go on from.
+    """Refuse to continue a version whose rows or dense parameters the recipe cannot go on from.
 
     Raises:
-        StatementError: another table, another size of vectors, or another optimizer.
+        StatementError: another table, another size of vectors or dense parameters, or another optimizer.
     """
+    check_rows(recipe, parent)
+    check_dense(recipe, parent)
+
+
+def check_dense(recipe: Recipe, parent: Version) -> None:
+    before = {entry.name: entry for entry in parent.manifest.dense}
+    for entry in dense_entries(recipe):
+        old = before.get(entry.name)
+        if old is None or old.shape != entry.shape:
+            had = f"it of shape {old.shape}" if old else "no such parameter"
+            raise StatementError(
+                f"CONTINUE needs the dense parameter {entry.name} of shape {entry.shape}; version {parent.number} has {had}. "
+                "Keep the slots and the sizes of layers, or TRAIN a new model."
+            )
+        if old.columns != entry.columns:
+            raise StatementError(
+                f"CONTINUE cannot change the optimizer of dense parameters: it keeps {', '.join(entry.columns)}; version "
+                f"{parent.number} kept {', '.join(old.columns)}. TRAIN a new model instead."
+            )
+
+
+def check_rows(recipe: Recipe, parent: Version) -> None:
     before = {table.name: table for table in parent.manifest.tables}
     for entry in table_entries(recipe):
         old = before.get(entry.name)
@@ -55,10 +88,12 @@ def check_continues(recipe: Recipe, parent: Version) -> None:
 
 
 def load(shards: Sequence[Shard], parent: Version) -> None:
-    """Put the rows of a version into shards; each takes the keys of its slices."""
+    """Put the rows and dense parameters of a version into shards; each takes the keys of its slices and its arrays."""
     now = int(parent.manifest.statistics.get("now", 0))
+    dense = read_dense(parent.dense)
     for shard in shards:
         shard.now = now
+        shard.dense.load(dense)
     for entry in parent.manifest.tables:
         for batch in parent.rows(entry.name):
             columns = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
@@ -92,7 +127,11 @@ class Saved(NamedTuple):
 
 
 def save(shards: Sequence[Shard], draft: Draft, entries: Sequence[TableEntry]) -> Saved:
-    """Write the rows of all shards, ordered by key: files of about a million rows, as many at once as there are cores."""
+    """Write the rows of all shards, ordered by key: files of about a million rows, as many at once as there are cores; and the
+    dense parameters, a file per shard that has any."""
+    for number, shard in enumerate(shards):
+        if shard.dense.names:
+            write_dense(draft.dense, number, shard.dense.dump())
     parts = [part for entry in entries for number in range(len(shards)) for part in parts_of(shards, number, entry)]
 
     def write(part: Part) -> Saved:

@@ -7,22 +7,30 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs
 from .batches import Batch
 
-Rows = Mapping[str, jax.Array]
+Parameters = Mapping[str, jax.Array]
 
 
 KEPT = 32  # programs of recent trainings: a CONTINUE compiles nothing
 
 
 class Learned(NamedTuple):
-    """What a training step returns: gradients by table, float32[size, dim], summed over examples; predictions."""
+    """What a training step returns.
+
+    Attributes:
+        gradients: by table, float32[size, dim], summed over examples.
+        dense: by dense parameter, in its shape, averaged over examples.
+        predictions: float32[batch, num_labels].
+    """
 
     gradients: dict[str, jax.Array]
+    dense: dict[str, jax.Array]
     predictions: jax.Array
 
 
@@ -31,16 +39,19 @@ Step = Callable[[Mapping[str, Any], Inputs], Learned]
 
 @functools.lru_cache(maxsize=KEPT)
 def learn_step(algorithm: Algorithm) -> Step:
-    """Return the jitted training step: the gradient of the weighted sum of losses, and the predictions before it."""
+    """Return the jitted training step: the gradients of the weighted sum of losses, and the predictions before it."""
+    names = [spec.name for spec in algorithm.dense]
 
-    def loss(rows: Rows, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
-        scores = algorithm.scores(rows, inputs)
+    def loss(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+        scores = algorithm.scores(parameters, inputs)
         return (algorithm.loss(scores, inputs.label) * inputs.weight[:, None]).sum(), scores
 
-    def step(rows: Rows, inputs: Inputs) -> Learned:
+    def step(parameters: Parameters, inputs: Inputs) -> Learned:
         inputs = inputs._replace(label=inputs.label.T)
-        gradients, scores = jax.grad(loss, has_aux=True)(rows, inputs)
-        return Learned(gradients, algorithm.link(scores))
+        gradients, scores = jax.grad(loss, has_aux=True)(parameters, inputs)
+        examples = jnp.maximum((inputs.weight > 0).sum(), 1)
+        dense = {name: gradients.pop(name) / examples for name in names}
+        return Learned(gradients, dense, algorithm.link(scores))
 
     return jax.jit(step)
 
@@ -48,7 +59,7 @@ def learn_step(algorithm: Algorithm) -> Step:
 @functools.lru_cache(maxsize=KEPT)
 def score_step(algorithm: Algorithm) -> Callable[[Mapping[str, Any], Inputs], jax.Array]:
     """Return the jitted scoring step: predictions float32[batch, num_labels]."""
-    return jax.jit(lambda rows, inputs: algorithm.link(algorithm.scores(rows, inputs)))
+    return jax.jit(lambda parameters, inputs: algorithm.link(algorithm.scores(parameters, inputs)))
 
 
 def inputs_of(batch: Batch, dense: NDArray[np.float32]) -> Inputs:

@@ -21,12 +21,12 @@ from ..ps.shard import Shard
 from .compiled import keep_compiled
 from .metrics import Metrics
 from .plan import Plan, batch_size
-from .recipe import Recipe, recipe_of
+from .recipe import Recipe, fitted, recipe_of
 from .scaling import Scaler
-from .slots import CONTINUOUS, Columns, columns_of
+from .slots import CONTINUOUS, Columns
 from .source import Source
 from .splits import Split, check_labels, is_empty, splits_of, vector_dims
-from .state import check_continues, load, new_shards, save, table_entries
+from .state import check_continues, dense_entries, load, new_shards, save, table_entries
 from .step import learn_step
 from .worker import Pace, Worker, run_free, run_gang
 
@@ -61,23 +61,22 @@ def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.
         DataError, TrainingError, ModelError: it failed on the way; the version says so, and the version served stays.
     """
     keep_compiled()
-    recipe = recipe_of(plan)
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
+    recipe, columns = fitted(plan, engine.schema(plan.query), parent.manifest if parent else None)
     if parent is not None:
         check_continues(recipe, parent)
-    columns = columns_of(engine.schema(plan.query), plan, recipe.algorithm.intercept, parent.manifest if parent else None)
     scan = engine.scan(plan.query)
     with models.begin(plan.model, manifest_of(plan, columns, recipe), plan.replace) as draft:
         try:
-            prepared = prepare(plan, recipe, columns, scan or engine.stage(plan.query, draft.staged))
+            prepared = prepare(plan, columns, scan or engine.stage(plan.query, draft.staged))
         except BaseException:
             draft.discard()
             raise
         return run(prepared, parent, draft, reporter)
 
 
-def prepare(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan) -> Prepared:
-    """Look at the input before anything is learned from it.
+def prepare(plan: Plan, columns: Columns, scan: Scan) -> Prepared:
+    """Look at the input before anything is learned from it; the parts are made again for vectors, whose lengths it tells.
 
     Raises:
         StatementError: it is empty, or its labels cannot be learned from.
@@ -86,9 +85,11 @@ def prepare(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan) -> Prepare
     splits = [split for split in splits_of(scan) if split.rows]
     if not splits or is_empty(scan, splits):
         raise StatementError("The query returns no rows; there is nothing to learn from.")
+    columns = vector_dims(columns, scan, splits)
+    recipe = recipe_of(plan, columns)
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
-    return Prepared(plan, recipe, vector_dims(columns, scan, splits), scan, splits)
+    return Prepared(plan, recipe, columns, scan, splits)
 
 
 def run(prepared: Prepared, parent: Version | None, draft: Draft, reporter: Reporter) -> pa.Table:
@@ -125,6 +126,7 @@ def run(prepared: Prepared, parent: Version | None, draft: Draft, reporter: Repo
         dataclasses.replace(
             draft.manifest,
             slots=slot_entries(columns),
+            dense=dense_entries(recipe),
             splits=tuple(entries.Split(s.path, s.size, s.modified, s.row_group, 0, s.rows) for s in splits),
             examples=metrics.examples,
             rows=saved.rows,

@@ -60,7 +60,7 @@ class Worker:
 
     def compute(self, batch: Batch, pulled: Pulled) -> Computed:
         dense = self._scaler.scale(batch.dense, batch.scalar.shape[1] if len(batch.scalar) else len(batch.weight))
-        return Computed(batch, pulled, self._step(pulled.weights, inputs_of(batch, dense)))
+        return Computed(batch, pulled, self._step({**pulled.weights, **pulled.dense}, inputs_of(batch, dense)))
 
     def push(self, computed: Computed) -> None:
         batch, pulled, learned = computed
@@ -69,7 +69,7 @@ class Worker:
         arrays = (batch.keys, batch.slots, batch.counts, batch.clicks)
         touched = Touched(*arrays, batch.time_seconds, batch.id, batch.examples, positives)
         weights = {name: pulled.weights[name] for name in self._returned}
-        self._client.push(Push(touched, pulled.updates, gradients, weights))
+        self._client.push(Push(touched, pulled.updates, gradients, weights, learned.dense))
         self._done(batch, np.asarray(learned.predictions)[: batch.examples, 0])
 
     def learn(self, batches: Iterable[Batch]) -> None:

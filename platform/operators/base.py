@@ -89,6 +89,14 @@ class TableSpec(NamedTuple):
     init: Callable[[int, jax.Array], jax.Array] | None = None
 
 
+class DenseSpec(NamedTuple):
+    """What an algorithm asks of a dense parameter: its name, shape, and how it starts, a function of the seed (None: zeros)."""
+
+    name: str
+    shape: tuple[int, ...]
+    init: Callable[[int], jax.Array] | None = None
+
+
 def keep_gradients(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
     return gradients, rows
 

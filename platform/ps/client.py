@@ -17,10 +17,10 @@ T = TypeVar("T", bound=np.generic)
 
 
 class Client(Protocol):
-    """Pulls and pushes the rows of one batch; keys are unique."""
+    """Pulls and pushes the rows of one batch, whose keys are unique, and the dense parameters."""
 
     def pull(self, keys: Keys, size: int) -> Pulled:
-        """Return the rows of keys uint64[n], padded with zeros to `size`."""
+        """Return the rows of keys uint64[n], padded with zeros to `size`, and all dense parameters."""
         ...
 
     def push(self, push: Push) -> None:
@@ -46,7 +46,7 @@ class LocalClient:
         parts = [(where, self.shards[i].pull(keys[where], self._ladder.size(len(where)))) for i, where in self._split(keys)]
         weights = {name: merged([(where, p.weights[name]) for where, p in parts], size) for name in self.shards[0].tables}
         updates = {name: merged([(where, p.updates[name]) for where, p in parts], len(keys)) for name in self.shards[0].tables}
-        return Pulled(weights, updates)
+        return Pulled(weights, updates, {name: array for _, p in parts for name, array in p.dense.items()})
 
     def push(self, push: Push) -> None:
         """See Client."""
@@ -91,7 +91,7 @@ def part_of(push: Push, where: NDArray[np.int64], size: int) -> Push:
         clicks=touched.clicks[where],
     )
     updates = {name: u[where] for name, u in push.updates.items()}
-    return Push(part, updates, *(padded(by_table, where, size) for by_table in (push.gradients, push.weights)))
+    return Push(part, updates, *(padded(by_table, where, size) for by_table in (push.gradients, push.weights)), push.dense)
 
 
 def padded(by_table: Mapping[str, Floats], where: NDArray[np.int64], size: int) -> dict[str, Floats]:

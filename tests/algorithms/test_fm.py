@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xpsql.algorithms.base import Inputs
+from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.fm import FmOptions, fm
 from xpsql.algorithms.initial import normal
 
@@ -37,7 +37,7 @@ def test_scores_are_the_sum_over_features_and_pairs() -> None:
     weights = random.normal(size=(NUM_ROWS, 1)).astype(np.float32)
     vectors = random.normal(size=(NUM_ROWS, DIM)).astype(np.float32)
     inputs = random_inputs()
-    found = fm(FmOptions(dim=DIM)).scores({"weights": jnp.asarray(weights), "vectors": jnp.asarray(vectors)}, inputs)
+    found = fm(FmOptions(dim=DIM), Layout()).scores({"weights": jnp.asarray(weights), "vectors": jnp.asarray(vectors)}, inputs)
     for example in range(BATCH):
         features = [(int(line[example]), 1.0) for line in inputs.scalar[:-1]]
         features += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ def cut(table: pa.Table, batch_size: int, intercept: bool = True) -> list[Batch]
     plan = Plan("", "m", Use("xftrl", {}, None), (), "")
     return list(
         batches(
-            encode(table, columns_of(table.schema, plan, intercept, None), with_labels=True),
+            encode(table, replace(columns_of(table.schema, plan, None), intercept=intercept), with_labels=True),
             batch_size,
             BatchId(),
             Ladders(Ladder(), Ladder()),

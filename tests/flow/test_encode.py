@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ def plan(**settings: Any) -> Plan:
 
 
 def encoded(table: pa.Table, intercept: bool = False, **settings: Any) -> tuple[Columns, Chunk]:
-    columns = columns_of(table.schema, plan(**settings), intercept, None)
+    columns = replace(columns_of(table.schema, plan(**settings), None), intercept=intercept)
     return columns, encode(table, columns, with_labels=True)
 
 
@@ -104,7 +105,7 @@ def test_a_sliced_table_encodes_like_its_own_rows() -> None:
 def test_numbers_and_vectors_are_dense_lines() -> None:
     columns = {"label": label(2), "x": [1.5, None], "v": pa.array([[1.0, 2.0], None], pa.list_(pa.float32()))}
     table = pa.table(columns)
-    made = columns_of(table.schema, plan(), False, None)
+    made = columns_of(table.schema, plan(), None)
     slots = tuple(slot if slot.kind != "vector" else slot.__class__(**{**slot.__dict__, "dim": 2}) for slot in made.slots)
     chunk = encode(table, Columns(**{**made.__dict__, "slots": slots}), with_labels=True)
     np.testing.assert_array_equal(chunk.dense, np.array([[1.5, np.nan], [1.0, np.nan], [2.0, np.nan]], np.float32))

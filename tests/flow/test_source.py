@@ -25,7 +25,7 @@ def test_a_batch_is_known_by_its_pass_its_split_and_its_place_there(tmp_path: Pa
     with xpsql.connect(tmp_path / "warehouse") as session:
         scan = session.engine.scan(f"SELECT * FROM parquet.`{path}`")
     assert scan is not None
-    columns = columns_of(table.schema, Plan("", "m", Use("xftrl", {}, None), (), ""), True, None)
+    columns = columns_of(table.schema, Plan("", "m", Use("xftrl", {}, None), (), ""), None)
     source = Source(scan, splits_of(scan), columns, 40, 2, True, Ladders(Ladder(), Ladder()))
     batches = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
     expected = [BatchId(0, number, *place) for number in range(2) for place in batches]

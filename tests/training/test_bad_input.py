@@ -32,7 +32,10 @@ def path(session: xpsql.Session, tmp_path: Path) -> Path:
         ("TRAIN MODEL m USING xftrl(alhpa = 1) AS SELECT * FROM {}", "Did you mean alpha"),
         ("TRAIN MODEL m USING xftrl(alpha = -1) AS SELECT * FROM {}", "alpha .* expects"),
         ("TRAIN MODEL m USING xftrl OPERATORS (decoy(w = 0.9)) AS SELECT * FROM {}", "Did you mean decay"),
-        ("TRAIN MODEL m USING xftrl OPERATORS (ftrl, safety) AS SELECT * FROM {}", "ends with an optimizer|at its end"),
+        (
+            "TRAIN MODEL m USING xftrl IGNORE (ts) OPERATORS (ftrl, safety) AS SELECT * FROM {}",
+            "ends with an optimizer|at its end",
+        ),
         ("TRAIN MODEL m USING xftrl OPERATORS (decay(half_life = '1 day')) IGNORE (ts) AS SELECT * FROM {}", "TIME"),
         ("TRAIN MODEL m USING xftrl WITH (batch_sise = 1) AS SELECT * FROM {}", "Did you mean batch_size"),
         ("TRAIN MODEL m USING xftrl LABEL label, item IGNORE (ts) AS SELECT * FROM {}", "LABEL names 2 columns"),

@@ -44,6 +44,8 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
         yield f"operator {number}", written(operator)
     for slot in manifest.slots:
         yield f"slot {slot.name}", kind(slot)
+    for dense in manifest.dense:
+        yield f"dense {dense.name}", f"float32{list(dense.shape)}"
     yield "label", ", ".join(manifest.labels) or None
     yield "ignored", ", ".join(manifest.ignore) or None
     for name in PLAIN:

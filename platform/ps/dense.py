@@ -1,0 +1,145 @@
+"""Dense parameters: whole named arrays dealt over shards, each with the state of an optax optimizer.
+
+    program = DenseProgram(specs, optax.adam(1e-3), seed)        # of a recipe; shards share it
+    dense = program.part(number=0, num_shards=2)                 # of a shard
+    dense.push({name: gradient for name in dense.names})
+
+Arrays are JAX's and never change in place: what a pull returned stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ..operators.base import DenseSpec
+from ..operators.from_optax import state_names
+
+if TYPE_CHECKING:
+    import optax
+
+Array = jax.Array | NDArray[np.float32]
+Arrays = Mapping[str, Array]
+STATE = "state"
+
+
+class Stored(NamedTuple):
+    """An array as a version keeps it: of the parameter `name` its values, column "w", or an array of its optimizer's state."""
+
+    name: str
+    column: str
+    values: NDArray[np.float32]
+
+
+class DenseProgram:
+    """The dense parameters of a recipe and their optimizer, jitted. Shards share it.
+
+    Args:
+        specs: names differ.
+        optimizer: keeps a state for each array and sees it alone; None where there are no specs.
+        seed: of the arrays' first values.
+
+    Attributes:
+        columns: what is kept of each parameter: the names of its optimizer's arrays, then "w".
+    """
+
+    def __init__(self, specs: Sequence[DenseSpec], optimizer: optax.GradientTransformation | None, seed: int) -> None:
+        self.specs = {spec.name: spec for spec in specs}
+        self.columns = (*(state_names(optimizer, 1, STATE) if optimizer else ()), "w")
+        self._optimizer = optimizer
+        self._seed = seed
+        self.update = jax.jit(self._update)
+
+    def part(self, number: int, num_shards: int) -> Dense:
+        """Return the new parameters of one shard."""
+        return Dense(self, dealt(tuple(self.specs.values()), num_shards)[number])
+
+    def initial(self, name: str) -> tuple[jax.Array, Any]:
+        """Return a parameter's first values and its optimizer's first state."""
+        assert self._optimizer is not None
+        spec = self.specs[name]
+        values = jnp.zeros(spec.shape, jnp.float32) if spec.init is None else spec.init(self._seed)
+        return values, self._optimizer.init(values)
+
+    def _update(
+        self, values: dict[str, jax.Array], states: dict[str, Any], gradients: dict[str, Array]
+    ) -> tuple[dict[str, jax.Array], dict[str, Any]]:
+        assert self._optimizer is not None
+        moved, kept = {}, {}
+        for name, old in values.items():
+            step, kept[name] = self._optimizer.update(gradients[name], states[name], old)
+            moved[name] = old + jnp.asarray(step)
+        return moved, kept
+
+
+def dealt(specs: Sequence[DenseSpec], num_shards: int) -> list[tuple[str, ...]]:
+    """Return the names of each shard's parameters: the largest first, each to the shard that holds the fewest floats."""
+    names: list[list[str]] = [[] for _ in range(num_shards)]
+    floats = [0] * num_shards
+    for spec in sorted(specs, key=lambda spec: (-size(spec), spec.name)):
+        shard = floats.index(min(floats))
+        names[shard].append(spec.name)
+        floats[shard] += size(spec)
+    return [tuple(one) for one in names]
+
+
+def size(spec: DenseSpec) -> int:
+    """Return how many floats a parameter has."""
+    return int(np.prod(spec.shape))
+
+
+class Dense:
+    """The dense parameters of one shard. Not thread-safe: its shard applies one request at a time.
+
+    Args:
+        program: the optimizer, jitted.
+        names: of the parameters that it holds.
+    """
+
+    def __init__(self, program: DenseProgram, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._program = program
+        started = {name: program.initial(name) for name in names}
+        self._values = {name: values for name, (values, _) in started.items()}
+        self._states = {name: state for name, (_, state) in started.items()}
+
+    def pull(self) -> dict[str, Array]:
+        """Return the parameters."""
+        return dict(self._values)
+
+    def push(self, gradients: Arrays) -> None:
+        """Apply one update.
+
+        Args:
+            gradients: of each of its parameters, in its shape; more are ignored.
+        """
+        if self.names:
+            own = {name: gradients[name] for name in self.names}
+            self._values, self._states = self._program.update(self._values, self._states, own)
+
+    def load(self, stored: Mapping[tuple[str, str], NDArray[np.float32]]) -> None:
+        """Go on from an earlier version's arrays, by name and column; those of other shards are ignored.
+
+        A state that the version lacks starts as new.
+        """
+        for name in self.names:
+            self._values[name] = jnp.asarray(stored[name, "w"])
+            leaves, structure = jax.tree.flatten(self._states[name])
+            columns = self._program.columns[:-1]
+            kept = [
+                jnp.asarray(stored[name, column], leaf.dtype) if (name, column) in stored else leaf
+                for column, leaf in zip(columns, leaves, strict=True)
+            ]
+            self._states[name] = jax.tree.unflatten(structure, kept)
+
+    def dump(self) -> Iterator[Stored]:
+        """Iterate over the arrays that a version keeps."""
+        for name in self.names:
+            leaves = [*jax.tree.leaves(self._states[name]), self._values[name]]
+            for column, leaf in zip(self._program.columns, leaves, strict=True):
+                yield Stored(name, column, np.asarray(leaf, np.float32))

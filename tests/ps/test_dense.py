@@ -1,0 +1,84 @@
+"""Dense parameters are the same on any number of shards, and go on after dump and load as if nothing had happened."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import optax
+import pytest
+from numpy.typing import NDArray
+
+from xpsql.platform.operators.base import DenseSpec
+from xpsql.platform.ps.dense import Dense, DenseProgram, dealt
+
+
+def start(seed: int) -> jax.Array:
+    return jax.random.normal(jax.random.key(seed), (8, 4))
+
+
+SPECS = (DenseSpec("kernel", (8, 4), start), DenseSpec("bias", (4,)), DenseSpec("scale", ()))
+OPTIMIZERS = {"adam": optax.adam(0.1), "sgd": optax.sgd(0.1), "momentum": optax.sgd(0.1, momentum=0.9)}
+
+
+def gradients(step: int) -> dict[str, NDArray[np.float32]]:
+    random = np.random.default_rng(step)
+    return {spec.name: np.float32(random.normal(size=spec.shape)) for spec in SPECS}
+
+
+def learned(parts: list[Dense], first: int, last: int) -> dict[str, NDArray[np.float32]]:
+    for step in range(first, last):
+        for part in parts:
+            part.push(gradients(step))
+    return {name: np.asarray(values) for part in parts for name, values in part.pull().items()}
+
+
+def parts(optimizer: str, num_shards: int) -> list[Dense]:
+    program = DenseProgram(SPECS, OPTIMIZERS[optimizer], seed=7)
+    return [program.part(number, num_shards) for number in range(num_shards)]
+
+
+def test_updates_are_those_of_optax_on_each_array() -> None:
+    found = learned(parts("adam", 1), 0, 5)
+    for spec in SPECS:
+        values = np.zeros(spec.shape, np.float32) if spec.init is None else spec.init(7)
+        state = OPTIMIZERS["adam"].init(values)
+        for step in range(5):
+            updates, state = OPTIMIZERS["adam"].update(gradients(step)[spec.name], state, values)
+            values = optax.apply_updates(values, updates)
+        np.testing.assert_allclose(found[spec.name], values, rtol=1e-6)
+
+
+@pytest.mark.parametrize("num_shards", [2, 3, 5])
+def test_any_number_of_shards_learns_the_same(num_shards: int) -> None:
+    one, many = learned(parts("adam", 1), 0, 5), learned(parts("adam", num_shards), 0, 5)
+    assert one.keys() == many.keys()
+    for name, values in one.items():
+        np.testing.assert_array_equal(values, many[name])
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_dump_load_and_continue_is_as_if_nothing_had_happened(optimizer: str) -> None:
+    before = parts(optimizer, 2)
+    learned(before, 0, 3)
+    stored = {(one.name, one.column): one.values for part in before for one in part.dump()}
+    after = parts(optimizer, 3)
+    for part in after:
+        part.load(stored)
+    expected = learned(before, 3, 6)
+    for name, values in learned(after, 3, 6).items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
+def test_what_was_pulled_does_not_change_with_later_pushes() -> None:
+    (part,) = parts("adam", 1)
+    pulled = part.pull()
+    before = {name: np.array(values) for name, values in pulled.items()}
+    part.push(gradients(0))
+    for name, values in before.items():
+        np.testing.assert_array_equal(np.asarray(pulled[name]), values)
+
+
+def test_parameters_are_dealt_by_size_and_each_to_one_shard() -> None:
+    specs = [DenseSpec("a", (10,)), DenseSpec("b", (4,)), DenseSpec("c", (3,)), DenseSpec("d", (2, 2))]
+    assert dealt(specs, 2) == [("a",), ("b", "d", "c")]
+    assert dealt(specs, 6) == [("a",), ("b",), ("d",), ("c",), (), ()]

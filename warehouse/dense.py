@@ -1,0 +1,64 @@
+"""The dense parameters of a version on disk: a Parquet file per shard, a line per array.
+
+A version's folder `dense/` holds `part-<number>.parquet`. Columns: `name` of the parameter; `column`, "w" for its values, which
+are what readers need, or the name of an array of its optimizer's state; `shape`; `values`, float32 in row-major order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .durable import storing, sync
+from .rows import reading
+
+SCHEMA = pa.schema(
+    [
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("column", pa.string(), nullable=False),
+        pa.field("shape", pa.list_(pa.int32()), nullable=False),
+        pa.field("values", pa.list_(pa.float32()), nullable=False),
+    ]
+)
+
+Floats = NDArray[np.float32]
+
+
+def write_dense(folder: Path, part: int, arrays: Iterable[tuple[str, str, Floats]]) -> None:
+    """Write one shard's arrays, (name, column, values) each; durable when this returns.
+
+    Raises:
+        ModelError: the disk is full, or the folder is not writable.
+    """
+    import pyarrow.parquet as pq
+
+    lines = [(name, column, list(values.shape), values.reshape(-1)) for name, column, values in arrays]
+    table = pa.table([pa.array(line, field.type) for line, field in zip(zip(*lines, strict=True), SCHEMA, strict=True)], SCHEMA)
+    path = folder / f"part-{part:05d}.parquet"
+    with storing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path, compression="none", use_dictionary=False)
+        sync(path)
+        sync(folder)
+
+
+def read_dense(folder: Path, column: str | None = None) -> dict[tuple[str, str], Floats]:
+    """Read a version's arrays by name and column: all, or those of one column. None where the folder is absent.
+
+    Raises:
+        ModelError: a file is damaged.
+    """
+    import pyarrow.parquet as pq
+
+    arrays = {}
+    for path in sorted(folder.glob("part-*.parquet")):
+        with reading(path):
+            table = pq.read_table(path, filters=None if column is None else [("column", "=", column)])
+        for line in range(table.num_rows):
+            name, of, shape, values = (table.column(field.name)[line] for field in SCHEMA)
+            arrays[name.as_py(), of.as_py()] = values.values.to_numpy().reshape(shape.as_py())
+    return arrays
