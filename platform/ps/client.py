@@ -91,7 +91,7 @@ def part_of(push: Push, where: NDArray[np.int64], size: int) -> Push:
         clicks=touched.clicks[where],
     )
     updates = {name: u[where] for name, u in push.updates.items()}
-    return Push(part, updates, *(padded(by_table, where, size) for by_table in (push.gradients, push.weights)), push.dense)
+    return Push(part, updates, padded(push.gradients, where, size), padded(push.weights, where, size), push.dense)
 
 
 def padded(by_table: Mapping[str, Floats], where: NDArray[np.int64], size: int) -> dict[str, Floats]:
