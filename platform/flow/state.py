@@ -18,7 +18,7 @@ from ...warehouse.models import Version
 from ...warehouse.rows import rows_schema
 from ..cores import cores
 from ..errors import StatementError
-from ..ps.client import shard_of, slices_of
+from ..ps.placement import shard_of, slices_of
 from ..ps.shard import Shard
 from .recipe import Recipe
 

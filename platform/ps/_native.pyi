@@ -1,4 +1,4 @@
-"""Native code of the parameter server: hashing, uniqueness and the row store.
+"""Native code of the parameter server: hashing, uniqueness, placement on shards and the row store.
 
 Every function releases the GIL. Inputs are C-contiguous CPU arrays of exactly the dtype named, read-only ones included (NumPy,
 JAX, Arrow buffers); a wrong dtype is a TypeError, a wrong shape a ValueError.
@@ -55,6 +55,31 @@ def hash_int64_text(
 
 def unique(keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
     """Return the distinct keys, uint64[m], in order of first occurrence, and each key's position among them, int32[n]."""
+
+def partition(
+    keys: npt.NDArray[np.uint64], num_shards: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Group keys by the shard that holds them: equal runs of the 1024 slices (the top ten bits of a key).
+
+    Args:
+        keys: uint64[n].
+        num_shards: in [1, 1024].
+
+    Returns:
+        keys: uint64[n], those of shard 0 first, and of one shard in their order.
+        positions: int32[n], where each of them stood.
+        starts: int64[num_shards + 1], where the keys of each shard start, and n.
+    """
+
+def take_rows(values: npt.NDArray[Any], positions: npt.NDArray[np.int32], out: npt.NDArray[Any]) -> None:
+    """Set out[i] = values[positions[i]], rows of any C-contiguous arrays of one type; rows of `out` from n on stay.
+
+    Raises:
+        IndexError: a position that `values` does not have.
+    """
+
+def put_rows(out: npt.NDArray[Any], positions: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
+    """Set out[positions[i]] = values[i]; see take_rows. Rows of `values` from n on are ignored."""
 
 class Deduplicator:
     """Finds the distinct codes of one batch after another, without clearing anything between batches.

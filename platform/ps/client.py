@@ -1,23 +1,45 @@
-"""How a worker reaches the shards: the protocol, and the client of shards in the same process."""
+"""How a worker reaches the shards: the protocol, and clients of shards in the same process and of shards behind servers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from .keys import NUM_SLICES, slices
+from .connection import Connection, Exchange, Pending
+from .dense import dealt
 from .ladder import Ladder
+from .placement import Placement, merged, part_of
+from .service import DESCRIBE, PULL, PUSH, Describe, Description, Pull
 from .shard import Pulled, Push, Shard
-from .table import Floats, Keys
+from .sockets import Address
+from .table import Keys
+from .wire import Limits
 
-T = TypeVar("T", bound=np.generic)
+DEADLINE_SECONDS = 300.0
+
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+
+
+class Handle(Protocol[A_co]):
+    """What a request that was started will return."""
+
+    def result(self) -> A_co:
+        """Wait for the answer and return it.
+
+        Raises:
+            TrainingError: the shard refused, is lost, or does not answer in time.
+        """
+        ...
 
 
 class Client(Protocol):
-    """Pulls and pushes the rows of one batch, whose keys are unique, and the dense parameters."""
+    """Pulls and pushes the rows of one batch, whose keys are unique, and the dense parameters.
+
+    A request may be started ahead; those of one client are carried out in the order in which they were started. The arrays of
+    a push that was started must not change before its result. A client serves one worker and is not thread-safe.
+    """
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """Return the rows of keys uint64[n], padded with zeros to `size`, and all dense parameters."""
@@ -27,76 +49,212 @@ class Client(Protocol):
         """Apply one batch's updates on every shard and return when all have acknowledged."""
         ...
 
+    def start_pull(self, keys: Keys, size: int) -> Handle[Pulled]:
+        """Start a pull."""
+        ...
 
-class LocalClient:
-    """Direct calls to shards in this process.
+    def start_push(self, push: Push) -> Handle[None]:
+        """Start a push."""
+        ...
+
+
+class Port(Protocol):
+    """One shard, as a client sees it."""
+
+    def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
+        """Start a pull of keys that are all this shard's; see service.Pull."""
+        ...
+
+    def start_push(self, push: Push) -> Handle[None]:
+        """Start a push of keys that are all this shard's."""
+        ...
+
+
+class Sharded:
+    """A client of one or more shards; requests go to all before answers are awaited.
+
+    Args:
+        ports: the shards in order; each holds an equal run of the 1024 slices.
+    """
+
+    def __init__(self, ports: Sequence[Port]) -> None:
+        self._ports = tuple(ports)
+        self._ladder = Ladder()
+
+    def pull(self, keys: Keys, size: int) -> Pulled:
+        """See Client."""
+        return self.start_pull(keys, size).result()
+
+    def push(self, push: Push) -> None:
+        """See Client."""
+        self.start_push(push).result()
+
+    def start_pull(self, keys: Keys, size: int) -> Handle[Pulled]:
+        """See Client."""
+        if len(self._ports) == 1:
+            return self._ports[0].start_pull(keys, size, True)
+        placement = Placement(keys, len(self._ports))
+        parts = [
+            port.start_pull(part, self._ladder.size(len(part)), False)
+            for port, part in zip(self._ports, placement.keys, strict=True)
+        ]
+        return Merging(parts, placement, size)
+
+    def start_push(self, push: Push) -> Handle[None]:
+        """See Client."""
+        if len(self._ports) == 1:
+            return self._ports[0].start_push(push)
+        placement = Placement(push.touched.keys, len(self._ports))
+        sizes = [self._ladder.size(len(part)) for part in placement.keys]
+        dense = dealt({name: values.size for name, values in push.dense.items()}, len(self._ports))
+        parts = (part_of(push, placement, i, sizes[i], dense[i]) for i in range(len(self._ports)))
+        return All([port.start_push(part) for port, part in zip(self._ports, parts, strict=True)])
+
+
+class Merging(NamedTuple):
+    """A pull from several shards on its way."""
+
+    parts: Sequence[Handle[Pulled]]
+    placement: Placement
+    size: int
+
+    def result(self) -> Pulled:
+        """See Handle."""
+        return merged([part.result() for part in self.parts], self.placement, self.size)
+
+
+class All(NamedTuple):
+    """Requests to several shards on their way."""
+
+    parts: Sequence[Handle[None]]
+
+    def result(self) -> None:
+        """See Handle."""
+        for part in self.parts:
+            part.result()
+
+
+class Ready(NamedTuple, Generic[A]):
+    """An answer that is there."""
+
+    answer: A
+
+    def result(self) -> A:
+        """See Handle."""
+        return self.answer
+
+
+class LocalPort(NamedTuple):
+    """A shard in this process: requests are carried out as they are started."""
+
+    shard: Shard
+
+    def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
+        """See Port; the answer is padded in any case."""
+        return Ready(self.shard.pull(keys, size))
+
+    def start_push(self, push: Push) -> Handle[None]:
+        """See Port."""
+        self.shard.push(push)
+        return Ready(None)
+
+
+class LocalClient(Sharded):
+    """Direct calls to shards in this process; thread-safe, unlike others.
 
     Args:
         shards: each holds an equal run of the 1024 slices.
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
+        super().__init__([LocalPort(shard) for shard in shards])
         self.shards = tuple(shards)
-        self._ladder = Ladder()
-
-    def pull(self, keys: Keys, size: int) -> Pulled:
-        """See Client."""
-        if len(self.shards) == 1:
-            return self.shards[0].pull(keys, size)
-        parts = [(where, self.shards[i].pull(keys[where], self._ladder.size(len(where)))) for i, where in self._split(keys)]
-        weights = {name: merged([(where, p.weights[name]) for where, p in parts], size) for name in self.shards[0].tables}
-        updates = {name: merged([(where, p.updates[name]) for where, p in parts], len(keys)) for name in self.shards[0].tables}
-        return Pulled(weights, updates, {name: array for _, p in parts for name, array in p.dense.items()})
-
-    def push(self, push: Push) -> None:
-        """See Client."""
-        if len(self.shards) == 1:
-            self.shards[0].push(push)
-            return
-        for i, where in self._split(push.touched.keys):
-            self.shards[i].push(part_of(push, where, self._ladder.size(len(where))))
-
-    def _split(self, keys: Keys) -> list[tuple[int, NDArray[np.int64]]]:
-        """Return, for each shard, the positions of its keys."""
-        owner = shard_of(keys, len(self.shards))
-        return [(i, np.flatnonzero(owner == i)) for i in range(len(self.shards))]
 
 
-def shard_of(keys: Keys, num_shards: int) -> NDArray[np.int64]:
-    """Return the number of the shard that holds each key: equal runs of the slices (the top 10 bits of the key)."""
-    return slices(keys) * num_shards // NUM_SLICES
+class Awaited(NamedTuple, Generic[A]):
+    """An answer that travels."""
+
+    exchange: Exchange
+    pending: Pending[A]
+    seconds: float
+
+    def result(self) -> A:
+        """See Handle."""
+        return self.exchange.result(self.pending, self.seconds)
 
 
-def slices_of(shard: int, num_shards: int) -> range:
-    """Return the slices that a shard holds."""
-    first, stop = (-(-number * NUM_SLICES // num_shards) for number in (shard, shard + 1))
-    return range(first, stop)
+class Acknowledging(NamedTuple):
+    """An acknowledgement that travels."""
+
+    answer: Handle[object]
+
+    def result(self) -> None:
+        """See Handle."""
+        self.answer.result()
 
 
-def merged(parts: list[tuple[NDArray[np.int64], NDArray[T]]], size: int) -> NDArray[T]:
-    first = parts[0][1]
-    whole = np.zeros((size, *first.shape[1:]), first.dtype)
-    for where, values in parts:
-        whole[where] = values[: len(where)]
-    return whole
+class RemotePort(NamedTuple):
+    """A shard behind a server."""
+
+    connection: Connection
+    exchange: Exchange
+    seconds: float
+
+    def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
+        """See Port."""
+        return Awaited(self.exchange, self.connection.start(PULL, Pull(keys, size, padded)), self.seconds)
+
+    def start_push(self, push: Push) -> Handle[None]:
+        """See Port."""
+        return Acknowledging(Awaited(self.exchange, self.connection.start(PUSH, push), self.seconds))
 
 
-def part_of(push: Push, where: NDArray[np.int64], size: int) -> Push:
-    """Return the push restricted to the keys at `where`, its gradients and weights padded to `size`."""
-    touched = push.touched
-    part = touched._replace(
-        keys=touched.keys[where],
-        slots=touched.slots[where],
-        counts=touched.counts[where],
-        clicks=touched.clicks[where],
-    )
-    updates = {name: u[where] for name, u in push.updates.items()}
-    return Push(part, updates, padded(push.gradients, where, size), padded(push.weights, where, size), push.dense)
+class RemoteClient(Sharded):
+    """Requests to shards behind servers, on one connection to each; a context manager.
 
+    Args:
+        addresses: of the shards in order.
+        secret: of the job.
+        deadline_seconds: how long an answer may take.
+        limits: what is granted to each server.
+        public: the servers' certificate as PEM; None without TLS.
 
-def padded(by_table: Mapping[str, Floats], where: NDArray[np.int64], size: int) -> dict[str, Floats]:
-    """Return the rows at `where` of each table's float32[n, dim], zeros after the last."""
-    parts = {name: np.zeros((size, values.shape[1]), np.float32) for name, values in by_table.items()}
-    for name, values in by_table.items():
-        parts[name][: len(where)] = values[where]
-    return parts
+    Raises:
+        TrainingError: a shard cannot be reached; names it.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        secret: bytes,
+        deadline_seconds: float = DEADLINE_SECONDS,
+        limits: Limits = Limits(),  # noqa: B008, it is immutable
+        public: str | None = None,
+    ) -> None:
+        self._seconds = deadline_seconds
+        self._connections: list[Connection] = []
+        try:
+            for number, address in enumerate(addresses):
+                peer = f"shard {number} of {len(addresses)}"
+                self._connections.append(Connection(peer, address, secret, limits, public))
+        except BaseException:
+            self.close()
+            raise
+        self._exchange = Exchange(self._connections)
+        super().__init__([RemotePort(connection, self._exchange, deadline_seconds) for connection in self._connections])
+
+    def describe(self) -> list[Description]:
+        """Return what each shard holds."""
+        pending = [connection.start(DESCRIBE, Describe()) for connection in self._connections]
+        return [self._exchange.result(one, self._seconds) for one in pending]
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -57,7 +57,7 @@ class DenseProgram:
 
     def part(self, number: int, num_shards: int) -> Dense:
         """Return the new parameters of one shard."""
-        return Dense(self, dealt(tuple(self.specs.values()), num_shards)[number])
+        return Dense(self, dealt({spec.name: size(spec) for spec in self.specs.values()}, num_shards)[number])
 
     def initial(self, name: str) -> tuple[jax.Array, Any]:
         """Return a parameter's first values and its optimizer's first state."""
@@ -77,14 +77,18 @@ class DenseProgram:
         return moved, kept
 
 
-def dealt(specs: Sequence[DenseSpec], num_shards: int) -> list[tuple[str, ...]]:
-    """Return the names of each shard's parameters: the largest first, each to the shard that holds the fewest floats."""
+def dealt(sizes: Mapping[str, int], num_shards: int) -> list[tuple[str, ...]]:
+    """Return the names of each shard's parameters: the largest first, each to the shard that holds the fewest floats.
+
+    Args:
+        sizes: parameter -> how many floats it has.
+    """
     names: list[list[str]] = [[] for _ in range(num_shards)]
     floats = [0] * num_shards
-    for spec in sorted(specs, key=lambda spec: (-size(spec), spec.name)):
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
         shard = floats.index(min(floats))
-        names[shard].append(spec.name)
-        floats[shard] += size(spec)
+        names[shard].append(name)
+        floats[shard] += sizes[name]
     return [tuple(one) for one in names]
 
 

@@ -79,6 +79,6 @@ def test_what_was_pulled_does_not_change_with_later_pushes() -> None:
 
 
 def test_parameters_are_dealt_by_size_and_each_to_one_shard() -> None:
-    specs = [DenseSpec("a", (10,)), DenseSpec("b", (4,)), DenseSpec("c", (3,)), DenseSpec("d", (2, 2))]
-    assert dealt(specs, 2) == [("a",), ("b", "d", "c")]
-    assert dealt(specs, 6) == [("a",), ("b",), ("d",), ("c",), (), ()]
+    sizes = {"a": 10, "b": 4, "c": 3, "d": 4}
+    assert dealt(sizes, 2) == [("a",), ("b", "d", "c")]
+    assert dealt(sizes, 6) == [("a",), ("b",), ("d",), ("c",), (), ()]

@@ -60,7 +60,7 @@ def rows(of: LocalClient) -> dict[int, dict[str, Any]]:
 
 def reloaded(of: LocalClient, num_shards: int, operators: Operator) -> LocalClient:
     """Dump all rows and load them into new shards."""
-    from xpsql.platform.ps.client import shard_of
+    from xpsql.platform.ps.placement import shard_of
 
     fresh = client(num_shards, operators)
     for shard in of.shards:

@@ -5,13 +5,15 @@ namespace xpsql {
 
 void bind_hash(nanobind::module_& module);
 void bind_unique(nanobind::module_& module);
+void bind_placement(nanobind::module_& module);
 void bind_store(nanobind::module_& module);
 
 }  // namespace xpsql
 
 NB_MODULE(_native, module) {
-    module.doc() = "Hashing, uniqueness and the row store of the parameter server.";
+    module.doc() = "Hashing, uniqueness, placement and the row store of the parameter server.";
     xpsql::bind_hash(module);
     xpsql::bind_unique(module);
+    xpsql::bind_placement(module);
     xpsql::bind_store(module);
 }

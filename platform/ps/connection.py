@@ -1,0 +1,261 @@
+"""The client's end of connections to servers.
+
+Requests may be sent ahead; answers come in order. While a client waits for one answer it moves the bytes of all its connections
+both ways, so that neither a slow server nor two large messages that cross can block it.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from ..errors import TrainingError, XpsqlError
+from .codec import Bytes, WireError
+from .handshake import introduce
+from .sockets import BUFFERS_PER_CALL, Address, Stream, connect, joined, rest
+from .tls import client_context
+from .wire import FAILURE, HEADER, Buffer, Call, Header, Limits, Status, error_of, message, pack, parse, room, total_bytes
+
+BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+class Pending(Generic[A]):
+    """An answer on its way, made by Connection.start."""
+
+    def __init__(self, connection: Connection, call: Call[Any, A], number: int) -> None:
+        self.call = call
+        self.number = number
+        self.connection = connection
+        self._answer: A | None = None
+        self._error: XpsqlError | None = None
+
+    def fulfil(self, answer: A) -> None:
+        """Set what the server answered."""
+        self._answer = answer
+
+    def fail(self, error: XpsqlError) -> None:
+        """Set why there is no answer."""
+        self._error = error
+
+    def look(self) -> A | None:
+        """Return the answer, None while it is not there.
+
+        Raises:
+            XpsqlError: the server's, or the connection is lost.
+        """
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+
+class Connection:
+    """A connection to one server. Not thread-safe: each worker has its own.
+
+    Args:
+        peer: the server, for messages, such as "shard 3 of 8".
+        address: where it listens.
+        secret: of the job.
+        limits: what the client grants the server.
+        public: the server's certificate as PEM; None without TLS.
+
+    Raises:
+        TrainingError: nobody is there, or somebody else.
+    """
+
+    def __init__(self, peer: str, address: Address, secret: bytes, limits: Limits, public: str | None) -> None:
+        self.peer = f"{peer} at {address}"
+        self._limits = limits
+        self._outgoing: list[Buffer] = []
+        self._pending: deque[Pending[Any]] = deque()
+        self._last = 0
+        self._lost: TrainingError | None = None
+        self._head = memoryview(bytearray(HEADER.size))
+        self._header: Header | None = None
+        self._content: Bytes | None = None
+        self._missing = self._head
+        self._socket = self._connected(address, secret, public)
+        self._socket.setblocking(False)
+
+    def _connected(self, address: Address, secret: bytes, public: str | None) -> socket.socket:
+        seconds = self._limits.handshake_seconds
+        try:
+            sock = connect(address, seconds, None if public is None else client_context(public))
+        except OSError as error:
+            raise TrainingError(f"Cannot connect to {self.peer}: {error}.") from error
+        try:
+            introduce(Stream(sock, seconds), secret)
+        except (WireError, OSError) as error:
+            sock.close()
+            raise TrainingError(f"Cannot connect to {self.peer}: {error}.") from error
+        return sock
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether bytes wait for the socket to take them."""
+        return bool(self._outgoing)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether answers are on their way."""
+        return bool(self._pending)
+
+    def fileno(self) -> int:
+        """Return the socket's number, for poll."""
+        return self._socket.fileno()
+
+    def start(self, call: Call[Q, A], request: Q) -> Pending[A]:
+        """Send a request; its arrays must not change before the answer is there.
+
+        Raises:
+            TrainingError: the connection is lost, or the request is larger than the limits allow.
+        """
+        if self._lost is not None:
+            raise self._lost
+        self._last += 1
+        frame = pack(Status.REQUEST, call.name, self._last, call.request, request)
+        if total_bytes(frame) > self._limits.frame_bytes:
+            raise TrainingError(
+                f"A {call.name} to {self.peer} takes {total_bytes(frame)} bytes, the limit is {self._limits.frame_bytes}; "
+                "use smaller batches."
+            )
+        pending: Pending[A] = Pending(self, call, self._last)
+        self._pending.append(pending)
+        self._outgoing += frame
+        self.advance(write=True, read=False)
+        return pending
+
+    def call(self, call: Call[Q, A], request: Q, seconds: float) -> A:
+        """Send a request and return its answer; see start and Exchange.result."""
+        return Exchange([self]).result(self.start(call, request), seconds)
+
+    def advance(self, write: bool, read: bool) -> None:
+        """Move what can be moved without waiting; if the connection is lost, so is every answer on its way."""
+        try:
+            if write and self._outgoing:
+                self._write()
+            if read:
+                self._read()
+        except (WireError, OSError) as error:
+            self._lose(error)
+
+    def _write(self) -> None:
+        """Send what the socket takes."""
+        tls = isinstance(self._socket, ssl.SSLSocket)
+        try:
+            while self._outgoing:
+                if tls:
+                    count = self._socket.send(joined(self._outgoing))
+                else:
+                    count = self._socket.sendmsg(self._outgoing[:BUFFERS_PER_CALL])
+                self._outgoing = rest(self._outgoing, count)
+        except BLOCKED:
+            pass
+
+    def _read(self) -> None:
+        """Receive what has come for the answers on their way."""
+        try:
+            while self._pending:
+                count = self._socket.recv_into(self._missing) if self._missing else 0
+                if count == 0 and self._missing:
+                    raise WireError("it closed the connection")
+                self._missing = self._missing[count:]
+                if not self._missing:
+                    self._filled()
+        except BLOCKED:
+            pass
+
+    def _filled(self) -> None:
+        """Go on from a header to its frame, and from a frame to the next header."""
+        if self._header is None:
+            self._header = parse(self._head, self._limits)
+            self._content = room(self._header)
+            self._missing = self._content.data
+        if not self._missing and self._content is not None:
+            header, content = self._header, self._content
+            self._header, self._content, self._missing = None, None, self._head
+            self._receive(header, content)
+
+    def _receive(self, header: Header, content: Bytes) -> None:
+        """Give an answer to the request that awaits it."""
+        if header.status is Status.FAILURE:
+            error = error_of(message(header, content, FAILURE))
+            if header.request == 0:
+                raise WireError(f"it refused: {error}")
+            self._awaiting(header).fail(error)
+            return
+        pending = self._awaiting(header)
+        pending.fulfil(message(header, content, pending.call.answer))
+
+    def _awaiting(self, header: Header) -> Pending[Any]:
+        pending = self._pending[0]
+        if header.request != pending.number:
+            raise WireError(f"expected the answer to request {pending.number}, got that to {header.request}")
+        return self._pending.popleft()
+
+    def _lose(self, error: Exception) -> None:
+        during = self._pending[0].call.name if self._pending else "nothing"
+        self._lost = TrainingError(f"Lost {self.peer} during {during}: {error}.")
+        self._lost.__cause__ = error
+        while self._pending:
+            self._pending.popleft().fail(self._lost)
+        self._outgoing = []
+        self._socket.close()
+
+    def close(self) -> None:
+        """Close it; answers on their way are lost."""
+        if self._lost is None:
+            self._lost = TrainingError(f"The connection to {self.peer} is closed.")
+            self._socket.close()
+
+
+class Exchange:
+    """Waits for answers on several connections at once.
+
+    Args:
+        connections: one per server.
+    """
+
+    def __init__(self, connections: Iterable[Connection]) -> None:
+        self._by_number = {connection.fileno(): connection for connection in connections}
+        self._events = dict.fromkeys(self._by_number, 0)
+        self._poll = select.poll()
+
+    def result(self, pending: Pending[A], seconds: float) -> A:
+        """Return an answer when it is there.
+
+        Raises:
+            TrainingError: it does not come within `seconds`, or the server is lost; names the server.
+            XpsqlError: the server's own error.
+        """
+        deadline = time.monotonic() + seconds
+        while (answer := pending.look()) is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TrainingError(f"No answer to {pending.call.name} from {pending.connection.peer} within {seconds:g} s.")
+            self._move(left)
+        return answer
+
+    def _move(self, seconds: float) -> None:
+        """Wait until bytes can move on any connection, and move them."""
+        for number, connection in self._by_number.items():
+            wanted = select.POLLIN * connection.is_waiting | select.POLLOUT * connection.is_sending
+            if wanted != self._events[number]:
+                self._watch(number, wanted)
+        for number, events in self._poll.poll(seconds * 1000):
+            reading = bool(events & ~select.POLLOUT)
+            self._by_number[number].advance(write=bool(events & select.POLLOUT), read=reading)
+
+    def _watch(self, number: int, wanted: int) -> None:
+        if wanted:
+            self._poll.register(number, wanted)
+        else:
+            self._poll.unregister(number)
+        self._events[number] = wanted

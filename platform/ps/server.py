@@ -1,0 +1,238 @@
+"""A server of typed calls: shards for workers, the coordinator for tasks.
+
+A thread serves each connection: it reads a request, answers it and reads the next, so requests of one connection may be sent
+ahead and are answered in order. A peer that is not of the job, or sends what is no request, is refused, logged and closed; the
+others do not notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from ..errors import XpsqlError
+from .codec import WireError
+from .handshake import full, welcome
+from .sockets import Stream, listen, tune
+from .tls import Certificate, server_context
+from .wire import (
+    FAILURE,
+    HEADER,
+    Buffer,
+    Failure,
+    Handler,
+    Header,
+    Limits,
+    Status,
+    failure_of,
+    message,
+    names,
+    pack,
+    parse,
+    room,
+)
+
+ACCEPT_PAUSE_SECONDS = 0.1
+FINISH_SECONDS = 0.5
+CLOSE_SECONDS = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class Server:
+    """Answers calls until it is closed; a context manager.
+
+    Args:
+        name: for messages and threads, such as "shard 3".
+        handlers: of the calls that it answers.
+        secret: of the job; clients must know it.
+        host: where it listens, and what clients are told; other hosts reach it only under a name that is not this host's alone.
+        limits: what it grants its clients.
+        certificate: for TLS; None for none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        handlers: Sequence[Handler[Any, Any]],
+        secret: bytes,
+        host: str,
+        limits: Limits = Limits(),  # noqa: B008, it is immutable
+        certificate: Certificate | None = None,
+    ) -> None:
+        self.name = name
+        self._handlers = {handler.call.name: handler for handler in handlers}
+        self._secret = secret
+        self._limits = limits
+        self._tls = None if certificate is None else server_context(certificate)
+        self._listeners, self.address = listen(host)
+        self._wake, self._woken = socket.socketpair()
+        self._closing = threading.Event()
+        self._connections: dict[threading.Thread, socket.socket] = {}
+        self._lock = threading.Lock()
+        self._acceptor = threading.Thread(target=self._accept, name=f"xpsql {name}", daemon=True)
+        self._acceptor.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def num_connections(self) -> int:
+        """Connections at this moment, those that still prove themselves included."""
+        with self._lock:
+            return len(self._connections)
+
+    def close(self) -> None:
+        """Stop within a second or so: calls that are being answered are, if they take less than half of it."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._wake.send(b"\0")
+        self._acceptor.join()
+        self._shut(socket.SHUT_RD, FINISH_SECONDS)
+        self._shut(socket.SHUT_RDWR, CLOSE_SECONDS - FINISH_SECONDS)
+        if left := self.num_connections:
+            logger.warning("%s: %d calls are still being answered; their clients have been cut off", self.name, left)
+
+    def _shut(self, how: int, seconds: float) -> None:
+        """Shut all connections one way or both, and wait for their threads."""
+        with self._lock:
+            connections = dict(self._connections)
+        for sock in connections.values():
+            with contextlib.suppress(OSError):  # the other end was faster
+                socket.socket.shutdown(sock, how)
+        deadline = time.monotonic() + seconds
+        for thread in connections:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _accept(self) -> None:
+        """Accept connections until the server closes."""
+        with selectors.DefaultSelector() as selector:
+            for listener in (*self._listeners, self._woken):
+                listener.setblocking(False)
+                selector.register(listener, selectors.EVENT_READ)
+            while not self._closing.is_set():
+                for key, _ in selector.select():
+                    if key.fileobj in self._listeners:
+                        self._take(key.fileobj)
+        for sock in (*self._listeners, self._wake, self._woken):
+            sock.close()
+
+    def _take(self, listener: socket.socket) -> None:
+        """Start a thread for a new connection."""
+        try:
+            sock, peer = listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            logger.error("%s: cannot accept a connection: %s", self.name, error)
+            self._closing.wait(ACCEPT_PAUSE_SECONDS)
+            return
+        who = f"{peer[0]}:{peer[1]}" if peer else "a client on this host"
+        with self._lock:
+            crowded = len(self._connections) >= self._limits.connections
+            if not crowded:
+                thread = threading.Thread(target=self._serve, args=(sock, who), name=f"xpsql {self.name} {who}", daemon=True)
+                self._connections[thread] = sock
+        if not crowded:
+            thread.start()
+            return
+        logger.warning("%s: refused %s: there are %d connections", self.name, who, self._limits.connections)
+        with sock, contextlib.suppress(OSError):
+            sock.setblocking(False)
+            sock.send(full())
+
+    def _serve(self, sock: socket.socket, who: str) -> None:
+        """Serve one connection until either end closes it; what goes wrong is logged before it is closed."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._forget)
+            stack.enter_context(sock)
+            try:
+                self._talk(self._opened(sock, stack))
+            except WireError as error:
+                logger.warning("%s: refused %s: %s", self.name, who, error)
+            except OSError as error:
+                logger.warning("%s: lost %s: %s", self.name, who, error)
+
+    def _forget(self) -> None:
+        with self._lock:
+            del self._connections[threading.current_thread()]
+
+    def _opened(self, sock: socket.socket, stack: contextlib.ExitStack) -> socket.socket:
+        """Return the socket ready for frames."""
+        sock.settimeout(self._limits.handshake_seconds)
+        if sock.family == socket.AF_UNIX:
+            return sock
+        tune(sock)
+        if self._tls is None:
+            return sock
+        try:
+            encrypted = stack.enter_context(self._tls.wrap_socket(sock, server_side=True))
+        except (ssl.SSLError, TimeoutError) as error:
+            raise WireError(f"no TLS: {error}") from error
+        with self._lock:
+            self._connections[threading.current_thread()] = encrypted
+        return encrypted
+
+    def _talk(self, sock: socket.socket) -> None:
+        """Answer the requests of one client."""
+        stream = Stream(sock, self._limits.handshake_seconds)
+        welcome(stream, self._secret)
+        stream.bound(self._limits.stall_seconds)
+        head = memoryview(bytearray(HEADER.size))
+        while not self._closing.is_set() and stream.await_piece(head):
+            self._answer(stream, head)
+
+    def _answer(self, stream: Stream, head: memoryview) -> None:
+        """Read the rest of one request and answer it.
+
+        Raises:
+            WireError: it is no request that this server knows; the client has been told.
+        """
+        number = 0
+        try:
+            header = parse(head, self._limits)
+            handler, number = self._handler(header), header.request
+            rest = room(header)
+            stream.fill(rest.data)
+            request = message(header, rest, handler.call.request)
+        except WireError as error:
+            with contextlib.suppress(OSError, WireError):  # the client may have gone
+                stream.send_all(pack(Status.FAILURE, "", number, FAILURE, Failure("TrainingError", str(error))))
+            raise
+        stream.send_all(self._result(handler, request, number))
+
+    def _result(self, handler: Handler[Any, Any], request: object, number: int) -> list[Buffer]:
+        """Return the frame of what a handler answers or raises."""
+        call = handler.call
+        try:
+            return pack(Status.ANSWER, call.name, number, call.answer, handler.answer(request))
+        except Exception as error:
+            if not isinstance(error, XpsqlError):
+                logger.exception("%s: %s failed", self.name, call.name)
+            return pack(Status.FAILURE, call.name, number, FAILURE, failure_of(error, call.name))
+
+    def _handler(self, header: Header) -> Handler[Any, Any]:
+        """Return the handler that a request asks for.
+
+        Raises:
+            WireError: there is none, or the request is of another version.
+        """
+        if header.status is not Status.REQUEST:
+            raise WireError(f"expected a request, got a frame that is {header.status.name}")
+        handler = self._handlers.get(header.kind)
+        if handler is None:
+            raise WireError(f"{self.name} does not answer {header.kind!r}; it answers {names(tuple(self._handlers.values()))}")
+        return handler

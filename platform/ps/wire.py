@@ -1,0 +1,205 @@
+"""Frames: how requests and answers stand on a connection.
+
+A frame is a header of 48 bytes, little-endian, then the table of contents of its message, zeros up to a multiple of 64 bytes,
+then the arrays, each at a multiple of 64 bytes from the first (see codec.py):
+
+    magic 4s | version u16 | status u16 | checksum u32 | contents_bytes u32 | body_bytes u64 | request u64 | kind 16s
+
+`checksum` is the declaration's of the message, `request` a number that the answer repeats, `kind` the name of the call. A
+reader checks header and sizes before it takes memory.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from .. import errors
+from .codec import ALIGNMENT, Bytes, Codec, WireError, aligned
+
+MAGIC = b"XPSQ"
+VERSION = 1
+HEADER = struct.Struct("<4sHHIIQQ16s")
+ZEROS = bytes(ALIGNMENT)
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+Buffer = bytes | bytearray | memoryview
+
+
+class Status(IntEnum):
+    """What a frame is."""
+
+    REQUEST = 0
+    ANSWER = 1
+    FAILURE = 2
+
+
+class Limits(NamedTuple):
+    """What an end of a connection grants the other.
+
+    Attributes:
+        connections: at once, of a server.
+        frame_bytes: of one frame.
+        contents_bytes: of its table of contents.
+        handshake_seconds: for all of it.
+        stall_seconds: from the first to the last byte of a frame.
+    """
+
+    connections: int = 1024
+    frame_bytes: int = 1 << 30
+    contents_bytes: int = 1 << 20
+    handshake_seconds: float = 10.0
+    stall_seconds: float = 120.0
+
+
+class Failure(NamedTuple):
+    """The answer to a request that failed.
+
+    Attributes:
+        kind: the name of the class of errors.py.
+        message: of the error.
+    """
+
+    kind: str
+    message: str
+
+
+class Acknowledged(NamedTuple):
+    """The answer to a request that returns nothing."""
+
+
+class Call(Generic[Q, A]):
+    """A request that a server answers: a name of at most 16 bytes, and the NamedTuples of both ways.
+
+    PING = Call("ping", Ping, Acknowledged)
+    """
+
+    def __init__(self, name: str, request: type[Q], answer: type[A]) -> None:
+        if not 0 < len(name.encode()) <= 16:
+            raise ValueError(f"the name of a call must have 1 to 16 bytes, got {name!r}")
+        self.name = name
+        self.request = Codec(request)
+        self.answer = Codec(answer)
+
+
+@dataclass(frozen=True)
+class Handler(Generic[Q, A]):
+    """How a server answers one call. `answer` runs on the connection's thread, side by side with other connections'."""
+
+    call: Call[Q, A]
+    answer: Callable[[Q], A]
+
+
+FAILURE = Codec(Failure)
+
+
+class Header(NamedTuple):
+    """The head of a frame, checked."""
+
+    status: Status
+    checksum: int
+    contents_bytes: int
+    body_bytes: int
+    request: int
+    kind: str
+
+    @property
+    def rest_bytes(self) -> int:
+        """Bytes of the frame after its header."""
+        return aligned(self.contents_bytes) + self.body_bytes
+
+
+def pack(status: Status, kind: str, request: int, codec: Codec[Q], message: Q) -> list[Buffer]:
+    """Return a frame as the buffers to send; arrays are not copied."""
+    contents, arrays, body_bytes = codec.encode(message)
+    head = HEADER.pack(MAGIC, VERSION, status, codec.checksum, len(contents), body_bytes, request, kind.encode())
+    buffers: list[Buffer] = [head + contents + ZEROS[: -len(contents) % ALIGNMENT]]
+    for array in arrays:
+        if array.nbytes:
+            buffers.append(array.reshape(-1).view(np.uint8).data)
+            if gap := -array.nbytes % ALIGNMENT:
+                buffers.append(ZEROS[:gap])
+    return buffers
+
+
+def parse(head: Buffer, limits: Limits) -> Header:
+    """Return the header of 48 bytes.
+
+    Raises:
+        WireError: it is none of this version, or announces more than the limits allow.
+    """
+    magic, version, status, checksum, contents_bytes, body_bytes, request, kind = HEADER.unpack(head)
+    if magic != MAGIC:
+        raise WireError(f"expected a frame, which starts with {MAGIC!r}, got {magic!r}")
+    if version != VERSION:
+        raise WireError(f"expected version {VERSION} of the protocol, got {version}; use one version of xpsql everywhere")
+    if status > max(Status):
+        raise WireError(f"a frame has the unknown status {status}")
+    if contents_bytes > limits.contents_bytes or body_bytes > limits.frame_bytes:
+        raise WireError(
+            f"a frame announces {contents_bytes} + {body_bytes} bytes, the limits are {limits.contents_bytes} + "
+            f"{limits.frame_bytes}; use smaller batches"
+        )
+    return Header(Status(status), checksum, contents_bytes, body_bytes, request, printable(kind))
+
+
+def printable(kind: bytes) -> str:
+    return kind.rstrip(b"\0").decode("ascii", "backslashreplace")
+
+
+def room(header: Header) -> Bytes:
+    """Return memory for a frame after its header, uint8[rest_bytes], at a multiple of 64 bytes."""
+    memory = np.empty(header.rest_bytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + header.rest_bytes]
+
+
+def message(header: Header, rest: Bytes, codec: Codec[Q]) -> Q:
+    """Return the message of a frame; its arrays are views of `rest`.
+
+    Raises:
+        WireError: the frame holds another message.
+    """
+    if header.checksum != codec.checksum:
+        raise WireError(f"{header.kind}: this is not the {codec.name} of this version; use one version of xpsql everywhere")
+    return codec.decode(rest.data[: header.contents_bytes], rest[aligned(header.contents_bytes) :])
+
+
+def failure_of(error: BaseException, kind: str) -> Failure:
+    """Return an error as it travels; what is not one of errors.py becomes a TrainingError with its class and message."""
+    name = type(error).__name__
+    if isinstance(error, errors.XpsqlError) and name in RAISED:
+        return Failure(name, str(error))
+    return Failure("TrainingError", f"{kind} failed with {name}: {error}")
+
+
+def error_of(failure: Failure) -> errors.XpsqlError:
+    """Return the error that travelled."""
+    return RAISED.get(failure.kind, errors.TrainingError)(failure.message)
+
+
+RAISED: dict[str, Callable[[str], errors.XpsqlError]] = {
+    error.__name__: error
+    for error in (
+        errors.StatementError,
+        errors.OptionError,
+        errors.NotAvailableError,
+        errors.ModelError,
+        errors.DataError,
+        errors.TrainingError,
+    )
+}
+
+
+def total_bytes(buffers: Sequence[Buffer]) -> int:
+    return sum(map(len, buffers))
+
+
+def names(handlers: Sequence[Handler[Any, Any]]) -> str:
+    return ", ".join(sorted(handler.call.name for handler in handlers))

@@ -1,0 +1,265 @@
+"""Messages arrive as they left, their arrays are views of the received frame, and other bytes are refused as such."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import hypothesis.extra.numpy as hnp
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.typing import NDArray
+
+from xpsql.platform import errors
+from xpsql.platform.ps.codec import DTYPES, Codec, WireError
+from xpsql.platform.ps.service import PULL, PUSH, Pull
+from xpsql.platform.ps.wire import (
+    HEADER,
+    RAISED,
+    Call,
+    Failure,
+    Header,
+    Limits,
+    Status,
+    error_of,
+    failure_of,
+    message,
+    pack,
+    parse,
+    room,
+)
+
+
+class Inner(NamedTuple):
+    name: str
+    rows: NDArray[np.float32]
+
+
+class Outer(NamedTuple):
+    number: int
+    real: float
+    flag: bool
+    text: str
+    data: bytes
+    keys: NDArray[np.uint64]
+    anything: NDArray[Any]
+    by_name: dict[str, NDArray[np.uint32]]
+    inner: Inner
+    maybe: Inner | None
+    many: tuple[Inner, ...]
+    nested: dict[str, dict[str, int]]
+
+
+class Outer2(NamedTuple):
+    number: int
+
+
+CODEC = Codec(Outer)
+LIMITS = Limits()
+
+
+def arrays(dtype: Any) -> st.SearchStrategy[NDArray[Any]]:
+    return hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5))
+
+
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+INNERS = st.builds(Inner, st.text(max_size=9), arrays(np.float32))
+OUTERS = st.builds(
+    Outer,
+    INTEGERS,
+    st.floats(),
+    st.booleans(),
+    st.text(max_size=9),
+    st.binary(max_size=9),
+    arrays(np.uint64),
+    st.sampled_from(DTYPES).flatmap(arrays),
+    st.dictionaries(st.text(max_size=9), arrays(np.uint32), max_size=3),
+    INNERS,
+    st.none() | INNERS,
+    st.lists(INNERS, max_size=3).map(tuple),
+    st.dictionaries(st.text(max_size=3), st.dictionaries(st.text(max_size=3), INTEGERS, max_size=2), max_size=2),
+)
+
+
+def received(frame: bytes) -> tuple[Header, NDArray[np.uint8]]:
+    header = parse(frame[: HEADER.size], LIMITS)
+    rest = room(header)
+    rest[:] = np.frombuffer(frame, np.uint8, offset=HEADER.size)
+    return header, rest
+
+
+def framed(sent: Outer) -> bytes:
+    return b"".join(pack(Status.REQUEST, "kind", 7, CODEC, sent))
+
+
+def assert_same(one: Any, two: Any) -> None:
+    assert type(one) is type(two)
+    if isinstance(one, np.ndarray):
+        assert one.dtype == two.dtype
+        np.testing.assert_array_equal(one, two)
+    elif isinstance(one, tuple):
+        assert len(one) == len(two)
+        for a, b in zip(one, two, strict=True):
+            assert_same(a, b)
+    elif isinstance(one, dict):
+        assert list(one) == list(two)
+        assert_same(tuple(one.values()), tuple(two.values()))
+    else:
+        assert one == two or (one != one and two != two)
+
+
+@given(OUTERS)
+def test_a_message_arrives_as_it_left(sent: Outer) -> None:
+    header, rest = received(framed(sent))
+    assert (header.status, header.request, header.kind) == (Status.REQUEST, 7, "kind")
+    assert_same(message(header, rest, CODEC), sent)
+
+
+def test_arrays_are_aligned_views_of_the_received_frame() -> None:
+    inner = Inner("x", np.ones((3, 5), np.float32))
+    values = np.arange(7, dtype=np.uint64), np.ones(3, np.float16)
+    header, rest = received(framed(Outer(1, 2.0, True, "", b"", *values, {"a": np.ones(1, np.uint32)}, inner, None, (), {})))
+    got = message(header, rest, CODEC)
+    for array in (got.keys, got.anything, got.by_name["a"], got.inner.rows):
+        assert np.shares_memory(array, rest)
+        assert array.__array_interface__["data"][0] % 64 == 0
+
+
+def test_sending_copies_no_array() -> None:
+    keys = np.arange(1000, dtype=np.uint64)
+    frame = pack(Status.REQUEST, "pull", 1, PULL.request, Pull(keys, 1000, True))
+    assert any(np.shares_memory(np.frombuffer(buffer, np.uint8), keys) for buffer in frame)
+
+
+def test_an_array_that_lies_apart_in_memory_arrives_whole() -> None:
+    inner = Inner("x", np.arange(12, dtype=np.float32).reshape(3, 4).T[::2])
+    keys = np.arange(10, dtype=np.uint64)[::-3]
+    sent = Outer(1, 2.0, True, "", b"", keys, np.ones(()), {}, inner, None, (), {})
+    assert_same(message(*received(framed(sent)), CODEC), sent)
+
+
+@given(OUTERS, st.data())
+def test_a_damaged_frame_is_refused_or_read_but_never_breaks_the_reader(sent: Outer, data: st.DataObject) -> None:
+    frame = bytearray(framed(sent))
+    for _ in range(data.draw(st.integers(1, 4))):
+        frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        header = parse(bytes(frame[: HEADER.size]), Limits(frame_bytes=1 << 20))
+        rest = room(header)
+        have = frame[HEADER.size :][: len(rest)]
+        rest[:] = 0
+        rest[: len(have)] = np.frombuffer(bytes(have), np.uint8)
+        message(header, rest, CODEC)
+    except WireError:
+        pass
+
+
+@given(st.binary(max_size=200), st.integers(0, 500))
+def test_garbage_is_refused_or_is_a_message_of_those_very_bytes(contents: bytes, body_bytes: int) -> None:
+    try:
+        got = CODEC.decode(memoryview(contents), np.zeros(body_bytes, np.uint8))
+    except WireError:
+        return
+    assert CODEC.encode(got).contents == contents
+
+
+@pytest.mark.parametrize("shape", [(0, 2**60), (2**33, 2**33), (2**63, 2), (0, 2**39, 2**39, 2**39)])
+def test_an_array_of_an_absurd_shape_is_refused(shape: tuple[int, ...]) -> None:
+    import struct
+
+    class Only(NamedTuple):
+        values: NDArray[np.float32]
+
+    contents = struct.pack(f"<BB{len(shape)}Q", DTYPES.index(np.dtype("f4")), len(shape), *shape)
+    with pytest.raises(WireError, match="array"):
+        Codec(Only).decode(memoryview(contents), np.empty(0, np.uint8))
+
+
+def test_bytes_that_are_left_over_are_refused() -> None:
+    encoded = Codec(Outer2).encode(Outer2(5))
+    with pytest.raises(WireError, match="ends after 8"):
+        Codec(Outer2).decode(memoryview(bytes(encoded.contents) + b"x"), np.empty(0, np.uint8))
+    with pytest.raises(WireError, match="ends after 8"):
+        Codec(Outer2).decode(memoryview(bytes(encoded.contents)), np.empty(64, np.uint8))
+
+
+def test_a_message_of_another_declaration_is_refused() -> None:
+    frame = b"".join(pack(Status.REQUEST, "kind", 7, Codec(Outer2), Outer2(5)))
+    with pytest.raises(WireError, match="not the Outer of this version"):
+        message(*received(frame), CODEC)
+
+
+def test_sizes_beyond_the_limits_are_refused_before_memory_is_taken() -> None:
+    for contents, body in ((1 << 30, 0), (0, 1 << 62)):
+        head = HEADER.pack(b"XPSQ", 1, 0, 0, contents, body, 1, b"kind")
+        with pytest.raises(WireError, match="the limits are"):
+            parse(head, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        (HEADER.pack(b"HTTP", 1, 0, 0, 0, 0, 1, b"k"), "starts with"),
+        (HEADER.pack(b"XPSQ", 9, 0, 0, 0, 0, 1, b"k"), "version 1 of the protocol, got 9"),
+        (HEADER.pack(b"XPSQ", 1, 7, 0, 0, 0, 1, b"k"), "status 7"),
+    ],
+)
+def test_a_header_of_something_else_is_refused_with_the_reason(head: bytes, reason: str) -> None:
+    with pytest.raises(WireError, match=reason):
+        parse(head, LIMITS)
+
+
+def test_a_value_of_another_type_is_refused_where_it_is_sent() -> None:
+    with pytest.raises(TypeError, match=r"expected an array\[uint64\], got float64\[3\]"):
+        PULL.request.encode(Pull(np.ones(3), 3, True))  # type: ignore[arg-type]
+
+
+def test_a_field_that_cannot_travel_is_refused_at_its_declaration() -> None:
+    class Bad(NamedTuple):
+        when: complex
+
+    with pytest.raises(TypeError, match=r"Bad\.when cannot travel.*complex"):
+        Codec(Bad)
+
+
+def test_a_new_field_changes_the_checksum_and_its_name_alone_does_too() -> None:
+    def declared(**fields: type) -> Any:
+        return NamedTuple("Declared", list(fields.items()))  # type: ignore[misc]
+
+    assert len({Codec(declared(**f)).checksum for f in ({"a": int}, {"a": int, "b": int}, {"c": int}, {"a": float})}) == 4
+    assert PUSH.request.checksum == Codec(PUSH.request.declared).checksum
+
+
+def test_every_error_travels_as_its_class_and_others_as_training_errors() -> None:
+    for name, made in RAISED.items():
+        error = made("what to do")
+        again = error_of(failure_of(error, "push"))
+        assert type(again) is type(error)
+        assert type(error).__name__ == name
+        assert str(again) == "what to do"
+    again = error_of(failure_of(KeyError("w"), "push"))
+    assert type(again) is errors.TrainingError
+    assert str(again) == "push failed with KeyError: 'w'"
+    assert type(error_of(Failure("Unknown", "text"))) is errors.TrainingError
+
+
+def test_the_name_of_a_call_must_fit_into_the_header() -> None:
+    with pytest.raises(ValueError, match="1 to 16 bytes"):
+        Call("a name that is too long", Outer2, Outer2)
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the layout is compared with this machine's")
+def test_the_layout_of_a_frame_is_fixed() -> None:
+    class Small(NamedTuple):
+        a: int
+        b: str
+        c: NDArray[np.uint16]
+
+    frame = b"".join(pack(Status.ANSWER, "k", 3, Codec(Small), Small(-2, "ö", np.array([1, 2], np.uint16))))
+    checksum = Codec(Small).checksum.to_bytes(4, "little")
+    head = b"XPSQ" + b"\1\0" + b"\1\0" + checksum + bytes([24, 0, 0, 0]) + bytes([64, 0, 0, 0, 0, 0, 0, 0])
+    head += bytes([3, 0, 0, 0, 0, 0, 0, 0]) + b"k".ljust(16, b"\0")
+    contents = b"\xfe" + b"\xff" * 7 + b"\2\0\0\0\xc3\xb6" + b"\6\1" + bytes([2, 0, 0, 0, 0, 0, 0, 0])
+    assert frame == head + contents.ljust(64, b"\0") + b"\1\0\2\0".ljust(64, b"\0")
