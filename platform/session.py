@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from .errors import NotAvailableError, StatementError, XpsqlError, suggestion
+from .errors import StatementError, XpsqlError, suggestion
 from .progress import Reporter, reporter_for
 from .result import Result
 from .sql.script import Step, parse_script
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from ..warehouse.models import Models
     from .engines.base import Engine
 
@@ -83,46 +85,79 @@ class Session:
 
 
 class EngineKind(NamedTuple):
-    """An engine as the tuple ENGINES holds it: its name, and what opens it on a warehouse's folder."""
+    """An engine as the tuple ENGINES holds it: its name, and what opens it on a warehouse's folder.
+
+    `open` takes the folder, the master of Spark, and Spark's settings; an engine without Spark refuses the last two.
+    """
 
     name: str
-    open: Callable[[Path], Engine]
+    open: Callable[[Path, str | None, Mapping[str, str]], Engine]
 
 
-def open_duckdb(warehouse: Path) -> Engine:
+def open_duckdb(warehouse: Path, master: str | None, conf: Mapping[str, str]) -> Engine:
     from .engines.duckdb import DuckDBEngine
 
+    if master is not None or conf:
+        raise StatementError("A master and settings are Spark's; leave them out, or choose the engine spark.")
     return DuckDBEngine(warehouse)
 
 
-def open_spark(warehouse: Path) -> Engine:
-    raise NotAvailableError("The engine spark is not available yet. Use the engine duckdb, which reads the same SQL.")
+def open_spark(warehouse: Path, master: str | None, conf: Mapping[str, str]) -> Engine:
+    from .engines.spark import SparkEngine
+    from .engines.spark_start import session_of
+
+    spark, own = session_of(master, conf)
+    return SparkEngine(spark, own)
 
 
 ENGINES = (EngineKind("duckdb", open_duckdb), EngineKind("spark", open_spark))
 
 
-def connect(warehouse: str | Path | None = None, engine: str = "duckdb", reporter: Reporter | None = None) -> Session:
+def connect(
+    warehouse: str | Path | None = None,
+    engine: str | SparkSession | None = None,
+    reporter: Reporter | None = None,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> Session:
     """Open a session.
 
     Args:
         warehouse: the folder of tables and models, a path or file:// URL; by default $XPSQL_WAREHOUSE or ./xpsql_warehouse.
             It is made by the first statement that writes.
-        engine: where queries run: "duckdb".
+        engine: where queries run: "duckdb", "spark", or a Spark session that runs. By default duckdb, or spark where a
+            master is given.
         reporter: told the progress of trainings; by default a bar or log lines on stderr.
+        master: where Spark is started: "local[4]", "spark://host:7077". By default what spark-submit says, or local[*].
+        conf: settings of a Spark that is started: {"spark.driver.memory": "4g"}.
 
     Raises:
-        StatementError: an engine or a kind of URL that does not exist.
+        StatementError: an engine or a kind of URL that does not exist, or a Spark that does not start.
+        NotAvailableError: Spark is asked for, and PySpark or Java are missing.
     """
-    chosen = next((kind for kind in ENGINES if kind.name == engine.lower()), None)
-    if chosen is None:
-        raise StatementError(f"There is no engine {engine!r}.{suggestion(engine, [kind.name for kind in ENGINES])}")
     root = warehouse_path(warehouse if warehouse is not None else os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE))
-    opened = chosen.open(root)
+    opened = open_engine(engine or ("duckdb" if master is None else "spark"), root, master, conf or {})
 
     from ..warehouse.models import Models
 
     return Session(opened, Models(root), reporter or reporter_for(sys.stderr, quiet=False))
+
+
+def open_engine(engine: str | SparkSession, warehouse: Path, master: str | None, conf: Mapping[str, str]) -> Engine:
+    """Open an engine by its name, or one on a Spark session."""
+    if not isinstance(engine, str):
+        from .engines.spark import SparkEngine
+        from .engines.spark_start import check_session
+
+        check_session(engine)
+        if master is not None or conf:
+            raise StatementError("A Spark session has its master and settings already; leave them out.")
+        return SparkEngine(engine, owned=False)
+    chosen = next((kind for kind in ENGINES if kind.name == engine.lower()), None)
+    if chosen is None:
+        raise StatementError(f"There is no engine {engine!r}.{suggestion(engine, [kind.name for kind in ENGINES])}")
+    return chosen.open(warehouse, master, conf)
 
 
 def warehouse_path(warehouse: str | Path) -> Path:

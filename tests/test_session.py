@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from xpsql.platform.engines.spark_start import require_java
 from xpsql.platform.errors import NotAvailableError, StatementError
 from xpsql.platform.session import connect, warehouse_path
 
@@ -54,9 +59,52 @@ def test_an_unknown_engine_names_the_ones_there_are() -> None:
         connect(engine="dukdb")
 
 
-def test_spark_is_not_available_yet() -> None:
-    with pytest.raises(NotAvailableError, match="engine spark is not available yet"):
+def test_a_spark_session_is_an_engine_and_outlives_ours(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(3).createOrReplaceTempView("three")
+    with connect(tmp_path, spark) as session:
+        assert session.sql("SELECT sum(id) AS n FROM three").arrow().to_pylist() == [{"n": 3}]
+    assert spark.table("three").count() == 3
+
+
+def test_the_engine_spark_uses_the_spark_that_runs(spark: SparkSession, tmp_path: Path) -> None:
+    with connect(tmp_path, master="local[2]") as session:
+        assert session.engine.name == "spark"
+    with pytest.raises(StatementError, match=r"runs in this process already, on local\[2\], not on local\[3\]"):
+        connect(tmp_path, "spark", master="local[3]")
+    with pytest.raises(StatementError, match=r"already, with spark\.driver\.memory = 1g, not 2g"):
+        connect(tmp_path, "spark", conf={"spark.driver.memory": "2g"})
+
+
+def test_a_session_of_spark_has_its_settings_already(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(StatementError, match="has its master and settings already"):
+        connect(tmp_path, spark, master="local[2]")
+
+
+def test_the_embedded_engine_takes_no_settings_of_spark(tmp_path: Path) -> None:
+    with pytest.raises(StatementError, match="A master and settings are Spark's"):
+        connect(tmp_path, "duckdb", conf={"spark.driver.memory": "2g"})
+
+
+def test_spark_without_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(NotAvailableError, match="Install a JDK, version 17 or newer"):
+        require_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(NotAvailableError, match="there is no bin/java"):
+        require_java()
+
+
+def test_spark_without_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(NotAvailableError, match=re.escape("pip install 'xpsql[spark]'")):
         connect(engine="spark")
+
+
+def test_the_embedded_engine_loads_no_pyspark(tmp_path: Path) -> None:
+    program = f"import sys, xpsql; xpsql.connect({str(tmp_path)!r}).sql('SELECT 1'); print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "False"
 
 
 def test_a_warehouse_is_a_path_or_a_file_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

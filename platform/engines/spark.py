@@ -1,0 +1,146 @@
+"""The Spark engine: queries as they are, run by a Spark session."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot.tokenizer_core import TokenType
+
+from ..errors import StatementError
+from . import parquet
+from .base import Scan
+from .failures import place, tokens_of
+from .parquet import ROW_GROUP_ROWS
+from .scans import all_columns
+from .spark_failures import explained
+from .spark_frames import collected, configured, described, schema_of, streamed
+from .spark_plans import Staged, reading_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
+HEADLINE = 80
+WRITTEN = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
+WRITING = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS", "spark.sql.files.maxRecordsPerFile": "0"}
+
+
+class SparkEngine:
+    """Runs Spark SQL in a Spark application.
+
+    Args:
+        spark: the session; its catalog, settings and temporary views are what queries see.
+        owned: stop the application when the engine is closed.
+    """
+
+    name = "spark"
+
+    def __init__(self, spark: SparkSession, owned: bool) -> None:
+        self.spark = spark
+        self._owned = owned
+
+    def execute(self, statement: str) -> pa.Table | None:
+        """Run one statement."""
+        with explained(statement, self.relations), described(self.spark, f"xpsql: {headline(statement)}"):
+            frame = self.spark.sql(statement)
+            return collected(frame) if frame.columns else None
+
+    def schema(self, query: str) -> pa.Schema:
+        """Return the columns of a query."""
+        return schema_of(self._frame(query))
+
+    def reader(self, query: str) -> pa.RecordBatchReader:
+        """Run a query and stream its rows, a partition at a time."""
+        frame = self._frame(query)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with explained(query, self.relations), described(self.spark, f"xpsql: {headline(query)}"):
+                yield from streamed(frame)
+
+        return pa.RecordBatchReader.from_batches(schema_of(frame), batches())
+
+    def scan(self, query: str) -> Scan | None:
+        """Return how to read a query's result in place, or None."""
+        found = self._reading(query)
+        return None if isinstance(found, Staged) else found
+
+    def staging_reason(self, query: str) -> str | None:
+        """Say why a query's result cannot be read in place."""
+        found = self._reading(query)
+        return found.reason if isinstance(found, Staged) else None
+
+    def stage(self, query: str, folder: Path) -> Scan:
+        """Run a query and write its rows; a file is a partition, and files are in the order of rows."""
+        frame = self._frame(query)
+        with explained(query, self.relations), described(self.spark, "xpsql: stage the query"), configured(self.spark, WRITING):
+            writer = frame.write.mode("append").options(**WRITTEN)
+            writer.option("parquet.block.row.count.limit", ROW_GROUP_ROWS).parquet(folder.absolute().as_uri())
+        files = tuple(str(path) for path in sorted(folder.absolute().glob("*.parquet")))
+        return all_columns(files, schema_of(frame))
+
+    def register(self, name: str, files: Sequence[Path]) -> None:
+        """Make Parquet files a temporary view."""
+        with explained("", self.relations):
+            self.spark.read.parquet(*(file.absolute().as_uri() for file in files)).createOrReplaceTempView(name)
+
+    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool) -> None:
+        """Write a warehouse table."""
+        with tempfile.TemporaryDirectory(prefix="xpsql-table-") as folder, explained("", self.relations):
+            parquet.write(path := Path(folder) / "rows.parquet", rows)
+            frame = self.spark.read.parquet(path.as_uri())
+            frame.write.mode("overwrite" if replace else "error").saveAsTable(name, format="parquet")
+
+    def relations(self) -> list[str]:
+        """Return the names of tables and views of the current database, and of temporary views."""
+        return sorted(table.name for table in self.spark.catalog.listTables())
+
+    def columns(self, relation: str) -> list[str]:
+        """Return a table's or view's column names."""
+        with explained("", self.relations):
+            return list(self.spark.table(relation).columns)
+
+    def close(self) -> None:
+        """Stop the application, if it is ours."""
+        if self._owned:
+            self.spark.stop()
+
+    def _reading(self, query: str) -> Scan | Staged:
+        with explained(query, self.relations):
+            return reading_of(self.spark, query, self._frame)
+
+    def _frame(self, query: str) -> DataFrame:
+        """Analyse a query.
+
+        Raises:
+            StatementError: it cannot run, or is another statement, which Spark would run at once.
+        """
+        check_query(query)
+        with explained(query, self.relations):
+            return self.spark.sql(query)
+
+
+def check_query(text: str) -> None:
+    """Require that a text is a query.
+
+    Raises:
+        StatementError: it is another statement.
+    """
+    tokens = tokens_of(text)
+    depth = 0
+    for token in tokens:
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.text.upper() == "INSERT" and token.token_type == TokenType.INSERT:
+            raise StatementError("A query was expected, got an INSERT.", place(text, token.start, token.end + 1))
+    if not tokens or tokens[0].text.upper() not in QUERY_STARTS:
+        position = place(text, tokens[0].start, tokens[0].end + 1) if tokens else None
+        raise StatementError("A query was expected: SELECT, WITH or VALUES.", position)
+
+
+def headline(statement: str) -> str:
+    """Return the beginning of a statement on one line, for Spark's UI."""
+    line = " ".join(statement.split())
+    return line if len(line) <= HEADLINE else f"{line[: HEADLINE - 3]}..."

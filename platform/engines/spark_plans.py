@@ -1,0 +1,191 @@
+"""Which queries on Spark are read in place: those that Spark's own optimizer reduces to columns of Parquet files.
+
+Spark tells by `EXPLAIN EXTENDED`. Views, subqueries and WITH are gone from the optimized plan, so there are two plans by which
+a query can be read in place:
+
+    Relation [day#1,user#2L] parquet
+
+    Project [user#2L AS who#7L, day#1]
+    +- Relation [day#1,user#2L] parquet
+
+The names that may stand there are known, from the files and from the query's columns, and the plan must be exactly what they
+give; whatever differs is staged. The WHERE of the query itself is taken off before and, where it is simple, done by the reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from ..errors import StatementError
+from .base import Scan
+from .failures import tokens_of
+from .parsing import parse_query
+from .scans import CLAUSES, as_stored, bare, stored_schema
+from .spark_filters import Kept, NotSimple, Origin
+from .spark_frames import configured, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Frames = Callable[[str], "DataFrame"]
+PLAN = re.compile(r"== Optimized Logical Plan ==\n(?P<plan>.*?)\n\n== Physical Plan ==", re.DOTALL)
+ID = r"#(\d+)L?"
+
+
+class Staged(NamedTuple):
+    """A query that cannot be read in place, and why: what completes "staged, because"."""
+
+    reason: str
+
+
+MORE = Staged("it is more than columns of Parquet files and a simple WHERE")
+
+
+class Reference(NamedTuple):
+    """A query whose rows are those of Parquet files.
+
+    Attributes:
+        files: in the order of reading.
+        stored: the files' columns.
+        columns: result column -> stored column.
+    """
+
+    files: tuple[str, ...]
+    stored: pa.Schema
+    columns: dict[str, str]
+
+
+class Split(NamedTuple):
+    """A query cut at its WHERE: without it, what it reads as a whole, the name of that, and the condition."""
+
+    unfiltered: str
+    origin: str
+    name: str
+    condition: exp.Expr
+
+
+def reading_of(spark: SparkSession, query: str, frame_of: Frames) -> Scan | Staged:
+    """Return how to read a query's result in place, or why it has to be staged.
+
+    Args:
+        frame_of: analyses a query.
+
+    Raises:
+        StatementError: the query cannot run.
+    """
+    schema = schema_of(frame_of(query))
+    if len({name.lower() for name in schema.names}) < len(schema):
+        return Staged("two of its columns have one name")
+    split = split_where(query)
+    unfiltered = query if split is None else split.unfiltered
+    found = reference_of(spark, frame_of(unfiltered), unfiltered)
+    if isinstance(found, Staged):
+        return found
+    files, stored, columns = found
+    if not as_stored(columns, schema, stored):
+        return Staged("the files have its columns in other types")
+    if split is None:
+        return Scan(files, columns, None, tuple(dict.fromkeys(columns.values())), schema)
+    return filtered(spark, split, found, schema, frame_of)
+
+
+def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Schema, frame_of: Frames) -> Scan | Staged:
+    """Return how to read the rows of a reference that pass a condition."""
+    whole = frame_of(split.origin)
+    under = reference_of(spark, whole, split.origin)
+    if isinstance(under, Staged):
+        return under
+    columns = {name.lower(): own for name, own in under.columns.items()}
+    types = {field.name.lower(): field.dataType.simpleString() for field in whole.schema.fields}
+    try:
+        condition = Origin(split.name, columns, types).condition(split.condition)
+    except NotSimple:
+        return Staged("its WHERE is more than comparisons of columns with literals")
+    used = {own for name, own in columns.items() if any(c.name.lower() == name for c in split.condition.find_all(exp.Column))}
+    needed = tuple(name for name in found.stored.names if name in used or name in found.columns.values())
+    own = {name: name for name in schema.names}
+    return Scan(found.files, own, Kept(condition, found.columns, schema), needed, schema)
+
+
+def reference_of(spark: SparkSession, frame: DataFrame, query: str) -> Reference | Staged:
+    """Return the files and columns that a query without WHERE names, if it does nothing else."""
+    plan = plan_of(spark, query)
+    if len(plan) > 2 or not plan[-1].endswith(" parquet"):
+        return MORE
+    files = local_files(frame.inputFiles())
+    if isinstance(files, Staged):
+        return files
+    try:
+        stored = stored_schema(files)
+    except (OSError, pa.ArrowException) as error:
+        return Staged(f"a file cannot be read: {error}")
+    if stored is None:
+        return Staged("its files differ in their columns, or have types that Spark does not")
+    columns = columns_in(plan, stored.names, frame.columns)
+    return MORE if columns is None else Reference(files, stored, columns)
+
+
+def local_files(found: Iterable[str]) -> tuple[str, ...] | Staged:
+    """Return the paths of files, sorted; Spark itself reads them in no order."""
+    urls = [urlsplit(uri) for uri in found]
+    if not urls:
+        return Staged("it does not read files")
+    if remote := next((url.scheme for url in urls if url.scheme not in ("", "file")), None):
+        return Staged(f"files of {remote}:// are not mounted as a folder")
+    return tuple(str(path) for path in sorted(Path(unquote(url.path)) for url in urls))
+
+
+def plan_of(spark: SparkSession, query: str) -> list[str]:
+    """Return the lines of Spark's optimized plan of a query."""
+    with configured(spark, {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}):
+        (row,) = spark.sql(f"EXPLAIN EXTENDED {query}").collect()
+    found = PLAN.search(row[0])
+    return found["plan"].split("\n") if found else [""]
+
+
+def columns_in(plan: list[str], stored: Iterable[str], names: Iterable[str]) -> dict[str, str] | None:
+    """Return result column -> stored column of a plan; None unless it only names and renames columns of Parquet files."""
+    own = list(stored)
+    listed = ",".join(re.escape(name) + ID for name in own)
+    relation = re.fullmatch(rf"(?:\+- )?Relation [^\[]*\[{listed}\] parquet", plan[-1])
+    if relation is None:
+        return None
+    if len(plan) == 1:
+        return dict(zip(own, own, strict=True)) if own == list(names) else None
+    by_id = dict(zip(relation.groups(), own, strict=True))
+    sources = "|".join(map(re.escape, sorted(own, key=len, reverse=True)))
+    items = ", ".join(f"(?:{re.escape(name)}{ID}|(?:{sources}){ID} AS {re.escape(name)}#\\d+L?)" for name in names)
+    project = re.fullmatch(rf"Project \[{items}\]", plan[0]) if len(plan) == 2 else None
+    if project is None:
+        return None
+    ids = [plain or renamed for plain, renamed in zip(project.groups()[::2], project.groups()[1::2], strict=True)]
+    return {name: by_id[i] for name, i in zip(names, ids, strict=True)} if all(i in by_id for i in ids) else None
+
+
+def split_where(query: str) -> Split | None:
+    """Cut a simple SELECT FROM one relation at its WHERE; None for other queries, and for those that have none."""
+    try:
+        tree = parse_query(query)
+    except StatementError:
+        return None  # Spark reads it, though the embedded engine's parser does not
+    if not isinstance(tree, exp.Select) or not tree.args.get("where") or not bare(tree, CLAUSES):
+        return None
+    depth = 0
+    places: dict[TokenType, int] = {}
+    for token in tokens_of(query):
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 0 and token.token_type in (TokenType.SELECT, TokenType.FROM, TokenType.WHERE):
+            places.setdefault(token.token_type, token.start)
+    if list(places) != [TokenType.SELECT, TokenType.FROM, TokenType.WHERE]:
+        return None
+    source = query[places[TokenType.FROM] : places[TokenType.WHERE]]
+    unfiltered = query[: places[TokenType.WHERE]]
+    return Split(unfiltered, f"SELECT * {source}", tree.args["from_"].this.alias_or_name, tree.args["where"].this)

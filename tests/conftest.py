@@ -1,0 +1,46 @@
+"""What tests of both engines share: one Spark for the whole run, and a fixture that is each engine in turn."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from xpsql.platform.engines.spark_start import started
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",  # given here, so that every new session of the application has it
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.ui.retainedExecutions": "1",
+}
+
+
+@pytest.fixture(scope="session")
+def spark_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start Spark, once; what it would write goes to a folder of its own."""
+    if shutil.which("java") is None and not (Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java").exists():
+        pytest.skip("Spark needs Java: install a JDK, version 17 or newer")
+    folder = str(tmp_path_factory.mktemp("spark"))
+    spark = started("local[2]", {**SETTINGS, "spark.sql.warehouse.dir": folder, "spark.local.dir": folder})
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def spark(spark_application: SparkSession) -> SparkSession:
+    """A session of its own settings and temporary views."""
+    return spark_application.newSession()
+
+
+@pytest.fixture(params=["duckdb", "spark"])
+def engine(request: pytest.FixtureRequest) -> str | SparkSession:
+    """What `xpsql.connect` is given to use each engine."""
+    return "duckdb" if request.param == "duckdb" else request.getfixturevalue("spark")

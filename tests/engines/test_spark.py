@@ -1,0 +1,224 @@
+"""The Spark engine's own ways: what it reads in place, what it stages and how, and its results."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from xpsql.platform.engines.base import Scan
+from xpsql.platform.engines.spark import SparkEngine
+from xpsql.platform.errors import StatementError
+
+ROWS = pa.table(
+    {
+        "day": pa.array([1, None, 3, 4], pa.int32()),
+        "price": pa.array([1.5, float("nan"), None, -2.0]),
+        "user": pa.array(["a", "b", None, "d"]),
+        "seen": [datetime.date(2024, 1, n) for n in (1, 2, 3, 4)],
+        "clicked": pa.array([True, False, None, True]),
+        "tags": pa.array([["x"], [], None, ["y", "z"]]),
+        "a b": pa.array([1, 2, 3, 4], pa.int64()),
+    }
+)
+
+
+@pytest.fixture
+def engine(spark: SparkSession) -> Iterator[SparkEngine]:
+    engine = SparkEngine(spark, owned=False)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    """The name of a folder of two files, as a query has it."""
+    folder = tmp_path / "a log"
+    folder.mkdir()
+    pq.write_table(ROWS.slice(0, 2), folder / "one.parquet")
+    pq.write_table(ROWS.slice(2), folder / "two.parquet")
+    return f"parquet.`{folder}`"
+
+
+def scanned(scan: Scan) -> pa.Table:
+    """Read a scan as workers do."""
+    pieces = [pq.read_table(file, columns=list(scan.needed)) for file in scan.files]
+    if scan.project is not None:
+        project = pickle.loads(pickle.dumps(scan.project))  # workers get it from the driver
+        return pa.concat_tables([project(piece) for piece in pieces])
+    return pa.concat_tables(pieces).select(list(scan.columns.values())).rename_columns(list(scan.columns))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM {}",
+        "SELECT user AS who, `a b`, tags, `a b` AS again FROM {}",
+        "SELECT t.DAY, User FROM {} t",
+        "SELECT x + 0 AS x FROM (SELECT 1 AS x) WHERE false UNION ALL SELECT `a b` FROM {}",
+        "WITH w AS (SELECT `a b` AS n, user FROM {}) SELECT user, n FROM w",
+        "SELECT n FROM (SELECT day AS n FROM {}) WHERE n >= 3",
+    ],
+)
+def test_columns_of_parquet_files_are_read_in_place(engine: SparkEngine, log: str, query: str) -> None:
+    scan = engine.scan(query.format(log))
+    assert scan is not None
+    wanted = engine.execute(query.format(log))
+    assert wanted is not None
+    assert scan.schema == wanted.schema == engine.schema(query.format(log))
+    assert sorted(map(str, scanned(scan).to_pylist())) == sorted(map(str, wanted.to_pylist()))
+    assert [Path(file).name for file in scan.files] == ["one.parquet", "two.parquet"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "day > 1",
+        "3 <= t.day",
+        "day <> -1 AND NOT day = 4",
+        "price > 1",
+        "price <= 1.5",
+        "price >= -3",
+        "price <> 1.25 AND `a b` <> 4",
+        "user = 'b' OR user IS NULL",
+        "user IN ('a', 'd', 'x')",
+        "NOT user IN ('a', 'd')",
+        "seen >= '2024-01-02' AND seen < DATE '2024-01-04'",
+        "(day BETWEEN 1 AND 3) AND seen IS NOT NULL",
+        "clicked",
+        "NOT clicked",
+        "clicked = false",
+    ],
+)
+def test_simple_filters_of_the_reader_keep_the_rows_that_spark_keeps(engine: SparkEngine, log: str, condition: str) -> None:
+    query = f"SELECT `a b` AS n, day FROM {log} t WHERE {condition}"
+    scan = engine.scan(query)
+    assert scan is not None
+    assert scan.project is not None
+    wanted = engine.execute(f"{query} ORDER BY n")
+    assert wanted is not None
+    assert 0 < len(wanted) < 4
+    assert scanned(scan).equals(wanted)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT day + 1 AS next FROM {}", "more than columns"),
+        ("SELECT day FROM {} ORDER BY day", "more than columns"),
+        ("SELECT DISTINCT day FROM {}", "more than columns"),
+        ("SELECT day FROM {} LIMIT 2", "more than columns"),
+        ("SELECT a.day FROM {} a JOIN {} b ON a.day = b.day", "more than columns"),
+        ("SELECT CAST(day AS BIGINT) AS day FROM {}", "more than columns"),
+        ("SELECT id FROM range(3)", "more than columns"),
+        ("SELECT day, day FROM {}", "one name"),
+        ("SELECT day FROM {} WHERE user LIKE 'a%'", "its WHERE"),
+        ("SELECT day FROM {} WHERE day = '1'", "its WHERE"),
+        ("SELECT day FROM {} WHERE day < 1.5", "its WHERE"),
+        ("SELECT day FROM {} WHERE day = price", "its WHERE"),
+        ("SELECT day FROM {} WHERE day IN (SELECT 1)", "its WHERE"),
+    ],
+)
+def test_other_queries_are_staged_and_the_reason_is_told(engine: SparkEngine, log: str, query: str, reason: str) -> None:
+    text = query.format(log, log)
+    assert engine.scan(text) is None
+    assert reason in str(engine.staging_reason(text))
+
+
+def test_files_in_other_types_than_the_query_sees_are_staged(engine: SparkEngine, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": pa.array([1], pa.uint32())}), tmp_path / "n.parquet")
+    assert engine.schema(f"SELECT n FROM parquet.`{tmp_path}`").types == [pa.int64()]
+    assert engine.staging_reason(f"SELECT n FROM parquet.`{tmp_path}`") == "the files have its columns in other types"
+
+
+def test_a_frame_with_a_name_is_read_in_place_where_it_is_a_scan(spark: SparkSession, engine: SparkEngine, log: str) -> None:
+    spark.sql(f"SELECT user AS who FROM {log}").createOrReplaceTempView("plain")
+    spark.sql(f"SELECT upper(user) AS who FROM {log}").createOrReplaceTempView("made")
+    assert engine.scan("SELECT who FROM plain") is not None
+    assert engine.scan("SELECT who FROM made") is None
+
+
+def test_a_query_is_staged_in_its_order_with_row_groups_of_one_size(engine: SparkEngine, tmp_path: Path) -> None:
+    query = "SELECT id % 7 AS part, id, timestamp_seconds(id) AS at FROM range(260000) ORDER BY part, id DESC"
+    scan = engine.stage(query, tmp_path / "staged")
+    assert scan.schema == engine.schema(query)
+    found = scanned(scan)
+    assert found.schema.types == scan.schema.types
+    assert found["id"].to_pylist() == sorted(range(260_000), key=lambda n: (n % 7, -n))
+    files = [pq.ParquetFile(file).metadata for file in scan.files]
+    groups = [[file.row_group(i).num_rows for i in range(file.num_row_groups)] for file in files]
+    assert max(max(sizes) for sizes in groups) == 122_880
+    assert all(size == 122_880 for sizes in groups for size in sizes[:-1])
+
+
+def test_a_query_without_rows_is_staged_as_none(engine: SparkEngine, tmp_path: Path) -> None:
+    scan = engine.stage("SELECT id FROM range(10) WHERE id > 10", tmp_path / "staged")
+    assert scanned(scan).num_rows == 0
+
+
+def test_results_have_the_types_that_the_schema_tells(engine: SparkEngine) -> None:
+    query = (
+        "SELECT 1Y AS a, 2S AS b, 3 AS c, 4L AS d, 1.5F AS e, 1.5D AS f, 1.50BD AS g, 'x' AS h, true AS i, X'00' AS j, "
+        "DATE '2024-01-01' AS k, TIMESTAMP '2024-01-01 00:00:00' AS l, TIMESTAMP_NTZ '2024-01-01 00:00:00' AS m, "
+        "array(1, NULL) AS n, map('a', 1D) AS o, named_struct('x', 1) AS p, NULL AS q, 'y' AS h"
+    )
+    table = engine.execute(query)
+    assert table is not None
+    assert table.schema == engine.schema(query)
+    instant = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    row: list[Any] = [column[0].as_py() for column in table.columns]
+    assert row[11] == row[12] == instant
+    assert row[13:] == [[1, None], [("a", 1.0)], {"x": 1}, None, "y"]
+
+
+def test_a_stream_has_the_rows_of_all_partitions_in_order(engine: SparkEngine) -> None:
+    reader = engine.reader("SELECT id AS x, id AS x FROM range(0, 30000, 1, 3)")
+    assert reader.schema == pa.schema([("x", pa.int64()), ("x", pa.int64())])
+    assert reader.read_all().column(1).to_pylist() == list(range(30_000))
+
+
+@pytest.mark.parametrize(
+    ("statement", "message", "position"),
+    [
+        ("SELECT\n  nope FROM range(3)", "There is no column nope. Valid: id.", (2, 3, "nope")),
+        ("SELECT '😀', r.nope FROM range(3) r", "There is no column r.nope.", (1, 13, "r.nope")),
+        ("SELECT * FROM\nnowhere", "There is no table or view nowhere.", (2, 1, "nowhere")),
+        ("SELECT * FROM parquet.`/nowhere`", "The path file:/nowhere does not exist.", None),
+        ("SELECT nothing(1)", "There is no function nothing.", (1, 8, "nothing(1)")),
+        ("SELECT * FRM range(3)", "Syntax error at or near 'range'", (1, 14, "range(3)")),
+        ("SELECT 1/0", "The query failed: Division by zero.", (1, 8, "1/0")),
+        ("SELECT CAST('x' AS INT)", "The query failed: The value 'x' of the type", (1, 8, "CAST('x' AS INT)")),
+        ("SELECT raise_error('enough')", "The query failed: enough.", None),
+        ("SELECT id, count(*) FROM range(2) GROUP BY id % 2", "Column id is neither grouped", (1, 8, "id")),
+    ],
+)
+def test_errors_have_a_place_and_no_stack_trace(
+    engine: SparkEngine, statement: str, message: str, position: tuple[int, int, str] | None
+) -> None:
+    with pytest.raises(StatementError) as raised:
+        engine.execute(statement)
+    assert raised.value.message.startswith(message) or message in raised.value.message
+    assert raised.value.position == position
+    assert "\n" not in raised.value.message
+    assert "SQLSTATE" not in raised.value.message
+
+
+def test_what_a_function_of_the_user_raises_reaches_the_user(spark: SparkSession, engine: SparkEngine, tmp_path: Path) -> None:
+    spark.udf.register("fails", lambda n: {"a": 1}[f"no {n}"], "int")
+    for run in (engine.execute, lambda q: engine.reader(q).read_all(), lambda q: engine.stage(q, tmp_path / "staged")):
+        with pytest.raises(StatementError, match="a Python function raised KeyError: 'no 0'"):
+            run("SELECT fails(id) AS n FROM range(1)")
+
+
+def test_only_queries_are_asked_for_their_columns(engine: SparkEngine) -> None:
+    for text in ("CREATE TABLE t (n INT)", "WITH w AS (SELECT 1) INSERT INTO t SELECT * FROM w", ""):
+        with pytest.raises(StatementError, match="A query was expected"):
+            engine.schema(text)
+    assert engine.relations() == []
