@@ -11,7 +11,7 @@ from ..platform.operators.base import Operator, TableSpec
 from ..platform.operators.ftrl import FtrlOptions, ftrl
 from ..platform.options import Part, option
 from .base import Algorithm, Inputs, Layout
-from .initial import normal
+from .initial import uniform
 from .linear import linear_scores
 from .losses import LossOptions, loss_of
 
@@ -40,7 +40,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
         return linear_scores(rows["weights"], inputs) + pair_scores(rows["vectors"], features_only(inputs, options.intercept))
 
     return Algorithm(
-        tables=(TableSpec("weights", 1), TableSpec("vectors", options.dim, normal(options.init_scale, options.dim))),
+        tables=(TableSpec("weights", 1), TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))),
         optimizer=optimizer,
         scores=scores,
         link=loss.link,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
 
-def normal(scale: float, dim: int) -> Callable[[int, jax.Array], jax.Array]:
-    """Return (seed, keys uint32[n, 2]) -> float32[n, dim], normal with this standard deviation."""
+def uniform(scale: float, dim: int) -> Callable[[int, jax.Array], jax.Array]:
+    """Return (seed, keys uint32[n, 2]) -> float32[n, dim], uniform around 0 with this standard deviation."""
+    limit = scale * math.sqrt(3)
 
     def init(seed: int, keys: jax.Array) -> jax.Array:
-        element = jnp.arange(2 * dim, dtype=jnp.uint32) * jnp.uint32(0x9E3779B9) + jnp.uint32(seed)
+        element = jnp.arange(dim, dtype=jnp.uint32) * jnp.uint32(0x9E3779B9) + jnp.uint32(seed)
         bits = mixed(keys[:, :1] ^ mixed(keys[:, 1:] ^ mixed(element)[None, :]))
-        uniform = (bits >> 8).astype(jnp.float32) * (1 / (1 << 24)) + (0.5 / (1 << 24))
-        radius, angle = jnp.sqrt(-2 * jnp.log(uniform[:, :dim])), 2 * jnp.pi * uniform[:, dim:]
-        return scale * radius * jnp.cos(angle)
+        return (bits >> 8).astype(jnp.float32) * (2 * limit / (1 << 24)) - limit
 
     return init
 
@@ -24,7 +24,7 @@ def normal(scale: float, dim: int) -> Callable[[int, jax.Array], jax.Array]:
 def mixed(bits: jax.Array) -> jax.Array:
     """Return well-mixed 32-bit integers.
 
-    Source: the finalizer of MurmurHash3 (Appleby, 2011); normal deviates by Box and Muller, 1958.
+    Source: the finalizer of MurmurHash3 (Appleby, 2011).
     """
     bits = (bits ^ (bits >> 16)) * jnp.uint32(0x85EBCA6B)
     bits = (bits ^ (bits >> 13)) * jnp.uint32(0xC2B2AE35)

@@ -6,7 +6,8 @@ see what its results depend on, and only that is gathered, padded and passed. Na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from ..operators.base import Context, Operator, Rows, TableSpec, push
 
 STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
 PROBE_ROWS = 64
+BLOCK_ROWS = 64
 
 Given = Mapping[str, Any]
 
@@ -71,6 +73,7 @@ class Programs:
     Attributes:
         stored: the names of the float columns kept in rows.
         dims: floats of each of them.
+        initial: of those that do not start at zero: keys uint32[n, 2] -> float32[n, dim], jitted.
         needs_pulled: a push must bring the weights that it was computed on.
     """
 
@@ -99,24 +102,22 @@ class Programs:
         self.read = Program(self._read, rows)
         self.push = Program(self._push, {**rows, **pushed})
         self.needs_pulled = "@pulled" in self.push.needs
+        inits = {name: column.init for name, column in chain.columns.items() if column.init and name in self.dims}
+        self.initial = {name: jax.jit(partial(init, seed)) for name, init in inits.items()}
 
-    def initial(self, name: str, keys: NDArray[np.uint32]) -> NDArray[np.float32] | None:
-        """Return the initial values of a column for keys uint32[n, 2]; None for zeros."""
-        init = self.chain.columns[name].init
-        return None if init is None else np.asarray(init(self.seed, jnp.asarray(keys)))
+    def start(self, columns: Mapping[str, NDArray[Any]], halves: NDArray[np.uint32], rows: NDArray[np.int64]) -> None:
+        """Set columns of new rows to their initial values, in place; `halves` are their keys, uint32[size, 2]."""
+        for name in columns.keys() & self.initial.keys():
+            columns[name][rows] = np.asarray(self.initial[name](halves))[: len(rows)]
 
     def _read(self, given: Given) -> dict[str, jax.Array]:
-        """Return the stored columns and w as the chain reads them; zeros on padding. mask: the row is absent.
-
-        An absent row reads as it would start, so that features whose weights start at random are learned from the first
-        batch they are in.
-        """
+        """Return the stored columns and w as the chain reads them; zeros on padding. mask: the row is absent."""
         absent, none = given["@mask"], jnp.zeros(len(given["@mask"]), jnp.uint32)
         valid = jnp.arange(len(absent)) < given["@rows"]
         updates, still = given["updates"], jnp.zeros((len(absent), self.spec.dim))
         context = Context(valid, given["@keys"], none, none, none, updates, none, still, age(given, absent), absent)
-        rows = self.chain.read(self._started(given, absent), context)
-        return {name: jnp.where(valid[:, None], rows[name], 0) for name in (*self.stored, "w")}
+        rows = self.chain.read(stored_in(given, self.stored), context)
+        return {name: cleared(rows[name], given["@rows"]) for name in (*self.stored, "w")}
 
     def _push(self, given: Given) -> tuple[dict[str, jax.Array], dict[str, jax.Array], jax.Array]:
         """Return the new columns, the sums of transient ones, and the first row that failed or -1; mask: the row is new."""
@@ -126,21 +127,36 @@ class Programs:
         stale = updates - jnp.minimum(given["@seen"], updates)
         keys, clicks, pulled = given["@keys"], given["@clicks"], given["@pulled"]
         context = Context(valid, keys, counts, counts, clicks, updates, stale, pulled, age(given, new), new)
-        rows = self._started(given, new)
-        gradients = jnp.where(valid[:, None], given["@gradients"], 0)
+        rows = stored_in(given, self.stored)
+        gradients = cleared(given["@gradients"], given["@rows"])
         stored, transient = push(self.chain, rows, gradients, context)
         failed = transient["failed"][:, 0] if "failed" in transient else jnp.zeros(1)
         first = jnp.where(failed.any(), jnp.argmax(failed), -1)
         return dict(stored), {name: values.sum() for name, values in transient.items()}, first
 
-    def _started(self, given: Given, new: jax.Array) -> Rows:
-        """Return the stored columns and statistics, those of new rows at their initial values."""
-        rows = {name: given[name] for name in (*self.stored, *STATISTICS)}
-        for name in self.stored:
-            init = self.chain.columns[name].init
-            if init is not None:
-                rows[name] = jnp.where(new[:, None], init(self.seed, given["@keys"]), rows[name])
-        return rows
+
+def cleared(values: jax.Array, first: jax.Array) -> jax.Array:
+    """Return values float32[n, dim] with zeros from row `first` on.
+
+    Written in place, a block of rows at a time: choosing by row costs several times what most chains do with an element, since
+    XLA does not vectorise it on CPUs.
+    """
+    rows = min(BLOCK_ROWS, len(values))
+    last = len(values) - rows
+
+    def clear(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        at, left = state
+        start = jnp.minimum(at, last)
+        block = jax.lax.dynamic_slice_in_dim(left, start, rows)
+        block = jnp.where((start + jnp.arange(rows) < first)[:, None], block, 0)
+        return at + rows, jax.lax.dynamic_update_slice_in_dim(left, block, start, 0)
+
+    return jax.lax.while_loop(lambda state: state[0] < len(values), clear, (first, values))[1]
+
+
+def stored_in(given: Given, columns: Sequence[str]) -> Rows:
+    """Return the stored columns and statistics among the inputs of a program."""
+    return {name: given[name] for name in (*columns, *STATISTICS)}
 
 
 def age(given: Given, new: jax.Array) -> jax.Array:

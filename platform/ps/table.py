@@ -86,12 +86,14 @@ class Table:
         self.programs = programs
         self.store = Store([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
         self.since = 0
+        self._ladder = Ladder()
         self._numbers = NUMBER | {name: len(NUMBER) + i for i, name in enumerate(programs.stored)}
 
     def pull(self, keys: Keys, size: int, now: int) -> tuple[Floats, Counts]:
         """Return the weights of keys as the chain reads them, and the updates their rows have had.
 
-        Never creates a row: an absent key reads as a new row would start, zeros where the table has no init.
+        Never creates a row: an absent key reads as a new row would start, zeros where the table has no init, so that features
+        whose weights start at random are learned from the first batch they are in.
 
         Args:
             keys: uint64[n], unique.
@@ -104,7 +106,9 @@ class Table:
         program = self.programs.pull
         given = self._empty(program, len(keys), size)
         rows = self.store.pull(keys, [self._numbers[name] for name in given], list(given.values()))
-        weights = program({**given, **self._rest(program, keys, rows == MISSING, size, now)})
+        absent = rows == MISSING
+        self._start(given, keys, absent)
+        weights = program({**given, **self._rest(program, keys, absent, size, now)})
         updates = np.zeros(len(keys), np.uint32)
         if "@seen" in self.programs.push.needs:
             self.store.gather(rows, [NUMBER["updates"]], [updates])
@@ -128,7 +132,9 @@ class Table:
         """
         size, program = len(gradients), self.programs.push
         rows, created = self.store.insert(touched.keys)
-        given = self._gathered(program, rows, size) | self._rest(program, touched.keys, created, size, now)
+        given = self._gathered(program, rows, size)
+        self._start(given, touched.keys, created)
+        given |= self._rest(program, touched.keys, created, size, now)
         pushed = {"@counts": touched.counts, "@clicks": touched.clicks, "@seen": seen}
         given |= {name: pad(values, size) for name, values in pushed.items() if name in program.needs}
         columns, report, failed = program({**given, "@gradients": gradients, "@pulled": pulled})
@@ -150,13 +156,12 @@ class Table:
         """
         self.since = since
         rows, _ = self.store.insert(keys)
-        halves = split_keys(keys, len(keys))
-        for name, number in self._numbers.items():
-            values = columns.get(name)
-            if values is None and name in self.programs.stored:
-                values = self.programs.initial(name, halves)
-            if values is not None:
-                self.store.scatter(rows, [number], [np.ascontiguousarray(values)])
+        dims = self.programs.dims
+        missing = {name: np.zeros((len(keys), dims[name]), np.float32) for name in dims.keys() - columns.keys()}
+        self._start(missing, keys, np.ones(len(keys), np.bool_))
+        for name, values in {**columns, **missing}.items():
+            if name in self._numbers:
+                self.store.scatter(rows, [self._numbers[name]], [np.ascontiguousarray(values)])
 
     def dump(self, now: int, slices: range) -> Iterator[tuple[Keys, Columns]]:
         """Iterate over the rows of some slices, ordered by key, in pieces, brought up to now.
@@ -181,6 +186,12 @@ class Table:
         given = self._gathered(program, rows, size) | self._rest(program, keys, np.zeros(n, np.bool_), size, now)
         read = program(given)
         return keys, columns | {name: np.asarray(values)[:n] for name, values in read.items()}
+
+    def _start(self, columns: Mapping[str, NDArray[Any]], keys: Keys, new: NDArray[np.bool_]) -> None:
+        """Set float columns of new rows to their initial values, in place."""
+        if self.programs.initial and new.any():
+            rows = np.flatnonzero(new)
+            self.programs.start(columns, split_keys(keys[rows], self._ladder.size(len(rows))), rows)
 
     def _empty(self, program: Program, n: int, size: int) -> dict[str, Any]:
         """Return arrays for the columns that a program needs, zeros from n on."""

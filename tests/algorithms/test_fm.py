@@ -10,7 +10,7 @@ import numpy as np
 
 from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.fm import FmOptions, fm
-from xpsql.algorithms.initial import normal
+from xpsql.algorithms.initial import uniform
 
 NUM_ROWS, DIM, BATCH = 20, 3, 4
 
@@ -51,13 +51,14 @@ def test_scores_are_the_sum_over_features_and_pairs() -> None:
         np.testing.assert_allclose(found[example, 0], score, rtol=1e-4, atol=1e-4)
 
 
-def test_initial_vectors_are_normal_and_a_function_of_key_and_seed() -> None:
+def test_initial_vectors_are_uniform_and_a_function_of_key_and_seed() -> None:
     keys = jnp.asarray(np.random.default_rng(2).integers(0, 2**32, (4000, 2), np.uint32))
-    init = normal(0.5, 4)
+    init = uniform(0.5, 4)
     values = np.asarray(jax.jit(init, static_argnums=0)(7, keys))
     assert values.shape == (4000, 4)
     np.testing.assert_allclose(values.mean(0), 0, atol=0.05)
     np.testing.assert_allclose(values.std(0), 0.5, atol=0.02)
+    assert np.abs(values).max() <= 0.5 * 3**0.5
     np.testing.assert_allclose(np.corrcoef(values.T) - np.eye(4), 0, atol=0.06)
     np.testing.assert_allclose(np.asarray(init(7, keys[10:20])), values[10:20], rtol=1e-5, atol=1e-6)
     assert not np.allclose(init(8, keys), values)
