@@ -1,4 +1,4 @@
-"""Native code of the parameter server: hashing, uniqueness, placement on shards and the row store.
+"""Native code of the parameter server: hashing, uniqueness, placement on shards, counters and the row store.
 
 Every function releases the GIL. Inputs are C-contiguous CPU arrays of exactly the dtype named, read-only ones included (NumPy,
 JAX, Arrow buffers); a wrong dtype is a TypeError, a wrong shape a ValueError.
@@ -191,6 +191,13 @@ class Store:
     def keys(self, slice_begin: int = 0, slice_end: int = 1024) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
         """Return the keys of a range of slices, ascending, and their rows."""
 
+    def scan(self, begin: int, end: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+        """Return the keys and numbers of the rows present among numbers [begin, end), in order of number: as they lie in memory."""
+
+    @property
+    def end(self) -> int:
+        """The number after the last that a row has had."""
+
     @property
     def row_bytes(self) -> int:
         """Bytes of a record: key, columns, and padding to a multiple of 8."""
@@ -202,3 +209,31 @@ class Store:
     @property
     def overhead_bytes(self) -> int:
         """memory_bytes less the columns of the rows present."""
+
+class Counter:
+    """Counts of keys that have no row: exact up to 1023, where they stay; 10 to 12 bytes a key.
+
+    Not locked, as Store. keys: uint64[n].
+    """
+
+    def __init__(self) -> None: ...
+    def __len__(self) -> int: ...
+    def counts(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+        """Return the count of each key, 0 where it was never counted."""
+
+    def add(self, keys: npt.NDArray[np.uint64], amounts: npt.NDArray[np.uint32]) -> None:
+        """Add to the counts of keys.
+
+        Raises:
+            MemoryError: the system has no more memory; keys before the one that failed may have been counted.
+        """
+
+    def remove(self, keys: npt.NDArray[np.uint64]) -> None:
+        """Forget keys."""
+
+    def entries(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+        """Return all keys, in order of slices, and their counts."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes in use."""

@@ -76,6 +76,12 @@ class StoreMachine(RuleBasedStateMachine):
         for key in keys:
             del self.model[key]
 
+    @rule(step=st.sampled_from([1, 7, 1000]))
+    def scan(self, step: int) -> None:
+        parts = [self.store.scan(begin, begin + step) for begin in range(0, self.store.end, step)]
+        assert all((self.store.lookup(keys) == rows).all() for keys, rows in parts)
+        assert sorted(key for keys, _ in parts for key in keys.tolist()) == sorted(self.model)
+
     @rule(keys=keys_list, value=st.integers(0, 1000))
     def scatter(self, keys: np.ndarray, value: int) -> None:
         weights = (value + np.arange(len(keys) * 3)).astype(np.float32).reshape(-1, 3)

@@ -3,6 +3,7 @@
 
 namespace xpsql {
 
+void bind_counter(nanobind::module_& module);
 void bind_hash(nanobind::module_& module);
 void bind_unique(nanobind::module_& module);
 void bind_placement(nanobind::module_& module);
@@ -11,7 +12,8 @@ void bind_store(nanobind::module_& module);
 }  // namespace xpsql
 
 NB_MODULE(_native, module) {
-    module.doc() = "Hashing, uniqueness, placement and the row store of the parameter server.";
+    module.doc() = "Hashing, uniqueness, placement, counters and the row store of the parameter server.";
+    xpsql::bind_counter(module);
     xpsql::bind_hash(module);
     xpsql::bind_unique(module);
     xpsql::bind_placement(module);

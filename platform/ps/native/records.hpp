@@ -28,12 +28,16 @@ class Records {
         return key;
     }
 
-    size_t resident_bytes() const { return round_up(end_ * stride_, huge_page) + chunks_.capacity() * 2 * sizeof(void*); }
+    size_t resident_bytes() const { return round_up(end_ * stride_, huge_page) + chunks_.capacity() * 2 * sizeof(void*) + freed_.capacity() * 8; }
+
+    // Whether a row below end() holds a key.
+    bool live(Row row) const { return row / 64 >= freed_.size() || !(freed_[row / 64] >> row % 64 & 1); }
 
     // Returns a record with this key and zeros. Throws std::bad_alloc where memory or row numbers end.
     Row allocate(uint64_t key) {
         Row row = free_;
         if (row != no_row) {
+            freed_[row / 64] ^= uint64_t{1} << row % 64;
             std::memcpy(&free_, at(row), sizeof free_);
             std::memset(at(row), 0, stride_);
         } else {
@@ -43,8 +47,10 @@ class Records {
         return row;
     }
 
-    // The next free row's number is kept in the record itself.
+    // The next free row's number is kept in the record itself. Throws std::bad_alloc and leaves the record as it was.
     void release(Row row) {
+        if (row / 64 >= freed_.size()) freed_.resize(end_ / 64 + 1);
+        freed_[row / 64] |= uint64_t{1} << row % 64;
         std::memcpy(at(row), &free_, sizeof free_);
         free_ = row;
     }
@@ -66,6 +72,7 @@ class Records {
     size_t stride_;
     std::vector<Mapping> mappings_;
     std::vector<uint8_t*> chunks_;
+    std::vector<uint64_t> freed_;  // a bit per row, up to the last one that was ever released
     Row end_ = 0;
     Row free_ = no_row;
 };

@@ -257,6 +257,21 @@ nb::tuple keys(const Store& store, size_t begin, size_t end) {
     return nb::make_tuple(found.take(size), rows.take(size));
 }
 
+nb::tuple scan(const Store& store, Row begin, Row end) {
+    const size_t most = end > begin ? std::min(end, store.end()) - std::min(begin, store.end()) : 0;
+    Result<uint64_t> found(most);
+    Result<Row> rows(most);
+    size_t size = 0;
+    {
+        nb::gil_scoped_release unlocked;
+        store.scan(begin, end, [&](uint64_t key, Row row) {
+            found[size] = key;
+            rows[size++] = row;
+        });
+    }
+    return nb::make_tuple(found.take(size), rows.take(size));
+}
+
 }  // namespace
 
 void bind_store(nb::module_& module) {
@@ -275,6 +290,8 @@ void bind_store(nb::module_& module) {
         .def("maximum", maximum, "rows"_a, "column"_a, "values"_a)
         .def("fill", fill, "rows"_a, "column"_a, "value"_a)
         .def("keys", keys, "slice_begin"_a = 0, "slice_end"_a = num_slices)
+        .def("scan", scan, "begin"_a, "end"_a)
+        .def_prop_ro("end", &Store::end)
         .def_prop_ro("row_bytes", &Store::row_bytes)
         .def_prop_ro("memory_bytes", &Store::memory_bytes)
         .def_prop_ro("overhead_bytes", [](const Store& store) { return store.memory_bytes() - store.size() * store.column_bytes(); });

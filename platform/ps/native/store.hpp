@@ -154,6 +154,15 @@ class Store {
         });
     }
 
+    Row end() const { return records_.end(); }
+
+    // Calls visit(key, row) for the rows among numbers [begin, end), which lie side by side in memory.
+    template <class Visit>
+    void scan(Row begin, Row end, Visit visit) const {
+        for (Row row = begin; row < std::min(end, records_.end()); ++row)
+            if (records_.live(row)) visit(records_.key(row), row);
+    }
+
     size_t slice_size(size_t slice) const { return index_.slice_size(slice); }
 
     // Writes the keys and rows of a slice, ordered by key.
