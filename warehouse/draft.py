@@ -11,15 +11,15 @@ from typing import Any, Literal
 
 from ..platform.errors import XpsqlError
 from .durable import remove, storing, sync_tree
+from .files import VersionFiles
 from .locks import Lock
-from .manifest import Manifest, Table, write_manifest
+from .manifest import Manifest, write_manifest
 from .progress import append_progress
-from .rows import RowWriter
 
 DATA = ("rows", "dense", "staged")
 
 
-class Draft:
+class Draft(VersionFiles):
     """A version that is being made, and the locks that keep others from its model meanwhile.
 
         with models.begin("ctr", manifest) as draft:
@@ -32,7 +32,6 @@ class Draft:
     process that is killed leaves a version that reads as `interrupted`.
 
     Attributes:
-        folder: the version's folder.
         manifest: as it was begun: with version, status and time.
     """
 
@@ -44,7 +43,7 @@ class Draft:
         committed: Callable[[], None],
         discarded: Callable[[], None],
     ) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.manifest = manifest
         self._locks = locks
         self._committed = committed
@@ -54,20 +53,6 @@ class Draft:
     @property
     def number(self) -> int:
         return self.manifest.version
-
-    @property
-    def staged(self) -> Path:
-        """Where staged input goes; removed once the version is committed or failed."""
-        return self.folder / "staged"
-
-    @property
-    def dense(self) -> Path:
-        """Where dense parameters go; durable with the commit."""
-        return self.folder / "dense"
-
-    def writer(self, table: Table, part: int = 0) -> RowWriter:
-        """Open a writer of one part of a table's rows."""
-        return RowWriter(self.folder / "rows" / table.name, table, part)
 
     def progress(self, values: Mapping[str, Any]) -> None:
         """Add a line of progress; others see it at once (ML.TRAINING_INFO)."""

@@ -25,10 +25,11 @@ from .batches import Batch, Ladders, batches
 from .compiled import keep_compiled
 from .encode import encode
 from .recipe import algorithm_of
+from .scaling import scale
 from .slots import Columns, columns_from, matched
 from .splits import chunk_rows, read, splits_of
+from .state import moments_of_version
 from .step import inputs_of, score_step
-from .training import scaler_of
 
 if TYPE_CHECKING:
     from ..progress import Reporter
@@ -82,7 +83,7 @@ class Scorer:
         self.columns: Columns = columns_from(version.manifest)
         self.algorithm = algorithm_of(version.manifest)
         self._weights = Weights(version)
-        self._scaler = scaler_of(self.columns, version)
+        self._moments = moments_of_version(version, self.columns)
         self._step = score_step(self.algorithm)
         self._ladders = Ladders(Ladder(), Ladder())
 
@@ -109,7 +110,7 @@ class Scorer:
                 yield Scored(table, np.concatenate([self._predict(batch) for batch in cut]))
 
     def _predict(self, batch: Batch) -> NDArray[np.float32]:
-        dense = self._scaler.scale(batch.dense, BATCH_SIZE)
+        dense = scale(batch.dense, self._moments, BATCH_SIZE)
         predictions = self._step(self._weights.pull(batch.keys, batch.size), inputs_of(batch, dense))
         return np.asarray(predictions)[: batch.examples]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator, Sequence
 
 import numpy as np
@@ -11,13 +10,14 @@ from ..engines.base import Scan
 from ..errors import DataError
 from ..ps.table import BatchId
 from .batches import Batch, Ladders, batches
+from .dealing import Deal
 from .encode import Chunk, encode
 from .slots import Columns
 from .splits import Split, chunk_rows, read
 
 
 class Source:
-    """Deals the splits of all passes to workers, in order, each split to one of them.
+    """The input of a training, batch by batch.
 
     Args:
         binary: labels must be 0 or 1.
@@ -30,7 +30,6 @@ class Source:
         splits: Sequence[Split],
         columns: Columns,
         batch_size: int,
-        passes: int,
         binary: bool,
         ladders: Ladders,
     ) -> None:
@@ -38,15 +37,13 @@ class Source:
         self._columns = columns
         self._batch_size = batch_size
         self._binary = binary
-        self._splits = iter([(number, i, split) for number in range(passes) for i, split in enumerate(splits)])
-        self._lock = threading.Lock()
+        self._splits = splits
         self._ladders = ladders
 
-    def batches(self) -> Generator[Batch, None, None]:
+    def batches(self, deal: Deal) -> Generator[Batch, None, None]:
         """Take splits, as long as there are any, and yield their batches."""
-        while (taken := self._next()) is not None:
-            pass_number, split_number, split = taken
-            first, row = BatchId(0, pass_number, split_number, 0), 0
+        while (turn := deal()) is not None:
+            split, first, row = self._splits[turn.split], BatchId(0, *turn, 0), 0
             for table in read(self._scan, split, self._columns.learned, chunk_rows(self._batch_size)):
                 chunk = encode(table, self._columns, with_labels=True)
                 check(chunk, split, row, self._columns.labels, self._binary)
@@ -54,10 +51,6 @@ class Source:
                     yield batch
                     first = first._replace(batch=batch.id.batch + 1)
                 row += table.num_rows
-
-    def _next(self) -> tuple[int, int, Split] | None:
-        with self._lock:
-            return next(self._splits, None)
 
 
 def check(chunk: Chunk, split: Split, row: int, labels: Sequence[str], binary: bool) -> None:

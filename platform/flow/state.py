@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -11,28 +11,31 @@ import numpy as np
 import pyarrow as pa
 
 from ...warehouse.dense import read_dense, write_dense
-from ...warehouse.draft import Draft
+from ...warehouse.files import VersionFiles
 from ...warehouse.manifest import Dense as DenseEntry
 from ...warehouse.manifest import Table as TableEntry
 from ...warehouse.models import Version
 from ...warehouse.rows import rows_schema
 from ..cores import cores
 from ..errors import StatementError
+from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
-from ..ps.shard import Shard
+from ..ps.shard import Description, Shard
 from .recipe import Recipe
+from .scaling import from_entry
+from .slots import CONTINUOUS, Columns
 
 PART_ROWS = 1 << 20
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
 
 
-def new_shards(recipe: Recipe, num_shards: int, slot_names: dict[int, str]) -> list[Shard]:
-    """Return shards for a recipe's tables, which are empty, and its dense parameters, which are new."""
-
-    def slot_name(number: int) -> str:
-        return slot_names.get(number, str(number))
-
-    return [Shard(recipe.programs, recipe.dense.part(i, num_shards), slot_name) for i in range(num_shards)]
+def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns) -> Shard:
+    """Return a shard for a recipe's tables, which are empty, and its share of the dense parameters, which are new."""
+    names = columns.slot_names
+    shard = Shard(recipe.programs, recipe.dense.part(number, num_shards), lambda slot: names.get(slot, str(slot)))
+    if number == 0:
+        shard.moments = no_moments(len(columns.of_kind(CONTINUOUS)))
+    return shard
 
 
 def table_entries(recipe: Recipe) -> tuple[TableEntry, ...]:
@@ -87,23 +90,32 @@ def check_rows(recipe: Recipe, parent: Version) -> None:
             )
 
 
-def load(shards: Sequence[Shard], parent: Version) -> None:
-    """Put the rows and dense parameters of a version into shards; each takes the keys of its slices and its arrays."""
+def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns: Columns) -> None:
+    """Put what a version holds into some of the shards, by number: the rows of their slices, and their dense parameters."""
     now = int(parent.manifest.statistics.get("now", 0))
     dense = read_dense(parent.dense)
-    for shard in shards:
+    for number, shard in shards.items():
         shard.now = now
         shard.dense.load(dense)
+        if number == 0:
+            shard.moments = moments_of_version(parent, columns)
     for entry in parent.manifest.tables:
         for batch in parent.rows(entry.name):
-            columns = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
-            keys = columns["key"].view(np.uint64)
-            owner = shard_of(keys, len(shards))
-            for number, shard in enumerate(shards):
-                mine = slice(None) if len(shards) == 1 else owner == number
-                own = {name: column[mine] for name, column in columns.items()}
+            stored = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
+            keys = stored["key"].view(np.uint64)
+            owner = shard_of(keys, num_shards)
+            for number, shard in shards.items():
+                mine = slice(None) if num_shards == 1 else owner == number
+                own = {name: column[mine] for name, column in stored.items()}
                 floats = {name: own[name].reshape(-1, dim) for name, dim in entry.columns.items()}
                 shard.tables[entry.name].load(np.ascontiguousarray(keys[mine]), {**own, **floats}, now)
+
+
+def moments_of_version(version: Version, columns: Columns) -> Moments:
+    """Return a version's statistics of the continuous slots of `columns`; those of new slots are of no values."""
+    kept, names = version.manifest.statistics["scaler"], list(version.manifest.statistics["scaled"])
+    slots = [slot.name for slot in columns.of_kind(CONTINUOUS)]
+    return from_entry({field: [line[names.index(s)] if s in names else 0.0 for s in slots] for field, line in kept.items()})
 
 
 def values(column: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
@@ -120,26 +132,51 @@ class Saved(NamedTuple):
     min_weight: float
     max_weight: float
 
-    def as_dict(self) -> dict[str, float]:
-        """Return them as ML.TRAINING_INFO names them."""
+    @property
+    def weights(self) -> dict[str, float]:
+        """The range of weights as ML.TRAINING_INFO names it."""
         largest = max(abs(self.min_weight), abs(self.max_weight))
-        return {"rows": self.rows, "max_weight": self.max_weight, "min_weight": self.min_weight, "max_abs_weight": largest}
+        return {"max_weight": self.max_weight, "min_weight": self.min_weight, "max_abs_weight": largest}
 
 
-def save(shards: Sequence[Shard], draft: Draft, entries: Sequence[TableEntry]) -> Saved:
-    """Write the rows of all shards, ordered by key: files of about a million rows, as many at once as there are cores; and the
-    dense parameters, a file per shard that has any."""
-    for number, shard in enumerate(shards):
+class Held(NamedTuple):
+    """What the shards held at the end, and what was written of it."""
+
+    described: Description
+    saved: Saved
+
+
+def total(shards: Iterable[Description]) -> Description:
+    """Return what several shards hold together."""
+    described = list(shards)
+    names = dict.fromkeys(name for one in described for name in one.reports)
+    return Description(
+        rows=sum(one.rows for one in described),
+        memory_bytes=sum(one.memory_bytes for one in described),
+        now=max(one.now for one in described),
+        reports={name: sum(one.reports.get(name, 0.0) for one in described) for name in names},
+        moments=described[0].moments,
+    )
+
+
+def merged_saved(parts: Sequence[Saved]) -> Saved:
+    """Return what was written by several."""
+    return Saved(sum(s.rows for s in parts), min(s.min_weight for s in parts), max(s.max_weight for s in parts))
+
+
+def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entries: Sequence[TableEntry]) -> Saved:
+    """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about a million, as many at once
+    as there are cores; and dense parameters, a file per shard that has any."""
+    for number, shard in shards.items():
         if shard.dense.names:
-            write_dense(draft.dense, number, shard.dense.dump())
-    parts = [part for entry in entries for number in range(len(shards)) for part in parts_of(shards, number, entry)]
+            write_dense(files.dense, number, shard.dense.dump())
+    parts = [p for entry in entries for n, shard in shards.items() for p in parts_of(shard, slices_of(n, num_shards), n, entry)]
 
     def write(part: Part) -> Saved:
-        return save_part(part, draft)
+        return save_part(part, files)
 
     with ThreadPoolExecutor(min(len(parts), cores()), thread_name_prefix="xpsql-save") as pool:
-        saved = list(pool.map(write, parts))
-    return Saved(sum(s.rows for s in saved), min(s.min_weight for s in saved), max(s.max_weight for s in saved))
+        return merged_saved(list(pool.map(write, parts)))
 
 
 class Part(NamedTuple):
@@ -151,18 +188,17 @@ class Part(NamedTuple):
     slices: range
 
 
-def parts_of(shards: Sequence[Shard], number: int, entry: TableEntry) -> list[Part]:
+def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry) -> list[Part]:
     """Cut a table of a shard into parts; they, and their numbers' order by key, are the same whatever the machine."""
-    shard, whole = shards[number], slices_of(number, len(shards))
-    pieces = min(MAX_PARTS, len(whole), 1 + len(shard.tables[entry.name]) // PART_ROWS)
-    bounds = [len(whole) * i // pieces for i in range(pieces + 1)]
-    runs = [whole[first:stop] for first, stop in itertools.pairwise(bounds)]
+    pieces = min(MAX_PARTS, len(slices), 1 + len(shard.tables[entry.name]) // PART_ROWS)
+    bounds = [len(slices) * i // pieces for i in range(pieces + 1)]
+    runs = [slices[first:stop] for first, stop in itertools.pairwise(bounds)]
     return [Part(entry, number * MAX_PARTS + i, shard, run) for i, run in enumerate(runs)]
 
 
-def save_part(part: Part, draft: Draft) -> Saved:
+def save_part(part: Part, files: VersionFiles) -> Saved:
     schema, low, high = rows_schema(part.entry), 0.0, 0.0
-    with draft.writer(part.entry, part.number) as writer:
+    with files.writer(part.entry, part.number) as writer:
         for keys, columns in part.shard.tables[part.entry.name].dump(part.shard.now, part.slices):
             arrays = [pa.array(keys.view(np.int64))]
             arrays += [as_arrow(columns[field.name], field.type) for field in list(schema)[1:]]

@@ -8,10 +8,11 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from .connection import Connection, Exchange, Pending
 from .dense import dealt
+from .gang import Gang
 from .ladder import Ladder
 from .placement import Placement, merged, part_of
-from .service import DESCRIBE, PULL, PUSH, Describe, Description, Pull
-from .shard import Pulled, Push, Shard
+from .service import DESCRIBE, LEAVE, PULL, PUSH, Describe, Leave, Pull
+from .shard import Description, Pulled, Push, Shard
 from .sockets import Address
 from .table import Keys
 from .wire import Limits
@@ -57,6 +58,10 @@ class Client(Protocol):
         """Start a push."""
         ...
 
+    def leave(self, worker: int) -> None:
+        """Tell every shard that a worker pushes no more."""
+        ...
+
 
 class Port(Protocol):
     """One shard, as a client sees it."""
@@ -67,6 +72,10 @@ class Port(Protocol):
 
     def start_push(self, push: Push) -> Handle[None]:
         """Start a push of keys that are all this shard's."""
+        ...
+
+    def start_leave(self, worker: int) -> Handle[None]:
+        """Start telling that a worker pushes no more."""
         ...
 
 
@@ -110,6 +119,10 @@ class Sharded:
         parts = (part_of(push, placement, i, sizes[i], dense[i]) for i in range(len(self._ports)))
         return All([port.start_push(part) for port, part in zip(self._ports, parts, strict=True)])
 
+    def leave(self, worker: int) -> None:
+        """See Client."""
+        All([port.start_leave(worker) for port in self._ports]).result()
+
 
 class Merging(NamedTuple):
     """A pull from several shards on its way."""
@@ -147,7 +160,7 @@ class Ready(NamedTuple, Generic[A]):
 class LocalPort(NamedTuple):
     """A shard in this process: requests are carried out as they are started."""
 
-    shard: Shard
+    shard: Shard | Gang
 
     def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
         """See Port; the answer is padded in any case."""
@@ -158,6 +171,11 @@ class LocalPort(NamedTuple):
         self.shard.push(push)
         return Ready(None)
 
+    def start_leave(self, worker: int) -> Handle[None]:
+        """See Port."""
+        self.shard.leave(worker)
+        return Ready(None)
+
 
 class LocalClient(Sharded):
     """Direct calls to shards in this process; thread-safe, unlike others.
@@ -166,7 +184,7 @@ class LocalClient(Sharded):
         shards: each holds an equal run of the 1024 slices.
     """
 
-    def __init__(self, shards: Sequence[Shard]) -> None:
+    def __init__(self, shards: Sequence[Shard | Gang]) -> None:
         super().__init__([LocalPort(shard) for shard in shards])
         self.shards = tuple(shards)
 
@@ -207,6 +225,10 @@ class RemotePort(NamedTuple):
     def start_push(self, push: Push) -> Handle[None]:
         """See Port."""
         return Acknowledging(Awaited(self.exchange, self.connection.start(PUSH, push), self.seconds))
+
+    def start_leave(self, worker: int) -> Handle[None]:
+        """See Port."""
+        return Acknowledging(Awaited(self.exchange, self.connection.start(LEAVE, Leave(worker)), self.seconds))
 
 
 class RemoteClient(Sharded):

@@ -55,7 +55,8 @@ def part_of(push: Push, placement: Placement, number: int, size: int, dense: Seq
     )
     updates = {name: values[where] for name, values in push.updates.items()}
     gradients, weights = (padded(rows, where, size) for rows in (push.gradients, push.weights))
-    return Push(touched, updates, gradients, weights, {name: push.dense[name] for name in dense})
+    own = {name: push.dense[name] for name in dense}
+    return push._replace(touched=touched, updates=updates, gradients=gradients, weights=weights, dense=own)
 
 
 def padded(by_table: Mapping[str, Floats], where: NDArray[np.int32], size: int) -> dict[str, Floats]:
@@ -79,4 +80,5 @@ def merged(parts: Sequence[Pulled], placement: Placement, size: int) -> Pulled:
             put_rows(updates[name], where, counts)
     for whole in weights.values():
         whole[n:] = 0
-    return Pulled(weights, updates, {name: values for part in parts for name, values in part.dense.items()})
+    dense = {name: values for part in parts for name, values in part.dense.items()}
+    return Pulled(weights, updates, dense, parts[0].moments)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .shard import Pulled, Push, Shard
+from .gang import Gang
+from .shard import Description, Pulled, Push, Shard
 from .table import Keys
 from .wire import Acknowledged, Call, Handler
 
@@ -27,28 +28,19 @@ class Describe(NamedTuple):
     """A request for what a shard holds."""
 
 
-class Description(NamedTuple):
-    """What a shard holds.
+class Leave(NamedTuple):
+    """A worker pushes no more."""
 
-    Attributes:
-        rows: of its largest table.
-        memory_bytes: of all tables.
-        now: the newest TIME pushed, seconds.
-        reports: what its operators counted, such as violations.
-    """
-
-    rows: int
-    memory_bytes: int
-    now: int
-    reports: dict[str, float]
+    worker: int
 
 
 PULL = Call("pull", Pull, Pulled)
 PUSH = Call("push", Push, Acknowledged)
+LEAVE = Call("leave", Leave, Acknowledged)
 DESCRIBE = Call("describe", Describe, Description)
 
 
-def shard_handlers(shard: Shard) -> tuple[Handler[Any, Any], ...]:
+def shard_handlers(shard: Shard | Gang) -> tuple[Handler[Any, Any], ...]:
     """Return how a shard answers its calls."""
 
     def pull(request: Pull) -> Pulled:
@@ -59,7 +51,11 @@ def shard_handlers(shard: Shard) -> tuple[Handler[Any, Any], ...]:
         shard.push(request)
         return Acknowledged()
 
-    def describe(_: Describe) -> Description:
-        return Description(len(shard), shard.memory_bytes, shard.now, dict(shard.reports))
+    def leave(request: Leave) -> Acknowledged:
+        shard.leave(request.worker)
+        return Acknowledged()
 
-    return Handler(PULL, pull), Handler(PUSH, push), Handler(DESCRIBE, describe)
+    def describe(_: Describe) -> Description:
+        return shard.describe()
+
+    return Handler(PULL, pull), Handler(PUSH, push), Handler(LEAVE, leave), Handler(DESCRIBE, describe)

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 from ..errors import TrainingError
 from .dense import Array, Arrays, Dense
+from .moments import Moments, merged, no_moments
 from .programs import Programs
 from .table import Counts, Floats, Keys, RefusedError, Table, Touched
 
 NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
 NO_DENSE: Arrays = MappingProxyType({})
+NO_MOMENTS = no_moments(0)
 
 
 class Pulled(NamedTuple):
@@ -23,11 +25,13 @@ class Pulled(NamedTuple):
         weights: table name -> float32[size, dim], zeros past the last key.
         updates: table name -> uint32[n].
         dense: dense parameter -> its values, float32; never changed in place.
+        moments: of all values of continuous slots so far; of the first shard.
     """
 
     weights: dict[str, Floats]
     updates: dict[str, Counts]
     dense: dict[str, Array]
+    moments: Moments
 
 
 class Push(NamedTuple):
@@ -39,6 +43,8 @@ class Push(NamedTuple):
         gradients: table name -> float32[size, dim], size >= n, summed over examples.
         weights: table name -> float32[size, dim], as pulled; of the tables whose chain uses them (`Programs.needs_pulled`).
         dense: dense parameter -> gradient in its shape, averaged over examples; those of other shards are ignored.
+        moments: of the batch's values of continuous slots; shards but the first ignore them.
+        worker: who pushes; a gang's pushes are applied in the order of their workers.
     """
 
     touched: Touched
@@ -46,6 +52,26 @@ class Push(NamedTuple):
     gradients: Mapping[str, Floats]
     weights: Mapping[str, Floats] = NO_WEIGHTS
     dense: Arrays = NO_DENSE
+    moments: Moments = NO_MOMENTS
+    worker: int = 0
+
+
+class Description(NamedTuple):
+    """What a shard holds.
+
+    Attributes:
+        rows: of its largest table.
+        memory_bytes: of all tables.
+        now: the newest TIME pushed, seconds.
+        reports: what its operators counted, such as violations.
+        moments: of the continuous slots; the first shard's.
+    """
+
+    rows: int
+    memory_bytes: int
+    now: int
+    reports: dict[str, float]
+    moments: Moments
 
 
 class Shard:
@@ -55,11 +81,15 @@ class Shard:
         programs: of each of its tables.
         dense: its dense parameters.
         slot_name: slot number -> name, for messages.
+
+    Attributes:
+        moments: of the continuous slots; the first shard's alone has any.
     """
 
     def __init__(self, programs: Sequence[Programs], dense: Dense, slot_name: Callable[[int], str]) -> None:
         self.tables = {one.spec.name: Table(one) for one in programs}
         self.dense = dense
+        self.moments = NO_MOMENTS
         self.now = 0
         self.reports: dict[str, float] = {}
         self._slot_name = slot_name
@@ -69,8 +99,9 @@ class Shard:
         """Return the rows of unique keys, padded to `size`, and the dense parameters; creates no row."""
         with self._lock:
             pulled = {name: table.pull(keys, size, self.now) for name, table in self.tables.items()}
-            dense = self.dense.pull()
-        return Pulled({name: w for name, (w, _) in pulled.items()}, {name: u for name, (_, u) in pulled.items()}, dense)
+            dense, moments = self.dense.pull(), self.moments
+        updates = {name: u for name, (_, u) in pulled.items()}
+        return Pulled({name: w for name, (w, _) in pulled.items()}, updates, dense, moments)
 
     def push(self, push: Push) -> None:
         """Apply one batch.
@@ -93,6 +124,16 @@ class Shard:
                 for counted, value in report.items():
                     self.reports[counted] = self.reports.get(counted, 0.0) + value
             self.dense.push(push.dense)
+            if len(self.moments.count):
+                self.moments = merged(self.moments, push.moments)
+
+    def leave(self, worker: int) -> None:
+        """Take note that a worker pushes no more; only a gang minds."""
+
+    def describe(self) -> Description:
+        """Return what it holds."""
+        with self._lock:
+            return Description(len(self), self.memory_bytes, self.now, dict(self.reports), self.moments)
 
     def __len__(self) -> int:
         return max(len(table) for table in self.tables.values())

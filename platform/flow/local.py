@@ -1,0 +1,70 @@
+"""A training in this process: shards as objects, workers as threads."""
+
+from __future__ import annotations
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from ..ps.client import LocalClient
+from ..ps.gang import Gang
+from .ahead import Ahead
+from .dealing import Dealer
+from .monitor import Monitor
+from .pace import Pace
+from .prepared import Prepared
+from .state import Held, load, new_shard, save, total
+from .worker import Done, Worker
+
+if TYPE_CHECKING:
+    from ...warehouse.draft import Draft
+
+AHEAD = 8
+
+
+def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+    """Learn from the input and write what the shards hold.
+
+    Raises:
+        DataError, TrainingError, ModelError: the first of any worker; the others stop.
+    """
+    settings, num_shards = prepared.plan.settings, prepared.plan.settings.shards
+    shards = {n: new_shard(prepared.recipe, n, num_shards, prepared.columns) for n in range(num_shards)}
+    if prepared.parent is not None:
+        load(shards, num_shards, prepared.parent, prepared.columns)
+    monitor.watch(lambda: total(shard.describe() for shard in shards.values()))
+    together = settings.sync == "bsp" and settings.workers > 1
+    client = LocalClient([Gang(shard, settings.workers) if together else shard for shard in shards.values()])
+    run_workers(prepared, client, monitor.step)
+    saved = save(shards, num_shards, draft, draft.manifest.tables)
+    return Held(total(shard.describe() for shard in shards.values()), saved)
+
+
+def run_workers(prepared: Prepared, client: LocalClient, done: Done) -> None:
+    """Run the workers, a thread each, until there are no more batches; the first error stops all and is raised."""
+    settings, source = prepared.plan.settings, prepared.source()
+    bsp = settings.sync == "bsp"
+    dealer = Dealer(len(prepared.splits), settings.passes, settings.workers, fixed=bsp)
+    pace = Pace(settings.workers, settings.slack if settings.sync == "ssp" else None)
+
+    def run(number: int) -> None:
+        worker = Worker(number, client, prepared.recipe, done)
+        deal = functools.partial(dealer.next, number)
+        try:
+            with Ahead(lambda: source.batches(deal), AHEAD) as ahead:
+                worker.learn(ahead, functools.partial(pace.step, number))
+        except BaseException:
+            pace.stop()
+            raise
+        finally:
+            pace.leave(number)
+            client.leave(number)
+
+    with ThreadPoolExecutor(settings.workers, thread_name_prefix="xpsql-worker") as pool:
+        futures = [pool.submit(run, number) for number in range(settings.workers)]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pace.stop()
+            raise

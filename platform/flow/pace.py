@@ -1,0 +1,53 @@
+"""How far workers may be ahead of each other (ssp)."""
+
+from __future__ import annotations
+
+import threading
+
+from ..errors import TrainingError
+
+WAIT_SECONDS = 600.0
+
+
+class Pace:
+    """Keeps workers within `slack` steps of the slowest one still at work; None lets them run (asp).
+
+    Source: Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NeurIPS 2013.
+    """
+
+    def __init__(self, num_workers: int, slack: int | None) -> None:
+        self._begun: dict[int, int] = dict.fromkeys(range(num_workers), 0)
+        self._slack = slack
+        self._stopped = False
+        self._changed = threading.Condition()
+
+    def step(self, worker: int) -> bool:
+        """Wait until a worker, which has finished its step before, may begin the next one; False if it must stop instead.
+
+        Raises:
+            TrainingError: another worker has made no step for ten minutes; names it.
+        """
+        with self._changed:
+            self._begun[worker] += 1
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self._may_step(worker), WAIT_SECONDS):
+                slowest = min(self._begun, key=lambda number: self._begun[number])
+                raise TrainingError(f"Worker {worker} waited {WAIT_SECONDS:.0f} s for worker {slowest}, which made no step.")
+            return not self._stopped
+
+    def leave(self, worker: int) -> None:
+        """Take a worker that has no more batches, or has failed, out of the count."""
+        with self._changed:
+            self._begun.pop(worker, None)
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Let no worker begin another step."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def _may_step(self, worker: int) -> bool:
+        # Steps begun are finished but for the last: a worker that begins its first is as far as one that has not yet begun.
+        slowest = max(min(self._begun.values()), 1)
+        return self._stopped or self._slack is None or self._begun[worker] - slowest <= self._slack

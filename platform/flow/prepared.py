@@ -1,0 +1,63 @@
+"""A training that is checked and whose input is known, before anything is learned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..engines.base import Scan
+from ..errors import StatementError
+from .plan import Plan, batch_size
+from .recipe import Recipe, recipe_of
+from .slots import Columns
+from .source import Source
+from .splits import Split, check_labels, is_empty, splits_of, vector_dims
+
+if TYPE_CHECKING:
+    from ...warehouse.models import Version
+
+
+class Prepared(NamedTuple):
+    """What a training needs to know.
+
+    Attributes:
+        batch_size: examples per update.
+        parent: the version that it continues.
+    """
+
+    plan: Plan
+    recipe: Recipe
+    columns: Columns
+    scan: Scan
+    splits: list[Split]
+    batch_size: int
+    parent: Version | None
+
+    @property
+    def num_examples(self) -> int | None:
+        """The number of examples in all passes, None where a filter decides."""
+        if self.scan.project is not None:
+            return None
+        return sum(split.rows for split in self.splits) * self.plan.settings.passes
+
+    def source(self) -> Source:
+        """Return the input, batch by batch."""
+        binary = self.recipe.algorithm.classifier
+        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, self.recipe.ladders)
+
+
+def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None) -> Prepared:
+    """Look at the input; the parts are made again for vectors, whose lengths it tells.
+
+    Raises:
+        StatementError: it is empty, or its labels cannot be learned from.
+        DataError: a file cannot be read.
+    """
+    splits = [split for split in splits_of(scan) if split.rows]
+    if not splits or is_empty(scan, splits):
+        raise StatementError("The query returns no rows; there is nothing to learn from.")
+    columns = vector_dims(columns, scan, splits)
+    recipe = recipe_of(plan, columns)
+    if recipe.algorithm.classifier:
+        check_labels(scan, splits, columns.labels)
+    size = batch_size(plan.settings, sum(split.rows for split in splits), recipe.algorithm.large_batches)
+    return Prepared(plan, recipe, columns, scan, splits, size, parent)

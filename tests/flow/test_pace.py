@@ -1,0 +1,90 @@
+"""How far workers may be ahead of each other."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xpsql.platform.errors import TrainingError
+from xpsql.platform.flow import pace as module
+from xpsql.platform.flow.pace import Pace
+
+
+def test_ssp_holds_a_worker_back_until_the_slowest_follows() -> None:
+    pace, passed = Pace(2, slack=1), threading.Event()
+    assert pace.step(0)
+    assert pace.step(0)
+
+    def third() -> None:
+        pace.step(0)
+        passed.set()
+
+    thread = threading.Thread(target=third)
+    thread.start()
+    assert not passed.wait(0.1)  # it would have finished two steps, worker 1 none
+    pace.step(1)
+    assert not passed.wait(0.1)  # worker 1 has begun its first
+    pace.step(1)
+    thread.join(5)
+    assert passed.is_set()
+
+
+def test_a_worker_that_has_left_holds_nobody_back() -> None:
+    pace = Pace(2, slack=0)
+    pace.leave(1)
+    assert all(pace.step(0) for _ in range(5))
+
+
+def test_asp_lets_workers_run() -> None:
+    pace = Pace(2, slack=None)
+    assert all(pace.step(0) for _ in range(100))
+
+
+def test_workers_that_are_stopped_begin_no_step() -> None:
+    pace = Pace(2, slack=0)
+    pace.step(0)
+    thread = threading.Timer(0.05, pace.stop)
+    thread.start()
+    assert not pace.step(0)
+
+
+def test_waiting_ends_with_an_error_that_names_the_slowest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.05)
+    pace = Pace(3, slack=0)
+    pace.step(0)
+    pace.step(2)
+    with pytest.raises(TrainingError, match=r"Worker 0 waited .* for worker 1"):
+        pace.step(0)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 3), st.lists(st.integers(1, 12), min_size=2, max_size=4), st.integers(0, 2**31))
+def test_no_worker_is_ever_more_than_slack_steps_ahead_of_one_at_work(slack: int, steps: list[int], seed: int) -> None:
+    pace, lock = Pace(len(steps), slack), threading.Lock()
+    finished = dict.fromkeys(range(len(steps)), 0)
+    spread: list[int] = []
+
+    def work(number: int) -> None:
+        delays = random.Random(seed + number)
+        for _ in range(steps[number]):
+            assert pace.step(number)
+            with lock:
+                spread.append(finished[number] - min(finished.values()))
+            threading.Event().wait(delays.random() / 2000)
+            with lock:
+                finished[number] += 1
+        with lock:
+            del finished[number]
+        pace.leave(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(steps))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(spread) == sum(steps)
+    assert max(spread) <= slack

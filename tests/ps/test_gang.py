@@ -1,0 +1,77 @@
+"""Workers in step: timing changes nothing."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import cast
+
+import numpy as np
+import pytest
+
+from xpsql.platform.errors import TrainingError
+from xpsql.platform.ps import gang as module
+from xpsql.platform.ps.gang import Gang
+from xpsql.platform.ps.shard import Push, Shard
+from xpsql.platform.ps.table import Touched
+
+
+class Recorder:
+    """Stands for a shard: notes whose pushes are applied, and in which order."""
+
+    def __init__(self) -> None:
+        self.applied: list[int] = []
+
+    def push(self, push: Push) -> None:
+        if push.worker == 9:
+            raise TrainingError("no")
+        self.applied.append(push.worker)
+
+
+def push_of(worker: int) -> Push:
+    none = np.empty(0, np.uint32)
+    return Push(Touched(np.empty(0, np.uint64), np.empty(0, np.uint16), none, none, 0), {}, {}, worker=worker)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pushes_are_applied_step_by_step_in_the_order_of_workers(seed: int) -> None:
+    recorder = Recorder()
+    gang = Gang(cast(Shard, recorder), 3)
+
+    def work(number: int, steps: int) -> None:
+        delays = random.Random(seed * 3 + number)
+        for _ in range(steps):
+            threading.Event().wait(delays.random() / 200)
+            gang.push(push_of(number))
+        gang.leave(number)
+
+    threads = [threading.Thread(target=work, args=one) for one in ((0, 4), (1, 2), (2, 3))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert recorder.applied == [0, 1, 2, 0, 1, 2, 0, 2, 0]
+
+
+def test_a_push_that_fails_fails_those_of_all() -> None:
+    gang, errors = Gang(cast(Shard, Recorder()), 10), []
+    for number in range(8):
+        gang.leave(number)
+
+    def push(number: int) -> None:
+        with pytest.raises(TrainingError, match="no"):
+            gang.push(push_of(number))
+        errors.append(number)
+
+    threads = [threading.Thread(target=push, args=(number,)) for number in (8, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(errors) == [8, 9]
+
+
+def test_waiting_ends_with_an_error_that_names_who_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STEP_SECONDS", 0.05)
+    with pytest.raises(TrainingError, match=r"Worker 0 waited .* for the step of worker 1, 2"):
+        Gang(cast(Shard, Recorder()), 3).push(push_of(0))

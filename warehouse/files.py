@@ -1,0 +1,33 @@
+"""Where the data of a version is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .manifest import Table
+from .rows import RowWriter
+
+
+class VersionFiles:
+    """The folders of a version's data. Tasks on other machines, which share the warehouse, write through one of their own.
+
+    Attributes:
+        folder: of the version.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def staged(self) -> Path:
+        """Where staged input goes; removed once the version is committed or failed."""
+        return self.folder / "staged"
+
+    @property
+    def dense(self) -> Path:
+        """Where dense parameters go; durable with the commit."""
+        return self.folder / "dense"
+
+    def writer(self, table: Table, part: int = 0) -> RowWriter:
+        """Open a writer of one part of a table's rows."""
+        return RowWriter(self.folder / "rows" / table.name, table, part)
