@@ -28,7 +28,6 @@ DTYPES = tuple(np.dtype(f"<{code}") for code in ("b1", "i1", "i2", "i4", "i8", "
 CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 SCALARS = {dtype.type: dtype for dtype in DTYPES}
 MOST_AXES = 8
-MOST_LENGTH = 1 << 40
 COUNT = struct.Struct("<I")
 INTEGER = struct.Struct("<q")
 FLOAT = struct.Struct("<d")
@@ -109,12 +108,13 @@ class Reader:
 
     def array(self) -> NDArray[Any]:
         """Return the next array, a view of the body."""
-        code, axes = self._contents[self._at : self._at + 2] or (0, 0)
+        code, axes = self.unpack(AXES[0])
         if axes > MOST_AXES or code >= len(DTYPES):
             raise WireError(f"an array has type {code} and {axes} axes, expected at most {len(DTYPES) - 1} and {MOST_AXES}")
+        self._at -= 2
         shape, dtype, start = self.unpack(AXES[axes])[2:], DTYPES[code], self._body_at
         end = start + math.prod(shape) * dtype.itemsize
-        if end > len(self._body) or max(shape, default=0) > MOST_LENGTH:
+        if end > len(self._body):
             raise WireError(f"an array {dtype}{list(shape)} exceeds the {len(self._body) - start} bytes that are left")
         self._body_at = aligned(end)
         try:
@@ -364,7 +364,7 @@ class Codec(Generic[M]):
         """
         writer = Writer()
         self._record.write(message, writer)
-        return Encoded(writer.contents, writer.arrays, sum(aligned(array.nbytes) for array in writer.arrays))
+        return Encoded(writer.contents, writer.arrays, sum([aligned(array.nbytes) for array in writer.arrays]))
 
     def decode(self, contents: memoryview, body: Bytes) -> M:
         """Return the message; its arrays are views of the body.

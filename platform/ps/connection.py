@@ -83,6 +83,8 @@ class Connection:
         self._missing = self._head
         self._socket = self._connected(address, secret, public)
         self._socket.setblocking(False)
+        self._tls = isinstance(self._socket, ssl.SSLSocket)
+        self._alone = Exchange([self])
 
     def _connected(self, address: Address, secret: bytes, public: str | None) -> socket.socket:
         seconds = self._limits.handshake_seconds
@@ -98,14 +100,11 @@ class Connection:
         return sock
 
     @property
-    def is_sending(self) -> bool:
-        """Whether bytes wait for the socket to take them."""
-        return bool(self._outgoing)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether answers are on their way."""
-        return bool(self._pending)
+    def wanted(self) -> int:
+        """What poll should wait for; nothing if the connection is lost."""
+        if self._lost is not None:
+            return 0
+        return select.POLLIN | select.POLLOUT if self._outgoing else select.POLLIN
 
     def fileno(self) -> int:
         """Return the socket's number, for poll."""
@@ -120,38 +119,41 @@ class Connection:
         if self._lost is not None:
             raise self._lost
         self._last += 1
-        frame = pack(Status.REQUEST, call.name, self._last, call.request, request)
-        if total_bytes(frame) > self._limits.frame_bytes:
+        frame = pack(Status.REQUEST, call.kind, self._last, call.request, request)
+        if (size := total_bytes(frame)) > self._limits.frame_bytes:
             raise TrainingError(
-                f"A {call.name} to {self.peer} takes {total_bytes(frame)} bytes, the limit is {self._limits.frame_bytes}; "
+                f"A {call.name} to {self.peer} takes {size} bytes, the limit is {self._limits.frame_bytes}; "
                 "use smaller batches."
             )
         pending: Pending[A] = Pending(self, call, self._last)
         self._pending.append(pending)
         self._outgoing += frame
-        self.advance(write=True, read=False)
+        self.advance(select.POLLOUT)
         return pending
 
     def call(self, call: Call[Q, A], request: Q, seconds: float) -> A:
         """Send a request and return its answer; see start and Exchange.result."""
-        return Exchange([self]).result(self.start(call, request), seconds)
+        return self._alone.result(self.start(call, request), seconds)
 
-    def advance(self, write: bool, read: bool) -> None:
-        """Move what can be moved without waiting; if the connection is lost, so is every answer on its way."""
+    def advance(self, events: int) -> None:
+        """Move what can be moved without waiting; if the connection is lost, so is every answer on its way.
+
+        Args:
+            events: as poll gives them.
+        """
         try:
-            if write and self._outgoing:
+            if events & select.POLLOUT:
                 self._write()
-            if read:
+            if events & ~select.POLLOUT:
                 self._read()
         except (WireError, OSError) as error:
             self._lose(error)
 
     def _write(self) -> None:
         """Send what the socket takes."""
-        tls = isinstance(self._socket, ssl.SSLSocket)
         try:
             while self._outgoing:
-                if tls:
+                if self._tls:
                     count = self._socket.send(joined(self._outgoing))
                 else:
                     count = self._socket.sendmsg(self._outgoing[:BUFFERS_PER_CALL])
@@ -162,13 +164,15 @@ class Connection:
     def _read(self) -> None:
         """Receive what has come for the answers on their way."""
         try:
-            while self._pending:
-                count = self._socket.recv_into(self._missing) if self._missing else 0
-                if count == 0 and self._missing:
+            while True:
+                count = self._socket.recv_into(self._missing)
+                if count == 0:
                     raise WireError("it closed the connection")
                 self._missing = self._missing[count:]
                 if not self._missing:
                     self._filled()
+                    if not self._pending:
+                        return
         except BLOCKED:
             pass
 
@@ -185,7 +189,7 @@ class Connection:
 
     def _receive(self, header: Header, content: Bytes) -> None:
         """Give an answer to the request that awaits it."""
-        if header.status is Status.FAILURE:
+        if header.status == Status.FAILURE:
             error = error_of(message(header, content, FAILURE))
             if header.request == 0:
                 raise WireError(f"it refused: {error}")
@@ -224,9 +228,11 @@ class Exchange:
     """
 
     def __init__(self, connections: Iterable[Connection]) -> None:
-        self._by_number = {connection.fileno(): connection for connection in connections}
-        self._events = dict.fromkeys(self._by_number, 0)
+        self._connections = {connection.fileno(): connection for connection in connections}
+        self._watched: dict[int, int] = {}
         self._poll = select.poll()
+        for number in self._connections:
+            self._watch(number)
 
     def result(self, pending: Pending[A], seconds: float) -> A:
         """Return an answer when it is there.
@@ -236,26 +242,24 @@ class Exchange:
             XpsqlError: the server's own error.
         """
         deadline = time.monotonic() + seconds
+        for number in self._connections:
+            self._watch(number)
         while (answer := pending.look()) is None:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TrainingError(f"No answer to {pending.call.name} from {pending.connection.peer} within {seconds:g} s.")
-            self._move(left)
+            for number, events in self._poll.poll(left * 1000):
+                self._connections[number].advance(events)
+                self._watch(number)
         return answer
 
-    def _move(self, seconds: float) -> None:
-        """Wait until bytes can move on any connection, and move them."""
-        for number, connection in self._by_number.items():
-            wanted = select.POLLIN * connection.is_waiting | select.POLLOUT * connection.is_sending
-            if wanted != self._events[number]:
-                self._watch(number, wanted)
-        for number, events in self._poll.poll(seconds * 1000):
-            reading = bool(events & ~select.POLLOUT)
-            self._by_number[number].advance(write=bool(events & select.POLLOUT), read=reading)
-
-    def _watch(self, number: int, wanted: int) -> None:
+    def _watch(self, number: int) -> None:
+        """Let poll wait for what a connection wants."""
+        wanted = self._connections[number].wanted
+        if wanted == self._watched.get(number, 0):
+            return
+        self._watched[number] = wanted
         if wanted:
             self._poll.register(number, wanted)
         else:
             self._poll.unregister(number)
-        self._events[number] = wanted

