@@ -192,7 +192,7 @@ class Store:
         """Return the keys of a range of slices, ascending, and their rows."""
 
     def scan(self, begin: int, end: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-        """Return the keys and numbers of the rows present among numbers [begin, end), in order of number: as they lie in memory."""
+        """Return the keys and numbers of the rows present among numbers [begin, end), in order of number, as in memory."""
 
     @property
     def end(self) -> int:
