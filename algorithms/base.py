@@ -23,7 +23,7 @@ class Layout(NamedTuple):
     Attributes:
         scalar: the categorical slots, one line of `Inputs.scalar` each, before the intercept's.
         bags: the multi-valued and weighted slots, which `Inputs.bag_slot` counts.
-        continuous: the continuous slots, the first columns of `Inputs.dense`.
+        continuous: what operators offer of features, and the continuous slots: the first columns of `Inputs.dense`.
         vectors: the slots that are dense vectors, with their elements, the columns after them.
         labels: the columns to predict.
     """
@@ -45,7 +45,8 @@ class Inputs(NamedTuple):
         bag_example: int32[num_values]; the example of each value, 0 for padding.
         bag_slot: int32[num_values]; which multi-valued slot each value belongs to, counted from 0.
         bag_weight: float32[num_values]; 1 for multi-valued slots, the map's value for weighted ones, 0 for padding.
-        dense: float32[batch, num_dense]; standardised continuous slots (0 where absent), then elements of dense vectors.
+        dense: float32[batch, num_dense]; what operators offer of features, standardised continuous slots (0 where absent),
+            then elements of dense vectors.
         dense_index: int32[num_dense]; the row of each of them.
         label: float32[batch, num_labels].
         weight: float32[batch]; example weight, 0 on padding.

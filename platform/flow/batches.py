@@ -29,6 +29,7 @@ class Batch(NamedTuple):
         scalar: int32[num_scalar, batch].
         bag_index, bag_example, bag_slot: int32[k]; bag_weight: float32[k].
         dense: float32[num_dense, examples], raw, NaN where absent; dense_index: int32[num_dense].
+        offered_index: int32[num_offered], the rows that are learned for what operators offer.
         label: float32[num_labels, batch]; weight: float32[batch].
         time_seconds: newest TIME of the batch.
     """
@@ -47,6 +48,7 @@ class Batch(NamedTuple):
     bag_weight: Floats
     dense: Floats
     dense_index: Codes
+    offered_index: Codes
     label: Floats
     weight: Floats
     time_seconds: int
@@ -80,15 +82,17 @@ def cut(
     present = ~np.isnan(dense)
     dense_counts = present.sum(axis=1)
     seen = dense_counts > 0
-    codes_of_bag = np.concatenate([bag.codes, np.where(seen, chunk.dense_codes, ABSENT).astype(np.int32)])
-    example = np.concatenate([bag.examples, np.zeros(len(seen), np.int32)])
+    dense_codes = np.where(seen, chunk.dense_codes, ABSENT).astype(np.int32)
+    codes_of_bag = np.concatenate([bag.codes, dense_codes, chunk.offered_codes])
+    example = np.concatenate([bag.examples, np.zeros(len(seen) + len(chunk.offered_codes), np.int32)])
     scalar, index = np.empty((len(chunk.scalar), batch_size), np.int32), np.empty(len(codes_of_bag), np.int32)
     codes, counts, clicks = deduplicator.unique(
         chunk.scalar[:, start:stop], codes_of_bag, example, positive.view(np.uint8), scalar[:, :examples], index
     )
     m, num_values = len(codes), len(bag.codes)
     scalar[:, examples:] = m
-    dense_index = index[num_values:]
+    dense_index, offered_index = np.split(index[num_values:], [len(seen)])
+    counts[offered_index], clicks[offered_index] = examples, positive.sum()
     if len(seen):
         counts[dense_index[seen]] = dense_counts[seen]
         clicks[dense_index[seen]] = (present & positive).sum(axis=1)[seen]
@@ -108,6 +112,7 @@ def cut(
         bag_weight=filled(bag.weights, size, 0),
         dense=dense,
         dense_index=dense_index,
+        offered_index=offered_index,
         label=label,
         weight=filled(chunk.weight[start:stop], batch_size, 0),
         time_seconds=int(chunk.time[start:stop].max()),

@@ -47,6 +47,7 @@ class Chunk(NamedTuple):
         bags: one per multi-valued or weighted slot.
         dense: float32[num_dense, rows], NaN where absent.
         dense_codes: int32[num_dense].
+        offered_codes: int32[num_offered], the rows that are learned for what operators offer.
         label: float32[num_labels, rows], NaN where null.
         weight: float32[rows].
         time: uint32[rows], seconds since 1970; 0 without TIME.
@@ -58,6 +59,7 @@ class Chunk(NamedTuple):
     bags: tuple[Bag, ...]
     dense: NDArray[np.float32]
     dense_codes: Codes
+    offered_codes: Codes
     label: NDArray[np.float32]
     weight: NDArray[np.float32]
     time: NDArray[np.uint32]
@@ -116,6 +118,8 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool) -> Chunk:
         scalar[-1] = vocabulary.add(np.array([slot_seed(INTERCEPT)], np.uint64), INTERCEPT_NUMBER)
     bags = tuple(encode_bag(table.column(s.name), s, number[s.source], vocabulary) for s in columns.of_kind(MULTI, WEIGHTED))
     dense, dense_codes = encode_dense(table, columns, vocabulary)
+    offered = [vocabulary.add(np.array([slot_seed(slot.name)], np.uint64), slot.number) for slot in columns.offered]
+    offered_codes = np.array(offered, np.int32)
     keys, slots, final = vocabulary.finish()
     return Chunk(
         keys,
@@ -124,6 +128,7 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool) -> Chunk:
         bags if final is None else tuple(bag._replace(codes=final.take(bag.codes)) for bag in bags),
         dense,
         dense_codes if final is None else final.take(dense_codes),
+        offered_codes if final is None else final.take(offered_codes),
         np.stack([floats(table.column(name)) for name in columns.labels]) if with_labels else np.zeros((0, rows), np.float32),
         example_weights(table, columns.weight if with_labels else None),
         seconds(table.column(columns.time)) if with_labels and columns.time else np.zeros(rows, np.uint32),

@@ -19,16 +19,18 @@ from ..errors import StatementError
 from ..ps._native import Store
 from ..ps.dense import Array
 from ..ps.ladder import Ladder
+from ..ps.programs import OFFERED
 from ..ps.table import BatchId
 from .ahead import Ahead
 from .batches import Batch, Ladders, batches
 from .compiled import keep_compiled
 from .encode import encode
+from .offered import offered_of
 from .recipe import algorithm_of
 from .scaling import scale
 from .slots import Columns, columns_from, matched
 from .splits import chunk_rows, read, splits_of
-from .state import moments_of_version
+from .state import moments_of_version, values
 from .step import inputs_of, score_step
 
 if TYPE_CHECKING:
@@ -46,29 +48,36 @@ class Scored(NamedTuple):
 
 
 class Weights:
-    """The parameters of a version as readers need them, without the optimizer's state: weights by key, and dense ones."""
+    """The parameters of a version as readers need them, without the optimizer's state: by key weights and what operators offer,
+    and dense ones."""
 
     def __init__(self, version: Version) -> None:
         self._stores = {}
         self._dims = {table.name: table.dim for table in version.manifest.tables}
+        self._offered = {t.name: t.columns[OFFERED] for t in version.manifest.tables if OFFERED in t.columns}
         self._dense = {name: jnp.asarray(values) for (name, _), values in read_dense(version.dense, "w").items()}
         for name, dim in self._dims.items():
-            store = self._stores[name] = Store([("w", "float32", dim)])
-            for batch in version.rows(name, ["key", "w"]):
-                keys, w = batch.columns
-                w = w.flatten() if dim > 1 else w
+            dims = {"w": dim, **({OFFERED: self._offered[name]} if name in self._offered else {})}
+            store = self._stores[name] = Store([(column, "float32", floats) for column, floats in dims.items()])
+            for batch in version.rows(name, ["key", *dims]):
+                keys, *columns = batch.columns
                 rows, _ = store.insert(keys.to_numpy().view(np.uint64))
-                store.scatter(rows, [0], [w.to_numpy().reshape(-1, dim)])
+                arrays = [values(column).reshape(-1, floats) for column, floats in zip(columns, dims.values(), strict=True)]
+                store.scatter(rows, list(range(len(dims))), arrays)
 
-    def pull(self, keys: NDArray[np.uint64], size: int) -> dict[str, Array]:
-        """Return the weights of unique keys by table, float32[size, dim], zeros for keys the model does not know; and the dense
-        parameters."""
-        pulled: dict[str, Array] = dict(self._dense)
+    def pull(self, keys: NDArray[np.uint64], size: int) -> tuple[dict[str, Array], dict[str, NDArray[np.float32]]]:
+        """Return what a version knows of unique keys.
+
+        Returns:
+            The weights by table, float32[size, dim], zeros for keys that the model does not know, and the dense parameters;
+            what operators offer, float32[size, k], by table.
+        """
+        weights = {name: np.zeros((size, dim), np.float32) for name, dim in self._dims.items()}
+        offered = {name: np.zeros((size, k), np.float32) for name, k in self._offered.items()}
         for name, store in self._stores.items():
-            weights = np.zeros((size, self._dims[name]), np.float32)
-            pulled[name] = weights
-            store.gather(store.lookup(keys), [0], [weights])
-        return pulled
+            arrays = [by_table[name] for by_table in (weights, offered) if name in by_table]
+            store.gather(store.lookup(keys), list(range(len(arrays))), arrays)
+        return {**weights, **self._dense}, offered
 
 
 class Scorer:
@@ -111,7 +120,8 @@ class Scorer:
 
     def _predict(self, batch: Batch) -> NDArray[np.float32]:
         dense = scale(batch.dense, self._moments, BATCH_SIZE)
-        predictions = self._step(self._weights.pull(batch.keys, batch.size), inputs_of(batch, dense))
+        parameters, offered = self._weights.pull(batch.keys, batch.size)
+        predictions = self._step(parameters, inputs_of(batch, dense), offered_of(batch, offered))
         return np.asarray(predictions)[: batch.examples]
 
 

@@ -20,7 +20,7 @@ from ..ps.ladder import Ladder
 from ..ps.programs import Programs
 from .batches import Ladders
 from .plan import Plan
-from .slots import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from, columns_of
+from .slots import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from, columns_of, offered_slots
 
 KEPT = 32
 
@@ -38,7 +38,8 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     """Make the parts of a plan; equal plans over equal slots get the same ones, so that a CONTINUE compiles nothing.
 
     Raises:
-        StatementError: operators in an order that cannot work, or one that needs TIME where there is none.
+        StatementError: operators in an order that cannot work, one that needs TIME where there is none, or one that allows no
+            second pass.
     """
     if len(plan.labels) > 1:
         raise StatementError(
@@ -53,6 +54,11 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
             raise StatementError(
                 f"OPERATORS ({programs.chain.name}) has a part that needs event times; name their column with TIME."
             )
+        if programs.chain.one_pass and plan.settings.passes > 1:
+            raise StatementError(
+                f"WITH passes = {plan.settings.passes} cannot go with OPERATORS ({programs.chain.name}): a second pass would "
+                f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1."
+            )
     return recipe
 
 
@@ -63,6 +69,9 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         StatementError: see columns_of and recipe_of.
     """
     columns = columns_of(schema, plan, parent)
+    made = [found("operator", use.name).make(use.options, TableSpec("", 1)) for use in plan.operators]
+    offers = tuple(name for operator in made for name in operator.offers)
+    columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
     recipe = recipe_of(plan, columns)
     return recipe, dataclasses.replace(columns, intercept=recipe.algorithm.intercept)
 
@@ -74,7 +83,8 @@ def layout_of(columns: Columns) -> Layout:
         return tuple(slot.name for slot in columns.of_kind(*kinds))
 
     vectors = tuple((slot.name, slot.dim) for slot in columns.of_kind(VECTOR))
-    return Layout(names(CATEGORICAL), names(MULTI, WEIGHTED), names(CONTINUOUS), vectors, columns.labels)
+    continuous = (*(slot.name for slot in columns.offered), *names(CONTINUOUS))
+    return Layout(names(CATEGORICAL), names(MULTI, WEIGHTED), continuous, vectors, columns.labels)
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -89,8 +99,12 @@ def make(
 
 
 def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[tuple[parts.AnyPart, Any]]) -> Operator:
-    """Compose the operators of a statement, in its order; the algorithm's optimizer ends the chain where none is named."""
+    """Compose the operators of a statement, in its order; the algorithm's optimizer ends the chain where none is named.
+
+    What is offered of features is kept once, in the algorithm's first table.
+    """
     made: list[Operator] = [part.make(options, spec) for part, options in operators]
+    made = [operator for operator in made if not operator.offers or spec == algorithm.tables[0]]
     if not any(operator.optimizer for operator in made):
         made.append(algorithm.optimizer(spec))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from .plan import Plan
 INTERCEPT = "(intercept)"
 INTERCEPT_KIND = "intercept"
 INTERCEPT_NUMBER = 0xFFFF
+OFFERED_KIND = "offered"
 CATEGORICAL, CONTINUOUS, MULTI, WEIGHTED, VECTOR = "categorical", "continuous", "multi-valued", "weighted", "vector"
 
 
@@ -42,7 +44,11 @@ class Slot:
 
 @dataclass(frozen=True)
 class Columns:
-    """How a model reads a query's columns: its slots and the columns with another role; the algorithm tells of an intercept."""
+    """How a model reads a query's columns: its slots and the columns with another role; the algorithm tells of an intercept.
+
+    `offered` are the inputs made of what operators offer of features: of each categorical slot, then of each multi-valued and
+    weighted one, as many as operators offer.
+    """
 
     slots: tuple[Slot, ...]
     labels: tuple[str, ...]
@@ -52,6 +58,7 @@ class Columns:
     ignore: tuple[str, ...]
     null_features: bool
     intercept: bool = False
+    offered: tuple[Slot, ...] = ()
 
     def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
         return tuple(slot for slot in self.slots if slot.kind in kinds)
@@ -72,9 +79,14 @@ class Columns:
         return (Slot(INTERCEPT, INTERCEPT_KIND, "", INTERCEPT_NUMBER, INTERCEPT),) if self.intercept else ()
 
     @property
+    def all_slots(self) -> tuple[Slot, ...]:
+        """The slots that rows belong to."""
+        return (*self.slots, *self.offered, *self.intercept_slot)
+
+    @property
     def slot_names(self) -> dict[int, str]:
         """Slot number -> name."""
-        return {slot.number: slot.name for slot in (*self.slots, *self.intercept_slot)}
+        return {slot.number: slot.name for slot in self.all_slots}
 
 
 def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Columns:
@@ -140,7 +152,7 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
     by_name = {slot.name.lower(): slot for slot in slots}
     kept = []
     for old in parent.slots:
-        if old.kind == INTERCEPT_KIND:
+        if old.kind in (INTERCEPT_KIND, OFFERED_KIND):
             continue
         slot = by_name.pop(old.name.lower(), None)
         if slot is None:
@@ -158,22 +170,40 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
     return (*kept, *(replace(slot, number=number) for number, slot in enumerate(by_name.values(), first)))
 
 
+def offered_slots(columns: Columns, offers: tuple[str, ...], parent: Manifest | None) -> tuple[Slot, ...]:
+    """Return the inputs that operators offer of the slots of features; a version that continues another keeps their numbers.
+
+    Numbers go down from the intercept's, those of slots up from 0.
+
+    Raises:
+        StatementError: a slot of the query has the name of one of them, or the parent has some that are offered no more.
+    """
+    sources = (*columns.of_kind(CATEGORICAL), *columns.of_kind(MULTI, WEIGHTED))
+    names = [f"{slot.name}:{offer}" for slot in sources for offer in offers]
+    numbers = {slot.name: slot.number for slot in parent.slots if slot.kind == OFFERED_KIND} if parent else {}
+    gone = sorted(numbers.keys() - set(names))
+    if gone:
+        raise StatementError(f"CONTINUE needs the operators that offer {', '.join(gone)}: the model has learned from them.")
+    clash = sorted({slot.name for slot in columns.slots} & set(names))
+    if clash:
+        raise StatementError(f"The operators offer {', '.join(clash)}, and the query returns it; rename it with AS.")
+    free = itertools.count(min(numbers.values(), default=INTERCEPT_NUMBER) - 1, -1)
+    return tuple(Slot(name, OFFERED_KIND, "", numbers[name] if name in numbers else next(free), name) for name in names)
+
+
 def columns_from(manifest: Manifest) -> Columns:
     """Return the slots and roles of a trained version."""
-    slots = tuple(
-        Slot(s.name, s.kind, s.type, s.number, s.share or s.name, s.hashed, s.dim)
-        for s in manifest.slots
-        if s.kind != INTERCEPT_KIND
-    )
+    slots = [Slot(s.name, s.kind, s.type, s.number, s.share or s.name, s.hashed, s.dim) for s in manifest.slots]
     return Columns(
-        slots,
+        tuple(slot for slot in slots if slot.kind not in (INTERCEPT_KIND, OFFERED_KIND)),
         manifest.labels,
         manifest.weight,
         manifest.time,
         manifest.group,
         manifest.ignore,
         manifest.settings.get("nulls", "feature") == "feature",
-        len(slots) < len(manifest.slots),
+        any(slot.kind == INTERCEPT_KIND for slot in slots),
+        tuple(slot for slot in slots if slot.kind == OFFERED_KIND),
     )
 
 

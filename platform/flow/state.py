@@ -39,8 +39,8 @@ def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns) ->
 
 
 def table_entries(recipe: Recipe) -> tuple[TableEntry, ...]:
-    """Describe the tables as the manifest does: stored columns, then the weights w that readers need."""
-    return tuple(TableEntry(p.spec.name, p.spec.dim, {**p.dims, "w": p.spec.dim}) for p in recipe.programs)
+    """Describe the tables as the manifest does: stored columns, then what readers need: the weights w, and what is offered."""
+    return tuple(TableEntry(p.spec.name, p.spec.dim, p.read_dims) for p in recipe.programs)
 
 
 def dense_entries(recipe: Recipe) -> tuple[DenseEntry, ...]:
@@ -77,12 +77,12 @@ def check_dense(recipe: Recipe, parent: Version) -> None:
 
 def check_rows(recipe: Recipe, parent: Version) -> None:
     before = {table.name: table for table in parent.manifest.tables}
-    for entry in table_entries(recipe):
+    for entry, programs in zip(table_entries(recipe), recipe.programs, strict=True):
         old = before.get(entry.name)
         if old is None or old.dim != entry.dim:
             had = ", ".join(f"{t.name} of {t.dim}" for t in before.values())
             raise StatementError(f"CONTINUE needs the table {entry.name} of {entry.dim}; version {parent.number} has {had}.")
-        kept = set(entry.columns) - {"w"}
+        kept = set(programs.chain.state) - {"w"}
         if kept and not kept & set(old.columns):
             raise StatementError(
                 f"CONTINUE cannot change the optimizer: it needs the columns {', '.join(sorted(kept))}; version "
@@ -94,8 +94,10 @@ def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns:
     """Put what a version holds into some of the shards, by number: the rows of their slices, and their dense parameters."""
     now = int(parent.manifest.statistics.get("now", 0))
     dense = read_dense(parent.dense)
+    examples = parent.manifest.examples_total
     for number, shard in shards.items():
         shard.now = now
+        shard.count(examples, examples * (parent.manifest.base_rate or 0.0))
         shard.dense.load(dense)
         if number == 0:
             shard.moments = moments_of_version(parent, columns)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs
 from .batches import Batch
+from .offered import Offered, with_offered
 
 Parameters = Mapping[str, jax.Array]
 
@@ -34,20 +35,24 @@ class Learned(NamedTuple):
     predictions: jax.Array
 
 
-Step = Callable[[Mapping[str, Any], Inputs], Learned]
+Step = Callable[[Mapping[str, Any], Inputs, Offered | None], Learned]
+ScoreStep = Callable[[Mapping[str, Any], Inputs, Offered | None], jax.Array]
 
 
 @functools.lru_cache(maxsize=KEPT)
 def learn_step(algorithm: Algorithm) -> Step:
-    """Return the jitted training step: the gradients of the weighted sum of losses, and the predictions before it."""
+    """Return the jitted training step: the gradients of the weighted sum of losses, and the predictions before it.
+
+    No gradient flows into what operators offer.
+    """
     names = [spec.name for spec in algorithm.dense]
 
     def loss(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
         scores = algorithm.scores(parameters, inputs)
         return (algorithm.loss(scores, inputs.label) * inputs.weight[:, None]).sum(), scores
 
-    def step(parameters: Parameters, inputs: Inputs) -> Learned:
-        inputs = inputs._replace(label=inputs.label.T)
+    def step(parameters: Parameters, inputs: Inputs, offered: Offered | None) -> Learned:
+        inputs = complete(algorithm, inputs._replace(label=inputs.label.T), offered)
         gradients, scores = jax.grad(loss, has_aux=True)(parameters, inputs)
         examples = jnp.maximum((inputs.weight > 0).sum(), 1)
         dense = {name: gradients.pop(name) / examples for name in names}
@@ -57,9 +62,17 @@ def learn_step(algorithm: Algorithm) -> Step:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def score_step(algorithm: Algorithm) -> Callable[[Mapping[str, Any], Inputs], jax.Array]:
+def score_step(algorithm: Algorithm) -> ScoreStep:
     """Return the jitted scoring step: predictions float32[batch, num_labels]."""
-    return jax.jit(lambda parameters, inputs: algorithm.link(algorithm.scores(parameters, inputs)))
+
+    def step(parameters: Parameters, inputs: Inputs, offered: Offered | None) -> jax.Array:
+        return algorithm.link(algorithm.scores(parameters, complete(algorithm, inputs, offered)))
+
+    return jax.jit(step)
+
+
+def complete(algorithm: Algorithm, inputs: Inputs, offered: Offered | None) -> Inputs:
+    return inputs if offered is None else with_offered(inputs, offered, algorithm.intercept)
 
 
 def inputs_of(batch: Batch, dense: NDArray[np.float32]) -> Inputs:

@@ -115,7 +115,7 @@ def slot_entries(columns: Columns) -> tuple[entries.Slot, ...]:
     """Describe the slots as the manifest does."""
     return tuple(
         entries.Slot(s.name, s.kind, s.type, s.number, None if s.source == s.name else s.source, s.hashed, s.dim)
-        for s in (*columns.slots, *columns.intercept_slot)
+        for s in columns.all_slots
     )
 
 

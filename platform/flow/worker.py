@@ -12,6 +12,7 @@ from ..ps.moments import merged, moments_of
 from ..ps.shard import Pulled, Push
 from ..ps.table import Touched
 from .batches import Batch
+from .offered import offered_of
 from .recipe import Recipe
 from .scaling import scale
 from .step import inputs_of, learn_step
@@ -51,7 +52,8 @@ class Worker:
         moments = moments_of(batch.dense[: len(pulled.moments.count)])
         size = batch.scalar.shape[1] if len(batch.scalar) else len(batch.weight)
         dense = scale(batch.dense, merged(pulled.moments, moments), size)
-        learned = self._step({**pulled.weights, **pulled.dense}, inputs_of(batch, dense))
+        parameters, offered = {**pulled.weights, **pulled.dense}, offered_of(batch, pulled.offered)
+        learned = self._step(parameters, inputs_of(batch, dense), offered)
         gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
         positives = int(np.count_nonzero(batch.label[0, : batch.examples] > 0))
         arrays = (batch.keys, batch.slots, batch.counts, batch.clicks)

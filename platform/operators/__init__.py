@@ -8,6 +8,7 @@ from ..options import Part
 from .adagrad import ADAGRAD
 from .adam import ADAM
 from .adamw import ADAMW
+from .auto_session import AUTO_SESSION
 from .base import Operator
 from .decay import DECAY
 from .delay_compensation import DELAY_COMPENSATION
@@ -28,6 +29,7 @@ OPERATORS: tuple[Part[Any, Operator], ...] = (
     SAFETY,
     REGULARIZE,
     DECAY,
+    AUTO_SESSION,
     FTRL,
     SGD,
     MOMENTUM,

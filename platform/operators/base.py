@@ -51,6 +51,7 @@ class Context(NamedTuple):
         age_seconds: float32[n], newest TIME pushed, this push included, minus the row's last_seen, never negative; 0 for a
             new row. A push sets last_seen to that newest TIME, so that ages add up to the time that passed.
         new: bool[n], True where this push creates the row.
+        base_rate: float32, mean label of all examples pushed so far, this push included.
     """
 
     valid: jax.Array
@@ -63,6 +64,7 @@ class Context(NamedTuple):
     pulled: jax.Array
     age_seconds: jax.Array
     new: jax.Array
+    base_rate: jax.Array
 
 
 class Column(NamedTuple):
@@ -123,6 +125,11 @@ class Operator(NamedTuple):
         name: as written in SQL, for messages.
         needs: columns that another operator of the chain must keep.
         needs_time: True where it means nothing without the TIME clause.
+        offers: names of what it offers of each feature as inputs of the algorithm, such as ctr_long.
+        offer: (rows as read, context of a pull) -> float32[n, len(offers)]. A pull returns it beside w, a version keeps it, and
+            each slot of features has an input `slot:name` for each. A row that is absent offers 0.
+        state: the columns of a chain's optimizer.
+        one_pass: True where a second pass over the data would meet, in what it offers, the labels that it learns.
     """
 
     columns: Mapping[str, Column]
@@ -134,14 +141,18 @@ class Operator(NamedTuple):
     name: str = "operator"
     needs: tuple[str, ...] = ()
     needs_time: bool = False
+    offers: tuple[str, ...] = ()
+    offer: Callable[[Rows, Context], jax.Array] | None = None
+    one_pass: bool = False
+    state: tuple[str, ...] = ()
 
 
 def chain(*operators: Operator) -> Operator:
     """Compose operators into one, in the order given; the last one is the optimizer.
 
     Raises:
-        ValueError: no optimizer at the end, one before the end, two operators that declare the same column differently, or
-            an operator that needs a column which none keeps.
+        ValueError: no optimizer at the end, one before the end, two operators that declare the same column differently or
+            offer the same, or an operator that needs a column which none keeps.
     """
     check_order(operators)
     columns = joined_columns(operators)
@@ -176,6 +187,10 @@ def chain(*operators: Operator) -> Operator:
         optimizer=True,
         name=", ".join(o.name for o in operators),
         needs_time=any(o.needs_time for o in operators),
+        offers=joined_offers(operators),
+        offer=joined_offer([o.offer for o in operators if o.offer]),
+        one_pass=any(o.one_pass for o in operators),
+        state=tuple(optimizer.columns),
     )
 
 
@@ -204,6 +219,21 @@ def joined_columns(operators: tuple[Operator, ...]) -> dict[str, Column]:
             if name not in columns:
                 raise ValueError(f"{operator.name} changes the column {name!r}, which {operators[-1].name} does not keep.")
     return columns
+
+
+def joined_offers(operators: tuple[Operator, ...]) -> tuple[str, ...]:
+    """Return what all operators offer, in order; raise ValueError where two offer the same."""
+    offers = tuple(name for operator in operators for name in operator.offers)
+    twice = next((name for name in offers if offers.count(name) > 1), None)
+    if twice is not None:
+        names = " and ".join(o.name for o in operators if twice in o.offers)
+        raise ValueError(f"{names} both offer {twice}: name such an operator once.")
+    return offers
+
+
+def joined_offer(parts: list[Callable[[Rows, Context], jax.Array]]) -> Callable[[Rows, Context], jax.Array] | None:
+    """Return one function of all that operators offer, None where there is none."""
+    return (lambda rows, context: jnp.concatenate([part(rows, context) for part in parts], 1)) if parts else None
 
 
 def pull(chain: Operator, rows: Rows, context: Context) -> jax.Array:

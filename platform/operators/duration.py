@@ -1,8 +1,9 @@
-"""Durations as options write them: '7 days', '90 minutes'."""
+"""Amounts with a unit, as options write them: '7 days', '90 minutes', '200 examples'."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from ..errors import OptionError
 
@@ -10,7 +11,7 @@ SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_8
 
 
 def duration_seconds(text: str, owner: str) -> float:
-    """Return the seconds of a duration: a positive number and a unit.
+    """Return the seconds of a duration: a positive number and a unit of time.
 
     Args:
         owner: what the duration belongs to, for messages: "option half_life of operator decay".
@@ -18,8 +19,18 @@ def duration_seconds(text: str, owner: str) -> float:
     Raises:
         OptionError: another form, another unit, or not positive.
     """
+    number, unit = amount(text, SECONDS, owner)
+    return number * SECONDS[unit]
+
+
+def amount(text: str, units: Mapping[str, float], owner: str) -> tuple[float, str]:
+    """Return a positive number and its unit, one of `units` in the singular.
+
+    Raises:
+        OptionError: another form, another unit, or not positive.
+    """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", text.lower())
-    if match is None or match[2] not in SECONDS or float(match[1]) == 0:
-        units = ", ".join(f"{unit}s" for unit in SECONDS)
-        raise OptionError(f"{owner} expects a positive number and a unit ({units}), such as '7 days', got {text!r}.")
-    return float(match[1]) * SECONDS[match[2]]
+    if match is None or match[2] not in units or float(match[1]) == 0:
+        listed = ", ".join(f"{unit}s" for unit in units)
+        raise OptionError(f"{owner} expects a positive number and a unit ({listed}), such as '7 days', got {text!r}.")
+    return float(match[1]), match[2]

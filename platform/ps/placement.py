@@ -69,16 +69,23 @@ def padded(by_table: Mapping[str, Floats], where: NDArray[np.int32], size: int) 
 
 
 def merged(parts: Sequence[Pulled], placement: Placement, size: int) -> Pulled:
-    """Return what was pulled from all shards as if from one, the weights padded to `size`."""
-    n = sum(map(len, placement.keys))
-    weights = {name: np.empty((size, w.shape[1]), np.float32) for name, w in parts[0].weights.items()}
-    updates = {name: np.empty(n, np.uint32) for name in parts[0].updates}
+    """Return what was pulled from all shards as if from one, weights and what is offered padded to `size`."""
+    weights = joined([part.weights for part in parts], placement, size)
+    offered = joined([part.offered for part in parts], placement, size)
+    updates = {name: np.empty(sum(map(len, placement.keys)), np.uint32) for name in parts[0].updates}
     for part, where in zip(parts, placement.positions, strict=True):
-        for name, values in part.weights.items():
-            put_rows(weights[name], where, values)
         for name, counts in part.updates.items():
             put_rows(updates[name], where, counts)
-    for whole in weights.values():
-        whole[n:] = 0
     dense = {name: values for part in parts for name, values in part.dense.items()}
-    return Pulled(weights, updates, dense, parts[0].moments)
+    return Pulled(weights, updates, dense, parts[0].moments, offered)
+
+
+def joined(parts: Sequence[Mapping[str, Floats]], placement: Placement, size: int) -> dict[str, Floats]:
+    """Return float32[size, dim] by table of the parts of all shards, zeros after the last key."""
+    whole = {name: np.empty((size, values.shape[1]), np.float32) for name, values in parts[0].items()}
+    for part, where in zip(parts, placement.positions, strict=True):
+        for name, values in part.items():
+            put_rows(whole[name], where, values)
+    for rows in whole.values():
+        rows[sum(map(len, placement.keys)) :] = 0
+    return whole

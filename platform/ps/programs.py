@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..operators.base import Context, Operator, Rows, TableSpec, push
 
+OFFERED = "offered"  # the column of what the chain's operators offer, kept with w for readers
 STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
 PROBE_ROWS = 64
 BLOCK_ROWS = 64
@@ -74,6 +75,7 @@ class Programs:
         stored: the names of the float columns kept in rows.
         dims: floats of each of them.
         initial: of those that do not start at zero: keys uint32[n, 2] -> float32[n, dim], jitted.
+        read_dims: floats of each column that a version keeps: those stored, `w`, and what operators offer, if anything.
         needs_pulled: a push must bring the weights that it was computed on.
     """
 
@@ -91,6 +93,7 @@ class Programs:
             "@now": ("uint32", None),
             "@since": ("uint32", None),
             "@rows": ("int32", None),
+            "@base_rate": ("float32", None),
         }
         pushed: dict[str, tuple[str, tuple[int, ...] | None]] = {
             "@gradients": ("float32", (spec.dim,)),
@@ -98,7 +101,8 @@ class Programs:
         }
         pushed["@pulled"] = ("float32", (spec.dim,))
         pushed |= {"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen")}
-        self.pull = Program(lambda given: self._read(given)["w"], rows)
+        self.read_dims = {**self.dims, "w": spec.dim, **({OFFERED: len(chain.offers)} if chain.offers else {})}
+        self.pull = Program(self._pull, rows)
         self.read = Program(self._read, rows)
         self.push = Program(self._push, {**rows, **pushed})
         self.needs_pulled = "@pulled" in self.push.needs
@@ -110,14 +114,22 @@ class Programs:
         for name in columns.keys() & self.initial.keys():
             columns[name][rows] = np.asarray(self.initial[name](halves))[: len(rows)]
 
+    def _pull(self, given: Given) -> tuple[jax.Array, jax.Array | None]:
+        """Return the weights that a pull sees, and what operators offer, None where they offer nothing."""
+        rows = self._read(given)
+        return rows["w"], rows.get(OFFERED)
+
     def _read(self, given: Given) -> dict[str, jax.Array]:
-        """Return the stored columns and w as the chain reads them; zeros on padding. mask: the row is absent."""
+        """Return the columns that a version keeps, as the chain reads them; zeros on padding. mask: the row is absent."""
         absent, none = given["@mask"], jnp.zeros(len(given["@mask"]), jnp.uint32)
         valid = jnp.arange(len(absent)) < given["@rows"]
         updates, still = given["updates"], jnp.zeros((len(absent), self.spec.dim))
-        context = Context(valid, given["@keys"], none, none, none, updates, none, still, age(given, absent), absent)
-        rows = self.chain.read(stored_in(given, self.stored), context)
-        return {name: cleared(rows[name], given["@rows"]) for name in (*self.stored, "w")}
+        keys, rate = given["@keys"], given["@base_rate"]
+        context = Context(valid, keys, none, none, none, updates, none, still, age(given, absent), absent, rate)
+        rows = {**self.chain.read(stored_in(given, self.stored), context)}
+        if self.chain.offer is not None:
+            rows[OFFERED] = jnp.where(absent[:, None], 0, self.chain.offer(rows, context))
+        return {name: cleared(rows[name], given["@rows"]) for name in self.read_dims}
 
     def _push(self, given: Given) -> tuple[dict[str, jax.Array], dict[str, jax.Array], jax.Array]:
         """Return the new columns, the sums of transient ones, and the first row that failed or -1; mask: the row is new."""
@@ -126,7 +138,8 @@ class Programs:
         updates = given["updates"]
         stale = updates - jnp.minimum(given["@seen"], updates)
         keys, clicks, pulled = given["@keys"], given["@clicks"], given["@pulled"]
-        context = Context(valid, keys, counts, counts, clicks, updates, stale, pulled, age(given, new), new)
+        rate = given["@base_rate"]
+        context = Context(valid, keys, counts, counts, clicks, updates, stale, pulled, age(given, new), new, rate)
         rows = stored_in(given, self.stored)
         gradients = cleared(given["@gradients"], given["@rows"])
         stored, transient = push(self.chain, rows, gradients, context)

@@ -15,7 +15,7 @@ class Pull(NamedTuple):
 
     Attributes:
         keys: uint64[n], unique.
-        size: rows of the weights to compute, at least n.
+        size: rows of weights and of what operators offer to compute, at least n.
         padded: whether the answer has all `size` rows; else the first n.
     """
 
@@ -45,7 +45,12 @@ def shard_handlers(shard: Shard | Gang) -> tuple[Handler[Any, Any], ...]:
 
     def pull(request: Pull) -> Pulled:
         pulled, n = shard.pull(request.keys, request.size), len(request.keys)
-        return pulled if request.padded else pulled._replace(weights={name: w[:n] for name, w in pulled.weights.items()})
+        if request.padded:
+            return pulled
+        weights, offered = (
+            {name: rows[:n] for name, rows in by_table.items()} for by_table in (pulled.weights, pulled.offered)
+        )
+        return pulled._replace(weights=weights, offered=offered)
 
     def push(request: Push) -> Acknowledged:
         shard.push(request)

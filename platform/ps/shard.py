@@ -26,12 +26,14 @@ class Pulled(NamedTuple):
         updates: table name -> uint32[n].
         dense: dense parameter -> its values, float32; never changed in place.
         moments: of all values of continuous slots so far; of the first shard.
+        offered: table name -> float32[size, k], what operators offer of each row; of the table that has such operators.
     """
 
     weights: dict[str, Floats]
     updates: dict[str, Counts]
     dense: dict[str, Array]
     moments: Moments
+    offered: dict[str, Floats]
 
 
 class Push(NamedTuple):
@@ -91,6 +93,7 @@ class Shard:
         self.dense = dense
         self.moments = NO_MOMENTS
         self.now = 0
+        self.examples, self.positives = 0, 0.0
         self.reports: dict[str, float] = {}
         self._slot_name = slot_name
         self._lock = threading.Lock()
@@ -100,8 +103,10 @@ class Shard:
         with self._lock:
             pulled = {name: table.pull(keys, size, self.now) for name, table in self.tables.items()}
             dense, moments = self.dense.pull(), self.moments
-        updates = {name: u for name, (_, u) in pulled.items()}
-        return Pulled({name: w for name, (w, _) in pulled.items()}, updates, dense, moments)
+        weights = {name: w for name, (w, _, _) in pulled.items()}
+        updates = {name: u for name, (_, u, _) in pulled.items()}
+        offered = {name: o for name, (_, _, o) in pulled.items() if o is not None}
+        return Pulled(weights, updates, dense, moments, offered)
 
     def push(self, push: Push) -> None:
         """Apply one batch.
@@ -111,6 +116,7 @@ class Shard:
         """
         with self._lock:
             self.now = max(self.now, push.touched.time_seconds)
+            self.count(push.touched.examples, push.touched.positives)
             for name, table in self.tables.items():
                 try:
                     pulled = push.weights[name] if table.programs.needs_pulled else None
@@ -134,6 +140,12 @@ class Shard:
         """Return what it holds."""
         with self._lock:
             return Description(len(self), self.memory_bytes, self.now, dict(self.reports), self.moments)
+
+    def count(self, examples: int, positives: float) -> None:
+        """Count examples and those with a positive label, which give the base rate."""
+        self.examples, self.positives = self.examples + examples, self.positives + positives
+        for table in self.tables.values():
+            table.base_rate = self.positives / max(self.examples, 1)
 
     def __len__(self) -> int:
         return max(len(table) for table in self.tables.values())

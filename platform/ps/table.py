@@ -80,17 +80,21 @@ class Table:
 
     Args:
         programs: the table's chain, jitted.
+
+    Attributes:
+        base_rate: mean label of all examples pushed so far; its shard sets it.
     """
 
     def __init__(self, programs: Programs) -> None:
         self.programs = programs
         self.store = Store([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
         self.since = 0
+        self.base_rate = 0.0
         self._ladder = Ladder()
         self._numbers = NUMBER | {name: len(NUMBER) + i for i, name in enumerate(programs.stored)}
 
-    def pull(self, keys: Keys, size: int, now: int) -> tuple[Floats, Counts]:
-        """Return the weights of keys as the chain reads them, and the updates their rows have had.
+    def pull(self, keys: Keys, size: int, now: int) -> tuple[Floats, Counts, Floats | None]:
+        """Return the weights of keys as the chain reads them, the updates their rows have had, and what operators offer.
 
         Never creates a row: an absent key reads as a new row would start, zeros where the table has no init, so that features
         whose weights start at random are learned from the first batch they are in.
@@ -101,18 +105,19 @@ class Table:
             now: newest TIME pushed to the shard, seconds.
 
         Returns:
-            (float32[size, dim], uint32[n]); the updates are zeros where the chain does not use them.
+            (float32[size, dim], uint32[n], float32[size, k]); the updates are zeros where the chain does not use them, the
+            last is None where operators offer nothing.
         """
         program = self.programs.pull
         given = self._empty(program, len(keys), size)
         rows = self.store.pull(keys, [self._numbers[name] for name in given], list(given.values()))
         absent = rows == MISSING
         self._start(given, keys, absent)
-        weights = program({**given, **self._rest(program, keys, absent, size, now)})
+        weights, offered = program({**given, **self._rest(program, keys, absent, size, now)})
         updates = np.zeros(len(keys), np.uint32)
         if "@seen" in self.programs.push.needs:
             self.store.gather(rows, [NUMBER["updates"]], [updates])
-        return np.asarray(weights), updates
+        return np.asarray(weights), updates, None if offered is None else np.asarray(offered)
 
     def push(self, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats, now: int) -> dict[str, float]:
         """Update the rows of a batch's keys, creating those that are new.
@@ -213,6 +218,7 @@ class Table:
         padded_mask = np.zeros(size, np.bool_)
         padded_mask[: len(mask)] = mask
         given = {"@mask": padded_mask, "@now": np.uint32(now), "@since": np.uint32(self.since), "@rows": np.int32(len(mask))}
+        given["@base_rate"] = np.float32(self.base_rate)
         return given | ({"@keys": split_keys(keys, size)} if "@keys" in program.needs else {})
 
     def _count(self, rows: NDArray[np.uint32], created: NDArray[np.bool_], touched: Touched, now: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpsql.platform.operators import OPERATORS
+from xpsql.platform.operators.auto_session import AutoSessionOptions
 from xpsql.platform.operators.base import Operator
 from xpsql.platform.operators.conformance import TABLE
 from xpsql.platform.operators.decay import DecayOptions
@@ -23,6 +24,7 @@ EXAMPLES: dict[str, Any] = {
     "safety": SafetyOptions(max_gradient=1.7317, max_update=0.1093, max_weight=0.2331),
     "regularize": RegularizeOptions("elastic", 0.013, by_frequency=((2, 0.071), (4, 0.037))),
     "decay": DecayOptions(w=0.9, half_life="7 days"),
+    "auto_session": AutoSessionOptions("3 examples", "2 hours", "30 days", prior=2.5),
     "ftrl": FtrlOptions(alpha=0.2, beta=0.7, l1=0.3, l2=0.4),
 }
 

@@ -6,12 +6,13 @@ Weights and memory are kept apart here: an operator returns what w, z and n shou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xpsql.platform.operators.auto_session import AutoSessionOptions
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
 from xpsql.platform.operators.duration import duration_seconds
@@ -26,15 +27,16 @@ Vector = NDArray[np.float64]
 
 @dataclass
 class Row:
-    """One row: FTRL's z and n, the weights, and the flags of the push under way."""
+    """One row: FTRL's z and n, the weights, the flags of the push under way, and decayed shows and clicks, [2, 3]."""
 
     z: Vector
     n: Vector
     w: Vector
     flags: set[str] = field(default_factory=set)
+    session: Vector = field(default_factory=lambda: np.zeros((2, 3)))
 
     def copy(self) -> Row:
-        return Row(self.z.copy(), self.n.copy(), self.w.copy(), set(self.flags))
+        return Row(self.z.copy(), self.n.copy(), self.w.copy(), set(self.flags), self.session.copy())
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Event:
     staleness: int
     pulled: Vector
     age_seconds: float
+    clicks: int
 
 
 class Ftrl:
@@ -72,7 +75,7 @@ class Ftrl:
     def step(self, row: Row, gradient: Vector) -> Row:
         n = row.n + gradient**2
         z = row.z + gradient - (np.sqrt(n) - np.sqrt(row.n)) / self.options.alpha * row.w
-        return Row(z, n, self.weights(z, n), row.flags)
+        return replace(row, z=z, n=n, w=self.weights(z, n))
 
     def weights(self, z: Vector, n: Vector) -> Vector:
         return np.array([self.weight(a, b) for a, b in zip(z, n, strict=True)])
@@ -81,7 +84,7 @@ class Ftrl:
         moved = before.w != after.w
         solved = np.array([self.z_for(w, n, z) for w, n, z in zip(after.w, after.n, after.z, strict=True)])
         z = np.where(moved, solved, after.z)
-        return Row(z, after.n, np.where(moved, after.w, self.weights(z, after.n)), after.flags)
+        return replace(after, z=z, w=np.where(moved, after.w, self.weights(z, after.n)))
 
 
 class Neutral:
@@ -148,8 +151,7 @@ class Safety(Neutral):
         update, weight = self.options.max_update or math.inf, self.options.max_weight or math.inf
         w = np.clip(np.clip(new.w, old.w - update, old.w + update), -weight, weight)
         self.judge(new, bool((abs(w - new.w) > 1e-6 * abs(new.w)).any()), False)
-        kept = old.copy() if "refused" in new.flags else Row(new.z, new.n, w)
-        return Row(kept.z, kept.n, kept.w, new.flags)
+        return replace(old.copy() if "refused" in new.flags else replace(new, w=w), flags=new.flags)
 
 
 class Regularize(Neutral):
@@ -165,7 +167,7 @@ class Regularize(Neutral):
             "elastic": np.sign(new.w) * np.maximum(abs(new.w) - o.l1_ratio * s, 0) / (1 + (1 - o.l1_ratio) * s),
             "group": new.w * (max(1 - s / norm, 0) if norm > 0 else 0),
         }
-        return Row(new.z, new.n, by_penalty[o.penalty], new.flags)
+        return replace(new, w=by_penalty[o.penalty])
 
 
 class Decay(Neutral):
@@ -176,10 +178,43 @@ class Decay(Neutral):
             return row
         factor = 0.5 ** (event.age_seconds / duration_seconds(self.options.half_life, "half_life"))
         z, n, w = (factor if name in self.options.halves else 1.0 for name in "znw")
-        return Row(row.z * z, row.n * n, row.w * w, row.flags)
+        return replace(row, z=row.z * z, n=row.n * n, w=row.w * w)
 
     def after(self, old: Row, new: Row, event: Event) -> Row:
-        return Row(new.z * self.options.z, new.n * self.options.n, new.w * self.options.w, new.flags)
+        return replace(new, z=new.z * self.options.z, n=new.n * self.options.n, w=new.w * self.options.w)
+
+
+class AutoSession(Neutral):
+    """Shows one after the other, as if each example were a push, each with an equal share of the clicks."""
+
+    options: AutoSessionOptions
+
+    def half_lives(self) -> list[tuple[float, str]]:
+        texts = (self.options.short, self.options.mid, self.options.long)
+        return [(float(number), unit) for number, unit in (text.split() for text in texts)]
+
+    def read(self, row: Row, event: Event) -> Row:
+        session = row.session.copy()
+        for horizon, (number, unit) in enumerate(self.half_lives()):
+            if unit != "examples":
+                session[:, horizon] *= 0.5 ** (event.age_seconds / duration_seconds(f"{number} {unit}", ""))
+        return replace(row, session=session)
+
+    def after(self, old: Row, new: Row, event: Event) -> Row:
+        session = new.session.copy()
+        for horizon, (number, unit) in enumerate(self.half_lives()):
+            for _ in range(event.count):
+                session[:, horizon] *= 0.5 ** (1 / number) if unit == "examples" else 1
+                session[:, horizon] += (1, event.clicks / event.count)
+        return replace(new, session=session)
+
+    def offer(self, row: Row, base_rate: float) -> Vector:
+        lifts, rate = [], base_rate
+        for horizon in (2, 1, 0):
+            shows, clicks = row.session[:, horizon]
+            rate = (clicks + self.options.prior * rate) / (shows + self.options.prior)
+            lifts.append(math.log(rate / (1 - rate)) - math.log(base_rate / (1 - base_rate)))
+        return np.array(lifts[::-1])
 
 
 NUMPY = {
@@ -189,12 +224,13 @@ NUMPY = {
     "safety": Safety,
     "regularize": Regularize,
     "decay": Decay,
+    "auto_session": AutoSession,
 }
 
 
 def numpy_push(operators: list[Neutral], ftrl: Ftrl, row: Row, event: Event) -> Row:
     """Push one event to one row, by the definition of a push in the contract."""
-    row = Row(row.z, row.n, ftrl.weights(row.z, row.n))
+    row = replace(row, w=ftrl.weights(row.z, row.n), flags=set())
     for operator in operators:
         row = ftrl.agree(row, operator.read(row, event))
     old, gradient = row.copy(), event.gradient

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from xpsql.platform.operators.auto_session import AutoSessionOptions
 from xpsql.platform.operators.conformance import DIM, TABLE, Trial, context, initial_weights, keys, new_rows
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
@@ -42,6 +43,7 @@ VARIANTS: dict[str, tuple[Any, ...]] = {
         DecayOptions(half_life="36 hours", halves=("z", "n")),
         DecayOptions(w=0.9, half_life="1 week", halves=("w", "n")),
     ),
+    "auto_session": (AutoSessionOptions(), AutoSessionOptions("90 seconds", "1 hour", "2 weeks")),
     "ftrl": (FtrlOptions(), FtrlOptions(0.5, 0.1, 0.0, 3.0), FtrlOptions(0.05, 1.0, 2.0)),
 }
 SINGLE = [(name, options) for name, variants in VARIANTS.items() for options in (*variants, EXAMPLES[name])]
@@ -57,6 +59,7 @@ def pushes(draw: st.DrawFn) -> Pushes:
         {
             "gradients": arrays(np.float32, (ROWS, DIM), elements=numbers),
             "count": arrays(np.uint32, ROWS, elements=st.integers(1, 5)),
+            "clicks": arrays(np.uint32, ROWS, elements=st.integers(0, 1)),
             "staleness": arrays(np.uint32, ROWS, elements=st.integers(0, 5)),
             "pulled": arrays(np.float32, (ROWS, DIM), elements=st.floats(-1, 1, width=32, allow_subnormal=False)),
             "age_seconds": arrays(np.float32, ROWS, elements=st.integers(0, 10**6)),
@@ -89,12 +92,16 @@ def assert_agrees(trial: Trial, names: tuple[str, ...], options: tuple[Any, ...]
                 int(step["staleness"][i]),
                 step["pulled"][i].astype(np.float64),
                 float(step["age_seconds"][i]),
+                int(step["clicks"][i]),
             )
             expected[i] = numpy_push(operators, ftrl, expected[i], event)
             for name in ("z", "n"):
                 np.testing.assert_allclose(
                     rows[name][i], getattr(expected[i], name), rtol=1e-3, atol=1e-3, err_msg=f"{names} {name}"
                 )
+            for name, values in zip(("session_shows", "session_clicks"), expected[i].session, strict=True):
+                if name in rows:
+                    np.testing.assert_allclose(rows[name][i], values, rtol=1e-4, atol=1e-6, err_msg=f"{names} {name}")
             assert {name for name, flags in report.items() if flags[i, 0]} == expected[i].flags
     weights = trial.pull(rows, context(ROWS)._replace(age_seconds=np.zeros(ROWS, np.float32)))
     np.testing.assert_allclose(weights, [ftrl.weights(row.z, row.n) for row in expected], rtol=1e-3, atol=1e-4)

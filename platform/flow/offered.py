@@ -1,0 +1,64 @@
+"""What operators offer of features, as inputs of any algorithm: dense ones, whose weights are learned with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.base import Inputs
+from .batches import Batch
+
+
+class Offered(NamedTuple):
+    """What operators offer of the features of a batch.
+
+    Attributes:
+        values: float32[size, k]; of each pulled row, 0 where it is absent.
+        rows: int32[num_slots * k]; the row of each input: those of the first categorical slot, of the next, then of
+            multi-valued and weighted slots.
+    """
+
+    values: jax.Array | NDArray[np.float32]
+    rows: jax.Array | NDArray[np.int32]
+
+
+def with_offered(inputs: Inputs, offered: Offered, intercept: bool) -> Inputs:
+    """Return the inputs with what operators offer as the first dense ones.
+
+    Args:
+        intercept: the last line of `inputs.scalar` is the intercept's.
+    """
+    scalar = inputs.scalar[:-1] if intercept else inputs.scalar
+    batch, k = len(inputs.weight), offered.values.shape[1]
+    values = jnp.asarray(offered.values)
+    taken = values.at[scalar].get(mode="promise_in_bounds")
+    rows = jnp.concatenate([jnp.asarray(offered.rows), inputs.dense_index])
+    columns = [taken.transpose(1, 0, 2).reshape(batch, -1)]
+    num_bags = len(offered.rows) // k - len(scalar)
+    if num_bags:
+        columns.append(bag_means(inputs, values, num_bags).reshape(batch, -1))
+    return inputs._replace(dense=jnp.concatenate([*columns, inputs.dense], 1), dense_index=rows)
+
+
+def bag_means(inputs: Inputs, values: jax.Array, num_bags: int) -> jax.Array:
+    """Return the mean over an example's values of each multi-valued or weighted slot, float32[batch, num_bags, k]."""
+    batch, k = len(inputs.weight), values.shape[1]
+    there = (inputs.bag_weight != 0).astype(jnp.float32)[:, None]
+    summed = jnp.concatenate([values.at[inputs.bag_index].get(mode="promise_in_bounds") * there, there], 1)
+    cell = inputs.bag_example * num_bags + inputs.bag_slot
+    total = jax.ops.segment_sum(summed, cell, num_segments=batch * num_bags)
+    return (total[:, :k] / jnp.maximum(total[:, k:], 1)).reshape(batch, num_bags, k)
+
+
+def offered_of(batch: Batch, values: Mapping[str, NDArray[np.float32]]) -> Offered | None:
+    """Return what operators offer of a batch's features, as the step takes it; None where they offer nothing.
+
+    Args:
+        values: as pulled: float32[size, k] of the one table that has it.
+    """
+    return next((Offered(offered, batch.offered_index) for offered in values.values()), None)

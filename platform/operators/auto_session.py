@@ -1,0 +1,105 @@
+"""Recent click rates of features, as inputs of any algorithm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..options import Part, option
+from .base import Column, Context, Operator, Rows, TableSpec, keep_rows
+from .duration import SECONDS, amount
+
+HORIZONS = ("short", "mid", "long")
+UNITS = {"example": 1, **SECONDS}
+RATE_LIMIT = 1e-6
+
+
+@dataclass(frozen=True)
+class AutoSessionOptions:
+    """Options of auto_session."""
+
+    short: str = option("20 examples", "half-life of the short horizon: examples of the feature, or TIME such as '1 hour'")
+    mid: str = option("200 examples", "half-life of the middle horizon")
+    long: str = option("2000 examples", "half-life of the long horizon")
+    prior: float = option(20.0, "examples that the next longer horizon counts for in a rate", minimum=0, open_minimum=True)
+
+
+def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
+    """Offer each feature's click rate at three horizons as inputs, whose weights are learned with the model.
+
+    A row keeps decayed shows S and clicks C at each horizon h. With half-lives in examples they fade with each example of the
+    feature, S <- S 2^(-1/h) + 1, C <- C 2^(-1/h) + label; with half-lives in TIME by 2^(-age / h), when the row is read, and
+    an example adds 1 and its label. c occurrences in one push count as one after the other, with equally spread labels.
+
+    Of each slot, an example gets three inputs `slot:ctr_short`, `slot:ctr_mid`, `slot:ctr_long`: the log odds of the smoothed
+    click rate of its feature, less those of all examples, so that 0 says "as usual" (of several values, the mean):
+
+        p_long  = (C_long  + prior p0)     / (S_long  + prior),   p0 = mean label of all examples so far
+        p_mid   = (C_mid   + prior p_long) / (S_mid   + prior)
+        p_short = (C_short + prior p_mid)  / (S_short + prior)
+        input   = log(p / (1 - p)) - log(p0 / (1 - p0))
+
+    The rates are those before the batch that is learned from, and no gradient flows into them. A training reads its data once:
+    a second pass would find the labels that it learns in the rates. An algorithm with several tables keeps them in its first.
+
+    Source: decayed counts, Cohen and Strauss, "Maintaining Time-Decaying Stream Aggregates", PODS 2003; click rates as
+    features, smoothed: Richardson et al., "Predicting Clicks", WWW 2007; He et al., "Practical Lessons from Predicting Clicks
+    on Ads at Facebook", ADKDD 2014, section 5.2.
+    """
+    examples, seconds = half_lives(options)
+    ratio = math.log(2) / examples  # 0 where the horizon is in TIME
+    per_example = np.where(ratio > 0, -np.expm1(-ratio), 1).astype(np.float32)
+    timed = bool(np.isfinite(seconds).any())
+
+    def after(old: Rows, new: Rows, context: Context) -> Rows:
+        count = context.count.astype(jnp.float32)[:, None]
+        clicked = context.clicks.astype(jnp.float32)[:, None] / jnp.maximum(count, 1)
+        passed = jnp.expm1(-count * ratio)
+        added = jnp.where(ratio > 0, -passed / per_example, count)
+        shows = new["session_shows"] * (1 + passed) + added
+        return {**new, "session_shows": shows, "session_clicks": new["session_clicks"] * (1 + passed) + clicked * added}
+
+    def read(rows: Rows, context: Context) -> Rows:
+        factor = jnp.exp2(-context.age_seconds[:, None] / seconds)
+        return {**rows, **{name: rows[name] * factor for name in ("session_shows", "session_clicks")}}
+
+    def offer(rows: Rows, context: Context) -> jax.Array:
+        base = jnp.clip(context.base_rate, RATE_LIMIT, 1 - RATE_LIMIT)
+        clicked, passed, lifts = base, 1 - base, []  # rates, both kept because 1 - a rate near 1 loses its digits
+        for horizon in reversed(range(len(HORIZONS))):
+            shows, clicks = rows["session_shows"][:, horizon], rows["session_clicks"][:, horizon]
+            clicked = (clicks + options.prior * clicked) / (shows + options.prior)
+            passed = (jnp.maximum(shows - clicks, 0) + options.prior * passed) / (shows + options.prior)
+            lifts.append(jnp.log(clicked / passed) - jnp.log(base / (1 - base)))
+        return jnp.stack(lifts[::-1], 1)
+
+    return Operator(
+        {"session_shows": Column(len(HORIZONS)), "session_clicks": Column(len(HORIZONS))},
+        after=after,
+        read=read if timed else keep_rows,
+        name="auto_session",
+        needs_time=timed,
+        offers=tuple(f"ctr_{horizon}" for horizon in HORIZONS),
+        offer=offer,
+        one_pass=True,
+    )
+
+
+def half_lives(options: AutoSessionOptions) -> tuple[np.ndarray, np.ndarray]:
+    """Return the half-lives of the horizons in examples, and in seconds, float32[3] each; infinite in the unit they are not in.
+
+    Raises:
+        OptionError: no amount of examples or time.
+    """
+    examples, seconds = np.full((2, len(HORIZONS)), np.inf, np.float32)
+    for number, horizon in enumerate(HORIZONS):
+        value, unit = amount(getattr(options, horizon), UNITS, f"option {horizon} of operator auto_session")
+        (examples if unit == "example" else seconds)[number] = value * UNITS[unit]
+    return examples, seconds
+
+
+AUTO_SESSION = Part("auto_session", AutoSessionOptions, auto_session)

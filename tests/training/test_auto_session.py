@@ -1,0 +1,144 @@
+"""Auto-session in trainings: it brings accuracy, leaks no label, and is kept, continued and scored with like weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+
+from .log import log, session, write
+
+__all__ = ["session"]
+
+CHAINS = ["auto_session", "auto_session(short = '1 minute', mid = '10 minutes', long = '2 hours', prior = 5)"]
+QUERY = "SELECT * EXCEPT (price, vector, scores) FROM parquet.`{}`"
+
+
+def train(session: xpsql.Session, name: str, path: Path, operators: str, settings: str = "batch_size = 200") -> None:
+    clauses = f"TIME ts OPERATORS ({operators}) WITH ({settings})"
+    session.sql(f"TRAIN MODEL {name} USING xftrl {clauses} AS {QUERY.format(path)}")
+
+
+def metrics(session: xpsql.Session, text: str) -> dict[str, Any]:
+    (row,) = session.sql(f"SELECT * FROM ML.EVALUATE({text})").arrow().to_pylist()
+    return dict(row)
+
+
+def rows(session: xpsql.Session, name: str) -> dict[int, dict[str, Any]]:
+    """Return the stored rows by key, all columns."""
+    batches = session.models.version(name).rows("weights")
+    return {row["key"]: row for batch in batches for row in batch.to_pylist()}
+
+
+def test_rates_that_change_are_followed(session: xpsql.Session, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    n, users = 30_000, 40
+    user, phase = random.integers(0, users, n), np.arange(n) // 1_000
+    liked = (user * 7 + phase // 3) % users < users // 2  # who clicks changes every 3,000 examples
+    label = (random.random(n) < np.where(liked, 0.8, 0.2)).astype(np.int32)
+    time = pa.array(np.arange(n) * 1_000_000, pa.timestamp("us"))
+    path = write(pa.table({"label": label, "user": user, "ts": time}), tmp_path / "changing.parquet")
+    found = {}
+    for name, operators in (("plain", ""), ("session", "OPERATORS (auto_session(short = '20 examples'))")):
+        query = f"SELECT * FROM parquet.`{path}`"
+        session.sql(f"TRAIN MODEL {name} USING xftrl TIME ts {operators} WITH (batch_size = 100) AS {query}")
+        found[name] = metrics(session, f"MODEL {name}")["auc"]
+    assert found["session"] > found["plain"] + 0.03
+
+
+@pytest.mark.parametrize("operators", CHAINS)
+@pytest.mark.parametrize(("batch_size", "n"), [(1, 1_000), (128, 20_000)])
+def test_random_labels_are_not_predicted(
+    session: xpsql.Session, tmp_path: Path, operators: str, batch_size: int, n: int
+) -> None:
+    random = np.random.default_rng(5)
+    table = pa.table(
+        {
+            "label": random.integers(0, 2, n).astype(np.int32),
+            "user": random.zipf(1.5, n) % 1000,
+            "day": np.arange(n) // 7,
+            "tags": [[f"t{i % 5}", f"u{i % 3}"] for i in range(n)],
+            "ts": pa.array(1_700_000_000 + np.arange(n)),
+        }
+    )
+    path = write(table, tmp_path / "random.parquet")
+    settings = f"TIME ts OPERATORS ({operators}) WITH (batch_size = {batch_size})"
+    session.sql(f"TRAIN MODEL m USING xftrl {settings} AS SELECT * FROM parquet.`{path}`")
+    assert metrics(session, "MODEL m")["auc"] == pytest.approx(0.5, abs=4 * np.sqrt(1 / (12 * n / 4)))
+
+
+def test_a_second_pass_is_refused_because_it_would_see_its_own_labels(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(500), tmp_path / "log.parquet")
+    with pytest.raises(xpsql.StatementError, match=r"WITH passes = 2 .*auto_session.*its own labels in ctr_short.*passes = 1"):
+        train(session, "m", path, "auto_session", "passes = 2")
+
+
+@pytest.mark.parametrize("operators", CHAINS)
+def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_path: Path, operators: str) -> None:
+    whole = log(4_000)
+    days = [write(whole.slice(start, 2_000), tmp_path / f"{start}.parquet") for start in (0, 2_000)]
+    train(session, "days", days[0], operators)
+    session.sql(f"CONTINUE MODEL days AS {QUERY.format(days[1])}")
+    train(session, "whole", write(whole, tmp_path / "whole.parquet"), operators)
+    found, expected = rows(session, "days"), rows(session, "whole")
+    assert found.keys() == expected.keys()
+    for key, row in expected.items():
+        for column, value in row.items():
+            assert found[key][column] == pytest.approx(value, rel=1e-3, abs=1e-5), column
+
+
+@pytest.mark.parametrize("operators", CHAINS)
+def test_scoring_sees_the_rates_that_the_next_training_batch_would_see(
+    session: xpsql.Session, tmp_path: Path, operators: str
+) -> None:
+    whole = log(2_600)
+    day, next_batch = (write(whole.slice(*part), tmp_path / f"{part[0]}.parquet") for part in ((0, 2_400), (2_400, 200)))
+    train(session, "m", day, operators)
+    scored = metrics(session, f"MODEL m, ({QUERY.format(next_batch)})")
+    session.sql(f"CONTINUE MODEL m AS {QUERY.format(next_batch)}")
+    learned = metrics(session, "MODEL m")
+    assert {name: learned[name] for name in scored} == pytest.approx(scored, rel=1e-4)
+
+
+@pytest.mark.parametrize("settings", ["shards = 3", "workers = 2, sync = 'bsp', shards = 2"])
+def test_any_number_of_shards_gives_the_same_rows(session: xpsql.Session, tmp_path: Path, settings: str) -> None:
+    path = write(log(2_000), tmp_path / "log.parquet")
+    one_shard = ", ".join(part for part in settings.split(", ") if "shards" not in part)
+    train(session, "one", path, CHAINS[1], f"batch_size = 200{', ' + one_shard if one_shard else ''}")
+    train(session, "many", path, CHAINS[1], f"batch_size = 200, {settings}")
+    assert rows(session, "one") == rows(session, "many")
+
+
+def test_the_first_table_alone_keeps_the_rates_and_every_slot_has_its_inputs(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(2_000), tmp_path / "log.parquet")
+    session.sql(f"TRAIN MODEL m USING fm TIME ts OPERATORS (auto_session) AS {QUERY.format(path)}")
+    weights, vectors = session.models.version("m").manifest.tables
+    assert {"session_shows": 3, "session_clicks": 3, "offered": 3}.items() <= weights.columns.items()
+    assert not {"session_shows", "offered"} & vectors.columns.keys()
+    slots = session.sql("SELECT DISTINCT slot FROM ML.WEIGHTS(MODEL m)").arrow()["slot"].to_pylist()
+    inputs = {f"{slot}:ctr_{horizon}" for slot in ("user", "item", "tags") for horizon in ("short", "mid", "long")}
+    assert set(slots) == {"user", "item", "tags", "(intercept)"} | inputs
+
+
+def test_a_version_cannot_be_continued_without_the_inputs_that_it_learned_from(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(500), tmp_path / "log.parquet")
+    train(session, "m", path, "auto_session")
+    with pytest.raises(xpsql.StatementError, match=r"CONTINUE needs the operators that offer .*user:ctr_long"):
+        session.sql(f"CONTINUE MODEL m OPERATORS (safety) AS {QUERY.format(path)}")
+
+
+def test_a_version_without_it_can_be_continued_with_it_and_with_another_slot(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(2_000), tmp_path / "log.parquet")
+    session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+    session.sql(f"CONTINUE MODEL m OPERATORS (auto_session) AS SELECT label, user FROM parquet.`{path}`")
+    session.sql(f"CONTINUE MODEL m AS SELECT label, user, item FROM parquet.`{path}`")
+    numbers = {slot.name: slot.number for slot in session.models.version("m").manifest.slots}
+    assert len(set(numbers.values())) == len(numbers) == 2 + 2 * 3 + 1
+    assert numbers["user"] == 0
+    assert numbers["item"] == 1
+    assert metrics(session, "MODEL m")["auc"] > 0.6
