@@ -81,6 +81,28 @@ def take_rows(values: npt.NDArray[Any], positions: npt.NDArray[np.int32], out: n
 def put_rows(out: npt.NDArray[Any], positions: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
     """Set out[positions[i]] = values[i]; see take_rows. Rows of `values` from n on are ignored."""
 
+class Schema:
+    """Writes and reads messages of declared types; platform/ps/codec.py has the format."""
+
+    def __init__(self, description: tuple[Any, ...], dtypes: Sequence[np.dtype[Any]]) -> None:
+        """Describe a type: ("int",), ("float",), ("bool",), ("str",), ("bytes",), ("array", position in dtypes or -1 for any),
+        ("maybe", type), ("many", type), ("named", type), or ("record", NamedTuple, (type of each field, ...)).
+        """
+
+    def encode(self, message: object) -> tuple[bytes, int, list[bytes | bytearray | memoryview], int]:
+        """Return the table of contents with its zeros, its bytes without, the buffers of the body and their bytes.
+
+        Raises:
+            TypeError, OverflowError: a value is not of its type.
+        """
+
+    def decode(self, rest: npt.NDArray[np.uint8], contents_bytes: int) -> Any:
+        """Return the message that a table of contents and a body hold; arrays are views.
+
+        Raises:
+            ValueError: they hold no such message.
+        """
+
 class Deduplicator:
     """Finds the distinct codes of one batch after another, without clearing anything between batches.
 

@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from ..errors import TrainingError, XpsqlError
-from .codec import Bytes, WireError
+from .codec import Buffer, Bytes, WireError
 from .handshake import introduce
 from .sockets import BUFFERS_PER_CALL, Address, Stream, connect, joined, rest
 from .tls import client_context
-from .wire import FAILURE, HEADER, Buffer, Call, Header, Limits, Status, error_of, message, pack, parse, room, total_bytes
+from .wire import FAILURE, HEADER, Call, Header, Limits, Status, error_of, message, pack, parse, room, total_bytes
 
 BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 

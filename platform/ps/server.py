@@ -19,14 +19,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..errors import XpsqlError
-from .codec import WireError
+from .codec import Buffer, WireError
 from .handshake import full, welcome
 from .sockets import Stream, listen, tune
 from .tls import Certificate, server_context
 from .wire import (
     FAILURE,
     HEADER,
-    Buffer,
     Failure,
     Handler,
     Header,

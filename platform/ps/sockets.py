@@ -16,8 +16,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .codec import WireError
-from .wire import Buffer, total_bytes
+from .codec import Buffer, WireError
+from .wire import total_bytes
 
 BUFFERS_PER_CALL = 512
 TLS_JOIN_BYTES = 1 << 16

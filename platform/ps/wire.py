@@ -20,17 +20,15 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from .. import errors
-from .codec import ALIGNMENT, Bytes, Codec, WireError, aligned
+from .codec import Buffer, Bytes, Codec, WireError, aligned
 
 MAGIC = b"XPSQ"
 VERSION = 1
 HEADER = struct.Struct("<4sHHIIQQ16s")
-ZEROS = bytes(ALIGNMENT)
 KIND_BYTES = 16
 
 Q = TypeVar("Q")
 A = TypeVar("A")
-Buffer = bytes | bytearray | memoryview
 
 
 class Status(IntEnum):
@@ -119,15 +117,9 @@ class Header(NamedTuple):
 
 def pack(status: Status, kind: bytes, request: int, codec: Codec[Q], message: Q) -> list[Buffer]:
     """Return a frame as the buffers to send; arrays are not copied."""
-    contents, arrays, body_bytes = codec.encode(message)
-    head = HEADER.pack(MAGIC, VERSION, status, codec.checksum, len(contents), body_bytes, request, kind)
-    buffers: list[Buffer] = [head + contents + ZEROS[: -len(contents) % ALIGNMENT]]
-    for array in arrays:
-        if array.nbytes:
-            buffers.append(array.reshape(-1).view(np.uint8).data)
-            if gap := -array.nbytes % ALIGNMENT:
-                buffers.append(ZEROS[:gap])
-    return buffers
+    contents, contents_bytes, body, body_bytes = codec.encode(message)
+    head = HEADER.pack(MAGIC, VERSION, status, codec.checksum, contents_bytes, body_bytes, request, kind)
+    return [head + contents, *body]
 
 
 def parse(head: Buffer, limits: Limits) -> Header:
@@ -165,7 +157,7 @@ def message(header: Header, rest: Bytes, codec: Codec[Q]) -> Q:
     """
     if header.checksum != codec.checksum:
         raise WireError(f"this is not the {codec.name} of this version; use one version of xpsql everywhere")
-    return codec.decode(rest.data[: header.contents_bytes], rest[aligned(header.contents_bytes) :])
+    return codec.decode(rest, header.contents_bytes)
 
 
 def failure_of(error: BaseException, kind: str) -> Failure:

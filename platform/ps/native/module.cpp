@@ -7,6 +7,7 @@ void bind_counter(nanobind::module_& module);
 void bind_hash(nanobind::module_& module);
 void bind_unique(nanobind::module_& module);
 void bind_placement(nanobind::module_& module);
+void bind_codec(nanobind::module_& module);
 void bind_store(nanobind::module_& module);
 
 }  // namespace xpsql
@@ -17,5 +18,6 @@ NB_MODULE(_native, module) {
     xpsql::bind_hash(module);
     xpsql::bind_unique(module);
     xpsql::bind_placement(module);
+    xpsql::bind_codec(module);
     xpsql::bind_store(module);
 }
