@@ -63,6 +63,10 @@ class Inputs(NamedTuple):
     weight: jax.Array
 
 
+def no_operators(table: TableSpec) -> tuple[Operator, ...]:
+    return ()
+
+
 class Algorithm(NamedTuple):
     """A recipe, made by a factory: (options, layout) -> Algorithm.
 
@@ -77,6 +81,9 @@ class Algorithm(NamedTuple):
         intercept: a feature that every example has, slot "(intercept)".
         dense: the dense parameters it keeps; their names differ from the tables'.
         dense_optimizer: makes the optimizer of each dense parameter; it sees the gradient of the batch's mean loss.
+        operators: the operators of a table's own, which stand before the statement's: TableSpec -> operators. A table after the
+            first has rows for keys that the first one has, and where its own operators admit them: admit(information > x) gives
+            a feature a second, longer vector once it has told enough.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
     """
 
@@ -89,4 +96,5 @@ class Algorithm(NamedTuple):
     intercept: bool = True
     dense: tuple[DenseSpec, ...] = ()
     dense_optimizer: Callable[[], optax.GradientTransformation] | None = None
+    operators: Callable[[TableSpec], tuple[Operator, ...]] = no_operators
     large_batches: bool = False

@@ -46,9 +46,9 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
             f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each."
         )
     operators = tuple((found("operator", use.name), use.options) for use in plan.operators)
-    recipe = make(
-        found("algorithm", plan.algorithm.name), plan.algorithm.options, layout_of(columns), operators, plan.settings.seed
-    )
+    numbers = slot_numbers(columns) if any(getattr(options, "slots", ()) for _, options in operators) else ()
+    algorithm = found("algorithm", plan.algorithm.name)
+    recipe = make(algorithm, plan.algorithm.options, layout_of(columns), operators, numbers, plan.settings.seed)
     for programs in recipe.programs:
         if programs.chain.needs_time and plan.time is None:
             raise StatementError(
@@ -89,22 +89,43 @@ def layout_of(columns: Columns) -> Layout:
 
 @functools.lru_cache(maxsize=KEPT)
 def make(
-    part: parts.AnyPart, options: Any, layout: Layout, operators: tuple[tuple[parts.AnyPart, Any], ...], seed: int
+    part: parts.AnyPart,
+    options: Any,
+    layout: Layout,
+    operators: tuple[tuple[parts.AnyPart, Any], ...],
+    slots: tuple[tuple[str, int], ...],
+    seed: int,
 ) -> Recipe:
     algorithm: Algorithm = part.make(options, layout)
-    chains = [(spec, make_chain(algorithm, spec, operators)) for spec in algorithm.tables]
-    programs = tuple(Programs(spec, composed, seed) for spec, composed in chains)
+    programs: list[Programs] = []
+    for spec in algorithm.tables:
+        first = programs[0] if programs else None
+        chained = make_chain(algorithm, spec._replace(slots=slots), operators, first is not None)
+        programs.append(Programs(spec, chained, seed, first))
     optimizer = algorithm.dense_optimizer() if algorithm.dense_optimizer else None
-    return Recipe(algorithm, programs, DenseProgram(algorithm.dense, optimizer, seed), Ladders(Ladder(), Ladder()))
+    return Recipe(algorithm, tuple(programs), DenseProgram(algorithm.dense, optimizer, seed), Ladders(Ladder(), Ladder()))
 
 
-def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[tuple[parts.AnyPart, Any]]) -> Operator:
-    """Compose the operators of a statement, in its order; the algorithm's optimizer ends the chain where none is named.
+def slot_numbers(columns: Columns) -> tuple[tuple[str, int], ...]:
+    """Return the slots that have rows of their own, and their numbers."""
+    return tuple((slot.name, slot.number) for slot in columns.slots if slot.source == slot.name)
 
-    What is offered of features is kept once, in the algorithm's first table.
+
+def make_chain(
+    algorithm: Algorithm, spec: TableSpec, operators: Sequence[tuple[parts.AnyPart, Any]], follows: bool
+) -> Operator:
+    """Compose a table's own operators and those of a statement, in its order; the algorithm's optimizer ends the chain where
+    none is named.
+
+    What is offered of features is kept once, in the first table, and the statement decides there which keys have rows.
+
+    Args:
+        follows: the table comes after another one.
     """
     made: list[Operator] = [part.make(options, spec) for part, options in operators]
-    made = [operator for operator in made if not operator.offers or spec == algorithm.tables[0]]
+    if follows:
+        made = [operator for operator in made if not operator.offers and not operator.lives]
+    made = [*algorithm.operators(spec), *made]
     if not any(operator.optimizer for operator in made):
         made.append(algorithm.optimizer(spec))
     try:

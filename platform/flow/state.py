@@ -158,6 +158,8 @@ def total(shards: Iterable[Description]) -> Description:
         now=max(one.now for one in described),
         reports={name: sum(one.reports.get(name, 0.0) for one in described) for name in names},
         moments=described[0].moments,
+        low=min(one.low for one in described),
+        high=max(one.high for one in described),
     )
 
 
@@ -170,6 +172,7 @@ def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entr
     """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about a million, as many at once
     as there are cores; and dense parameters, a file per shard that has any."""
     for number, shard in shards.items():
+        shard.collect()
         if shard.dense.names:
             write_dense(files.dense, number, shard.dense.dump())
     parts = [p for entry in entries for n, shard in shards.items() for p in parts_of(shard, slices_of(n, num_shards), n, entry)]

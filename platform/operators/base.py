@@ -16,6 +16,10 @@ Operators read and change rows["w"] whatever the optimizer keeps. One that deriv
 n) has `settle`, which runs after every `read` and `after` of another operator and brings its columns into agreement. The
 functions `pull` and `push` below are this paragraph as code; the server jits them.
 
+Rows live: `expire` ends a row that a pull or push meets, as if it had never been, and `admit` decides at the end of a push
+whether a row that it would create may start. Both speak for the key: with several tables the first one decides for all. A
+table that has admission reads an absent row as zeros, any other as the row would start.
+
 Shapes, with n the padded number of keys of a push:
     gradients            float32[n, dim]
     float columns        float32[n, Column.dim]
@@ -27,7 +31,8 @@ a valid entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -51,6 +56,9 @@ class Context(NamedTuple):
         age_seconds: float32[n], newest TIME pushed, this push included, minus the row's last_seen, never negative; 0 for a
             new row. A push sets last_seen to that newest TIME, so that ages add up to the time that passed.
         new: bool[n], True where this push creates the row.
+        slot: uint32[n], the number of the key's slot; `TableSpec.slots` has the numbers of names.
+        draw: uint32[4], (seed, pass, split, batch): what anything random in a push is drawn from, beside the key, so that a
+            replay draws the same.
         base_rate: float32, mean label of all examples pushed so far, this push included.
     """
 
@@ -64,6 +72,8 @@ class Context(NamedTuple):
     pulled: jax.Array
     age_seconds: jax.Array
     new: jax.Array
+    slot: jax.Array
+    draw: jax.Array
     base_rate: jax.Array
 
 
@@ -84,11 +94,27 @@ class Column(NamedTuple):
 
 
 class TableSpec(NamedTuple):
-    """What an algorithm asks of a table: its name, floats per row, and how new weights start (None: zeros)."""
+    """What an algorithm asks of a table: its name, floats per row, and how new weights start (None: zeros).
+
+    `slots` has the training's slots and their numbers, where an operator that applies to some of them is in use.
+    """
 
     name: str
     dim: int
     init: Callable[[int, jax.Array], jax.Array] | None = None
+    slots: tuple[tuple[str, int], ...] = ()
+
+
+class Counting(NamedTuple):
+    """What an operator asks to know of features without a row: how often they occurred before.
+
+    Attributes:
+        most: occurrences are counted up to this number, at most 1023.
+        within_seconds: they are forgotten this long after, at least, and twice as long at most; infinity: never.
+    """
+
+    most: int
+    within_seconds: float
 
 
 class DenseSpec(NamedTuple):
@@ -130,6 +156,12 @@ class Operator(NamedTuple):
             each slot of features has an input `slot:name` for each. A row that is absent offers 0.
         state: the columns of a chain's optimizer.
         one_pass: True where a second pass over the data would meet, in what it offers, the labels that it learns.
+        admit: (rows, context) -> bool[n], whether a row may start, from the row as this push would leave it: w, the columns,
+            and the statistics, in which `count` has the occurrences before admission that `counting` asks for. In a later
+            table's own operators, `rows` is the row of the key in the first table.
+        expire: (rows as read, context) -> bool[n], whether a row has ended; a function of the row and of its age, so that
+            nobody can tell when the server took it away.
+        counting: what `admit` needs to know of features without a row.
     """
 
     columns: Mapping[str, Column]
@@ -145,6 +177,14 @@ class Operator(NamedTuple):
     offer: Callable[[Rows, Context], jax.Array] | None = None
     one_pass: bool = False
     state: tuple[str, ...] = ()
+    admit: Callable[[Rows, Context], jax.Array] | None = None
+    expire: Callable[[Rows, Context], jax.Array] | None = None
+    counting: Counting | None = None
+
+    @property
+    def lives(self) -> bool:
+        """Whether it decides which rows there are."""
+        return self.admit is not None or self.expire is not None
 
 
 def chain(*operators: Operator) -> Operator:
@@ -191,7 +231,28 @@ def chain(*operators: Operator) -> Operator:
         offer=joined_offer([o.offer for o in operators if o.offer]),
         one_pass=any(o.one_pass for o in operators),
         state=tuple(optimizer.columns),
+        admit=joined(jnp.logical_and, [o.admit for o in operators if o.admit]),
+        expire=joined(jnp.logical_or, [o.expire for o in operators if o.expire]),
+        counting=joined_counting(operators),
     )
+
+
+Test = Callable[[Rows, Context], jax.Array]
+
+
+def joined(combine: Callable[[jax.Array, jax.Array], jax.Array], tests: Sequence[Test]) -> Test | None:
+    """Return one test of all, None where there is none."""
+    if not tests:
+        return None
+    return lambda rows, context: functools.reduce(combine, (test(rows, context) for test in tests))
+
+
+def joined_counting(operators: tuple[Operator, ...]) -> Counting | None:
+    """Return what satisfies all operators; raise ValueError where they forget after different times."""
+    asked = [o.counting for o in operators if o.counting]
+    if len({one.within_seconds for one in asked}) > 1:
+        raise ValueError("operators that count occurrences `within` a time must name the same time.")
+    return max(asked) if asked else None
 
 
 def check_order(operators: tuple[Operator, ...]) -> None:
@@ -251,10 +312,16 @@ def push(chain: Operator, rows: Rows, gradients: jax.Array, context: Context) ->
     Returns:
         The stored columns' new values, and the transient columns' float32[n, Column.dim], 0 on padding.
     """
+    new = updated(chain, rows, gradients, context)
+    transient = {name: c for name, c in chain.columns.items() if c.transient}
+    stored = {name: new[name] for name in chain.columns if name not in transient}
+    return stored, {name: jnp.where(context.valid[:, None], new[name], 0) for name in transient}
+
+
+def updated(chain: Operator, rows: Rows, gradients: jax.Array, context: Context) -> Rows:
+    """Return all columns after one push, w and the transient ones among them; arguments as for `push`."""
     transient = {name: c for name, c in chain.columns.items() if c.transient}
     counters = {name: jnp.zeros((len(gradients), c.dim), jnp.float32) for name, c in transient.items()}
     old = chain.read({**rows, **counters}, context)
     _, new = chain.before(gradients, old, context)
-    new = chain.after(old, new, context)
-    stored = {name: new[name] for name in chain.columns if name not in transient}
-    return stored, {name: jnp.where(context.valid[:, None], new[name], 0) for name in transient}
+    return chain.after(old, new, context)

@@ -116,6 +116,8 @@ def context(size: int, valid: int | None = None) -> Context:
         pulled=pulled,
         age_seconds=(index * 86_400).astype(jnp.float32),
         new=index < 0,
+        slot=index % 5,
+        draw=jnp.asarray([SEED, 0, 1, 2], jnp.uint32),
         base_rate=jnp.float32(0.3),
     )
 
@@ -212,7 +214,7 @@ def one_row_is_enough(trial: Trial) -> None:
     """A push of one row gives what the row gets in a larger push."""
     example = trial.example()
     whole, _ = trial.push(*example)
-    alone, _ = trial.push(*jax.tree.map(lambda values: values[:1] if np.ndim(values) else values, example))
+    alone, _ = trial.push(*jax.tree.map(lambda values: values[:1] if values.shape[:1] == (SIZE,) else values, example))
     assert_same(alone, head(whole, 1), "a push of one row differs from the same row in a larger push", rtol=1e-5)
 
 

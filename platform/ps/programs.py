@@ -7,22 +7,25 @@ see what its results depend on, and only that is gathered, padded and passed. Na
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ..operators.base import Context, Operator, Rows, TableSpec, push
+from ..operators.base import Context, Operator, Rows, TableSpec, updated
 
 OFFERED = "offered"  # the column of what the chain's operators offer, kept with w for readers
 STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
+ADDED = {"count": "@counts", "shows": "@counts", "clicks": "@clicks"}  # what a push adds to which statistic
 PROBE_ROWS = 64
 BLOCK_ROWS = 64
 
 Given = Mapping[str, Any]
+Inputs = dict[str, tuple[str, tuple[int, ...] | None]]
+DRAWN: Inputs = {"@" + name: ("uint32", None) for name in ("pass", "split", "batch")}
 
 
 class Program:
@@ -33,11 +36,12 @@ class Program:
         inputs: every name with its dtype and the shape of one row; None for a number.
 
     Attributes:
+        inputs: as given.
         needs: the names that the result depends on; calls pass just these, and `@mask`.
     """
 
-    def __init__(self, function: Callable[[Given], Any], inputs: Mapping[str, tuple[str, tuple[int, ...] | None]]) -> None:
-        self._inputs = inputs
+    def __init__(self, function: Callable[[Given], Any], inputs: Inputs) -> None:
+        self.inputs = inputs
         self.needs = used(function, {name: probe(kind, shape) for name, (kind, shape) in inputs.items()})
         self._run = jax.jit(lambda given: function(self._complete(given)))
 
@@ -49,7 +53,7 @@ class Program:
         size = len(given["@mask"])
         return {
             name: given[name] if name in given else jnp.zeros(() if shape is None else (size, *shape), kind)
-            for name, (kind, shape) in self._inputs.items()
+            for name, (kind, shape) in self.inputs.items()
         }
 
 
@@ -68,8 +72,29 @@ def used(function: Callable[[Given], Any], inputs: Mapping[str, jax.ShapeDtypeSt
     return frozenset(name for name, var in zip(sorted(inputs), jaxpr.invars, strict=True) if var in needed)
 
 
+class Pushed(NamedTuple):
+    """What the program of a push returns.
+
+    Attributes:
+        columns: name -> float32[size, dim], the new stored columns.
+        report: name -> sum over keys of a transient column.
+        failed: the first row that failed, or -1.
+        admitted: bool[size], rows that may start; None where a row needs no admission.
+        bounds: the least and the largest new weight, where asked for; None elsewhere.
+    """
+
+    columns: dict[str, jax.Array]
+    report: dict[str, jax.Array]
+    failed: jax.Array
+    admitted: jax.Array | None
+    bounds: tuple[jax.Array, jax.Array] | None
+
+
 class Programs:
     """The programs of one table: `pull` for its weights, `read` for all it stores, `push` for updates. Shards share them.
+
+    Args:
+        first: of the algorithm's first table, which decides for this one too which keys have rows; None: this is the first.
 
     Attributes:
         stored: the names of the float columns kept in rows.
@@ -77,15 +102,21 @@ class Programs:
         initial: of those that do not start at zero: keys uint32[n, 2] -> float32[n, dim], jitted.
         read_dims: floats of each column that a version keeps: those stored, `w`, and what operators offer, if anything.
         needs_pulled: a push must bring the weights that it was computed on.
+        gated: a row needs admission to start.
+        lives: rows are admitted or expire, by this table's operators or by the first's.
+        inputs: what a pull may depend on.
     """
 
-    def __init__(self, spec: TableSpec, chain: Operator, seed: int) -> None:
+    def __init__(self, spec: TableSpec, chain: Operator, seed: int, first: Programs | None = None) -> None:
         self.spec = spec
         self.chain = chain
         self.seed = seed
+        self.first = first
+        self.gated: bool = chain.admit is not None or (first is not None and first.gated)
+        self.lives: bool = chain.lives or (first is not None and first.lives)
         self.dims = {name: column.dim for name, column in chain.columns.items() if not column.transient}
         self.stored = tuple(self.dims)
-        rows: dict[str, tuple[str, tuple[int, ...] | None]] = {name: ("float32", (dim,)) for name, dim in self.dims.items()}
+        rows: Inputs = {name: ("float32", (dim,)) for name, dim in self.dims.items()}
         rows |= dict.fromkeys(STATISTICS, ("uint32", ()))
         rows |= {
             "@keys": ("uint32", (2,)),
@@ -94,13 +125,11 @@ class Programs:
             "@since": ("uint32", None),
             "@rows": ("int32", None),
             "@base_rate": ("float32", None),
+            "slot": ("uint16", ()),
         }
-        pushed: dict[str, tuple[str, tuple[int, ...] | None]] = {
-            "@gradients": ("float32", (spec.dim,)),
-            "@rows": ("int32", None),
-        }
-        pushed["@pulled"] = ("float32", (spec.dim,))
-        pushed |= {"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen")}
+        pushed: Inputs = {"@gradients": ("float32", (spec.dim,)), "@pulled": ("float32", (spec.dim,)), **DRAWN}
+        pushed |= {"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen", "known")}
+        self.inputs = rows
         self.read_dims = {**self.dims, "w": spec.dim, **({OFFERED: len(chain.offers)} if chain.offers else {})}
         self.pull = Program(self._pull, rows)
         self.read = Program(self._read, rows)
@@ -114,6 +143,44 @@ class Programs:
         for name in columns.keys() & self.initial.keys():
             columns[name][rows] = np.asarray(self.initial[name](halves))[: len(rows)]
 
+    @cached_property
+    def watched_push(self) -> Program:
+        """As `push`, with the range of the new weights."""
+        return Program(lambda given: self._push(given, watched=True), self.push.inputs)
+
+    @cached_property
+    def ended(self) -> Program | None:
+        """Which rows have ended; None where none ever does."""
+        expire = self.chain.expire
+        if expire is None:
+            return None
+
+        def judge(given: Given) -> Any:
+            context = self._context(given)
+            rows = stored_in(given, self.stored)
+            return expire({**rows, **self.chain.read(rows, context)}, context) & context.valid & ~given["@mask"]
+
+        return Program(judge, self.inputs)
+
+    @cached_property
+    def admission(self) -> Program | None:
+        """Of a later table with admission of its own: whether keys may start, from their rows in the first table."""
+        admit, first = self.chain.admit, self.first
+        if admit is None or first is None:
+            return None
+
+        def judge(given: Given) -> Any:
+            context = first._context(given)._replace(draw=self._draw(given))
+            rows = stored_in(given, first.stored)
+            return admit({**rows, **first.chain.read(rows, context)}, context) & ~given["@mask"]
+
+        return Program(judge, {**first.inputs, **DRAWN})
+
+    @cached_property
+    def bounds(self) -> Program:
+        """The range of the weights of rows; mask: the row does not count."""
+        return Program(lambda given: bounds(self._read(given)["w"], self._context(given).valid & ~given["@mask"]), self.inputs)
+
     def _pull(self, given: Given) -> tuple[jax.Array, jax.Array | None]:
         """Return the weights that a pull sees, and what operators offer, None where they offer nothing."""
         rows = self._read(given)
@@ -121,31 +188,72 @@ class Programs:
 
     def _read(self, given: Given) -> dict[str, jax.Array]:
         """Return the columns that a version keeps, as the chain reads them; zeros on padding. mask: the row is absent."""
-        absent, none = given["@mask"], jnp.zeros(len(given["@mask"]), jnp.uint32)
-        valid = jnp.arange(len(absent)) < given["@rows"]
-        updates, still = given["updates"], jnp.zeros((len(absent), self.spec.dim))
-        keys, rate = given["@keys"], given["@base_rate"]
-        context = Context(valid, keys, none, none, none, updates, none, still, age(given, absent), absent, rate)
+        context = self._context(given)
         rows = {**self.chain.read(stored_in(given, self.stored), context)}
         if self.chain.offer is not None:
-            rows[OFFERED] = jnp.where(absent[:, None], 0, self.chain.offer(rows, context))
+            rows[OFFERED] = jnp.where(context.new[:, None], 0, self.chain.offer(rows, context))
         return {name: cleared(rows[name], given["@rows"]) for name in self.read_dims}
 
-    def _push(self, given: Given) -> tuple[dict[str, jax.Array], dict[str, jax.Array], jax.Array]:
-        """Return the new columns, the sums of transient ones, and the first row that failed or -1; mask: the row is new."""
-        new, counts = given["@mask"], given["@counts"]
-        valid = jnp.arange(len(new)) < given["@rows"]
-        updates = given["updates"]
-        stale = updates - jnp.minimum(given["@seen"], updates)
-        keys, clicks, pulled = given["@keys"], given["@clicks"], given["@pulled"]
-        rate = given["@base_rate"]
-        context = Context(valid, keys, counts, counts, clicks, updates, stale, pulled, age(given, new), new, rate)
-        rows = stored_in(given, self.stored)
-        gradients = cleared(given["@gradients"], given["@rows"])
-        stored, transient = push(self.chain, rows, gradients, context)
-        failed = transient["failed"][:, 0] if "failed" in transient else jnp.zeros(1)
-        first = jnp.where(failed.any(), jnp.argmax(failed), -1)
-        return dict(stored), {name: values.sum() for name, values in transient.items()}, first
+    def _context(self, given: Given) -> Context:
+        """Return the context of a pull; mask: the row is absent."""
+        absent = given["@mask"]
+        none = jnp.zeros(len(absent), jnp.uint32)
+        return Context(
+            valid=jnp.arange(len(absent)) < given["@rows"],
+            keys=given["@keys"],
+            count=none,
+            shows=none,
+            clicks=none,
+            updates=given["updates"],
+            staleness=none,
+            pulled=jnp.zeros((len(absent), self.spec.dim)),
+            age_seconds=age(given, absent),
+            new=absent,
+            slot=given["slot"].astype(jnp.uint32),
+            draw=jnp.zeros(4, jnp.uint32),
+            base_rate=given["@base_rate"],
+        )
+
+    def _push(self, given: Given, watched: bool = False) -> Pushed:
+        """Apply a push; mask: the row is new."""
+        rows, updates, counts = stored_in(given, self.stored), given["updates"], given["@counts"]
+        context = self._context(given)._replace(
+            count=counts,
+            shows=counts,
+            clicks=given["@clicks"],
+            staleness=updates - jnp.minimum(given["@seen"], updates),
+            pulled=given["@pulled"],
+            draw=self._draw(given),
+        )
+        after = updated(self.chain, rows, cleared(given["@gradients"], given["@rows"]), context)
+        transient = [name for name in self.chain.columns if name not in self.dims]
+        counted = {name: jnp.where(context.valid[:, None], after[name], 0) for name in transient}
+        failed = counted["failed"][:, 0] if "failed" in counted else jnp.zeros(1)
+        admitted, kept = None, context.valid
+        if self.chain.admit is not None and self.first is None:
+            admitted = self.chain.admit({**after, **counted_in(given)}, context)
+            kept = kept & (~context.new | admitted)
+        return Pushed(
+            columns={name: after[name] for name in self.stored},
+            report={name: values.sum() for name, values in counted.items()},
+            failed=jnp.where(failed.any(), jnp.argmax(failed), -1),
+            admitted=admitted,
+            bounds=bounds(after["w"], kept) if watched else None,
+        )
+
+    def _draw(self, given: Given) -> jax.Array:
+        return jnp.stack([jnp.uint32(self.seed), given["@pass"], given["@split"], given["@batch"]])
+
+
+def counted_in(given: Given) -> Rows:
+    """Return the statistics as a push leaves them; a new row's count has the occurrences before it."""
+    counted = {name: given[name] + given[added] for name, added in ADDED.items()}
+    return {**counted, "count": counted["count"] + given["@known"], "updates": given["updates"] + 1}
+
+
+def bounds(weights: jax.Array, kept: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the least and the largest element of the rows kept; infinity and minus infinity where there is none."""
+    return jnp.where(kept[:, None], weights, jnp.inf).min(), jnp.where(kept[:, None], weights, -jnp.inf).max()
 
 
 def cleared(values: jax.Array, first: jax.Array) -> jax.Array:

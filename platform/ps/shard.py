@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from ..errors import TrainingError
 from .dense import Array, Arrays, Dense
+from .living import LivingTable
 from .moments import Moments, merged, no_moments
 from .programs import Programs
-from .table import Counts, Floats, Keys, RefusedError, Table, Touched
+from .sweep import Sweep
+from .table import Counts, Floats, Gate, Keys, RefusedError, Table, Touched
+from .watch import Watch
 
 NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
 NO_DENSE: Arrays = MappingProxyType({})
@@ -67,6 +73,7 @@ class Description(NamedTuple):
         now: the newest TIME pushed, seconds.
         reports: what its operators counted, such as violations.
         moments: of the continuous slots; the first shard's.
+        low, high: the least and the largest weight, where they are watched; infinity and minus infinity elsewhere.
     """
 
     rows: int
@@ -74,6 +81,8 @@ class Description(NamedTuple):
     now: int
     reports: dict[str, float]
     moments: Moments
+    low: float
+    high: float
 
 
 class Shard:
@@ -85,11 +94,13 @@ class Shard:
         slot_name: slot number -> name, for messages.
 
     Attributes:
+        tables: by name, in the algorithm's order; the first one decides for all which keys have rows.
         moments: of the continuous slots; the first shard's alone has any.
     """
 
     def __init__(self, programs: Sequence[Programs], dense: Dense, slot_name: Callable[[int], str]) -> None:
-        self.tables = {one.spec.name: Table(one) for one in programs}
+        self.tables = tables_of(programs)
+        self._sweeps = {name: Sweep(table) for name, table in self.tables.items()}
         self.dense = dense
         self.moments = NO_MOMENTS
         self.now = 0
@@ -101,11 +112,14 @@ class Shard:
     def pull(self, keys: Keys, size: int) -> Pulled:
         """Return the rows of unique keys, padded to `size`, and the dense parameters; creates no row."""
         with self._lock:
-            pulled = {name: table.pull(keys, size, self.now) for name, table in self.tables.items()}
+            pulled, gone = {}, None
+            for name, table in self.tables.items():
+                pulled[name] = table.pull(keys, size, self.now, gone)
+                gone = pulled[name].gone
             dense, moments = self.dense.pull(), self.moments
-        weights = {name: w for name, (w, _, _) in pulled.items()}
-        updates = {name: u for name, (_, u, _) in pulled.items()}
-        offered = {name: o for name, (_, _, o) in pulled.items() if o is not None}
+        weights = {name: rows.weights for name, rows in pulled.items()}
+        updates = {name: rows.updates for name, rows in pulled.items()}
+        offered = {name: rows.offered for name, rows in pulled.items() if rows.offered is not None}
         return Pulled(weights, updates, dense, moments, offered)
 
     def push(self, push: Push) -> None:
@@ -117,18 +131,19 @@ class Shard:
         with self._lock:
             self.now = max(self.now, push.touched.time_seconds)
             self.count(push.touched.examples, push.touched.positives)
+            gate: Gate | None = None
             for name, table in self.tables.items():
                 try:
-                    pulled = push.weights[name] if table.programs.needs_pulled else None
-                    report = table.push(push.touched, push.updates[name], pulled, push.gradients[name], self.now)
+                    pulled, gradients = push.weights.get(name), push.gradients[name]
+                    report, gate = table.push(push.touched, push.updates[name], pulled, gradients, self.now, gate)
                 except RefusedError as error:
                     key = error.key - (1 << 64) if error.key >> 63 else error.key
                     raise TrainingError(
                         f"The update of key {key}, slot {self._slot_name(error.slot)}, is beyond the limits of safety, which "
                         "is set to fail. Look at that feature's data, or set on_violation to 'clip' or 'skip'."
                     ) from error
-                for counted, value in report.items():
-                    self.reports[counted] = self.reports.get(counted, 0.0) + value
+                self._report(report)
+            self._sweep(len(push.touched.keys), gate)
             self.dense.push(push.dense)
             if len(self.moments.count):
                 self.moments = merged(self.moments, push.moments)
@@ -139,7 +154,47 @@ class Shard:
     def describe(self) -> Description:
         """Return what it holds."""
         with self._lock:
-            return Description(len(self), self.memory_bytes, self.now, dict(self.reports), self.moments)
+            watches = [table.watch for table in self.tables.values() if table.watch]
+            low, high = min((w.low for w in watches), default=math.inf), max((w.high for w in watches), default=-math.inf)
+            return Description(len(self), self.memory_bytes, self.now, dict(self.reports), self.moments, low, high)
+
+    def watch(self) -> None:
+        """Know the range of weights from now on."""
+        with self._lock:
+            for table in self.tables.values():
+                table.watch = Watch()
+            self._collect()
+
+    def collect(self) -> None:
+        """Remove every row that has ended."""
+        with self._lock:
+            self._collect()
+
+    def _collect(self) -> None:
+        for name, sweep in self._sweeps.items():
+            if sweep.wanted:
+                self._evict(name, sweep.all(self.now))
+
+    def _sweep(self, pushed: int, gate: Gate | None) -> None:
+        """Visit some rows, as many as a push of so many keys makes due."""
+        started = 0 if gate is None else int(np.count_nonzero(gate.fresh & ~gate.shut))
+        for name, sweep in self._sweeps.items():
+            if sweep.wanted:
+                self._evict(name, sweep.pushed(pushed, started, self.now))
+
+    def _evict(self, name: str, keys: Keys) -> None:
+        """Remove rows that have ended; a key's row in the first table takes those in the others with it."""
+        if not len(keys):
+            return
+        first = self.tables[name].first is None
+        for table in self.tables.values() if first else (self.tables[name],):
+            table.store.evict(keys)
+        if first:
+            self._report({"expired": float(len(keys))})
+
+    def _report(self, report: Mapping[str, float]) -> None:
+        for counted, value in report.items():
+            self.reports[counted] = self.reports.get(counted, 0.0) + value
 
     def count(self, examples: int, positives: float) -> None:
         """Count examples and those with a positive label, which give the base rate."""
@@ -152,4 +207,13 @@ class Shard:
 
     @property
     def memory_bytes(self) -> int:
-        return sum(table.store.memory_bytes for table in self.tables.values())
+        return sum(table.memory_bytes for table in self.tables.values())
+
+
+def tables_of(programs: Sequence[Programs]) -> dict[str, Table]:
+    """Return empty tables, by name; those after the first follow it."""
+    tables: dict[str, Table] = {}
+    for one in programs:
+        first = next(iter(tables.values()), None)
+        tables[one.spec.name] = LivingTable(one, first) if one.lives else Table(one, first)
+    return tables

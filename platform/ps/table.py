@@ -7,14 +7,15 @@ as one jitted function on arrays padded to a short ladder of sizes, and scatters
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._native import Store
 from .ladder import Ladder
-from .programs import STATISTICS, Program, Programs
+from .programs import STATISTICS, Program, Programs, Pushed
+from .watch import Watch
 
 STATISTIC_COLUMNS = [("slot", "uint16", 1), *((name, "uint32", 1) for name in STATISTICS)]
 NUMBER = {name: number for number, (name, _, _) in enumerate(STATISTIC_COLUMNS)}
@@ -27,6 +28,8 @@ Floats = NDArray[np.float32]
 Counts = NDArray[np.uint32]
 Keys = NDArray[np.uint64]
 Columns = dict[str, NDArray[np.generic]]
+Mask = NDArray[np.bool_]
+T = TypeVar("T", bound=np.generic)
 
 
 class BatchId(NamedTuple):
@@ -65,6 +68,39 @@ class Touched(NamedTuple):
     examples: int = 0
     positives: int = 0
 
+    def only(self, chosen: Mask) -> Touched:
+        """Return what is said of some of the keys."""
+        arrays = {name: getattr(self, name)[chosen] for name in ("keys", "slots", "counts", "clicks")}
+        return self._replace(**arrays)
+
+
+class Read(NamedTuple):
+    """What a table answers to a pull.
+
+    Attributes:
+        weights: float32[size, dim], as the chain reads them.
+        updates: uint32[n]; zeros where the chain does not use them.
+        offered: float32[size, k], what operators offer; None where they offer nothing.
+        gone: bool[n], keys whose row has ended, for the tables that follow; None where rows do not end.
+    """
+
+    weights: Floats
+    updates: Counts
+    offered: Floats | None
+    gone: Mask | None
+
+
+class Gate(NamedTuple):
+    """What the first table of a shard decides for the keys of a push, and the others follow.
+
+    Attributes:
+        fresh: bool[n], keys that had no row before this push, or one that had ended.
+        shut: bool[n], keys that have none after it.
+    """
+
+    fresh: Mask
+    shut: Mask
+
 
 class RefusedError(Exception):
     """A row whose update an operator refused, with the order to fail."""
@@ -80,46 +116,56 @@ class Table:
 
     Args:
         programs: the table's chain, jitted.
+        first: the shard's first table; None: this is it.
 
     Attributes:
         base_rate: mean label of all examples pushed so far; its shard sets it.
+        watch: told the range of weights, where somebody asks for it.
     """
 
-    def __init__(self, programs: Programs) -> None:
+    def __init__(self, programs: Programs, first: Table | None = None) -> None:
         self.programs = programs
+        self.first = first
+        self.watch: Watch | None = None
         self.store = Store([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
         self.since = 0
         self.base_rate = 0.0
         self._ladder = Ladder()
         self._numbers = NUMBER | {name: len(NUMBER) + i for i, name in enumerate(programs.stored)}
 
-    def pull(self, keys: Keys, size: int, now: int) -> tuple[Floats, Counts, Floats | None]:
+    def pull(self, keys: Keys, size: int, now: int, gone: Mask | None = None) -> Read:
         """Return the weights of keys as the chain reads them, the updates their rows have had, and what operators offer.
 
         Never creates a row: an absent key reads as a new row would start, zeros where the table has no init, so that features
-        whose weights start at random are learned from the first batch they are in.
+        whose weights start at random are learned from the first batch they are in; zeros where rows need admission.
 
         Args:
             keys: uint64[n], unique.
             size: rows of the weights; those from n on are zeros.
             now: newest TIME pushed to the shard, seconds.
-
-        Returns:
-            (float32[size, dim], uint32[n], float32[size, k]); the updates are zeros where the chain does not use them, the
-            last is None where operators offer nothing.
+            gone: bool[n], keys whose row in the first table has ended, whose rows here read as absent too; None: none.
         """
         program = self.programs.pull
         given = self._empty(program, len(keys), size)
         rows = self.store.pull(keys, [self._numbers[name] for name in given], list(given.values()))
         absent = rows == MISSING
-        self._start(given, keys, absent)
+        if self.programs.lives:
+            ended = self._ended(keys, rows, absent, gone, size, now)
+            gone = ended if self.first is None else gone
+            blank(given, ended)
+            absent |= ended
+        if not self.programs.gated:
+            self._start(given, keys, absent)
         weights, offered = program({**given, **self._rest(program, keys, absent, size, now)})
         updates = np.zeros(len(keys), np.uint32)
         if "@seen" in self.programs.push.needs:
             self.store.gather(rows, [NUMBER["updates"]], [updates])
-        return np.asarray(weights), updates, None if offered is None else np.asarray(offered)
+            updates[absent] = 0
+        return Read(np.asarray(weights), updates, None if offered is None else np.asarray(offered), gone)
 
-    def push(self, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats, now: int) -> dict[str, float]:
+    def push(
+        self, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats, now: int, gate: Gate | None = None
+    ) -> tuple[dict[str, float], Gate | None]:
         """Update the rows of a batch's keys, creating those that are new.
 
         Args:
@@ -128,28 +174,28 @@ class Table:
             pulled: float32[size, dim], the weights as pulled; None where the chain does not use them.
             gradients: float32[size, dim], size >= n; the rest is ignored.
             now: newest TIME pushed to the shard, this push included, seconds.
+            gate: what the first table has decided; None: this is the first, or it decides nothing.
 
         Returns:
-            The sum over keys of each transient column of the chain, such as violations.
+            The sum over keys of each transient column of the chain, such as violations; the gate for the tables that follow.
 
         Raises:
             RefusedError: an operator set to fail on violations found one; nothing of the push is stored.
         """
-        size, program = len(gradients), self.programs.push
+        size, program = len(gradients), self._push_program
         rows, created = self.store.insert(touched.keys)
         given = self._gathered(program, rows, size)
         self._start(given, touched.keys, created)
         given |= self._rest(program, touched.keys, created, size, now)
-        pushed = {"@counts": touched.counts, "@clicks": touched.clicks, "@seen": seen}
-        given |= {name: pad(values, size) for name, values in pushed.items() if name in program.needs}
-        columns, report, failed = program({**given, "@gradients": gradients, "@pulled": pulled})
-        if int(failed) >= 0:
+        done: Pushed = program(given | self._pushed(program, touched, seen, pulled, gradients))
+        if int(done.failed) >= 0:
             self.store.evict(touched.keys[created])
-            raise RefusedError(int(touched.keys[int(failed)]), int(touched.slots[int(failed)]))
+            raise refused(touched, int(done.failed))
         stored = self.programs.stored
-        self.store.scatter(rows, [self._numbers[name] for name in stored], [np.asarray(columns[name]) for name in stored])
+        columns = [np.asarray(done.columns[name]) for name in stored]
+        self.store.scatter(rows, [self._numbers[name] for name in stored], columns)
         self._count(rows, created, touched, now)
-        return {name: float(value) for name, value in report.items()}
+        return self._report(done), None
 
     def load(self, keys: Keys, columns: Mapping[str, NDArray[np.generic]], since: int) -> None:
         """Put rows of an earlier version into the table; columns that the chain has and the version lacks start as new.
@@ -180,8 +226,35 @@ class Table:
             for at in range(0, len(keys), DUMP_ROWS):
                 yield self._piece(keys[at : at + DUMP_ROWS], rows[at : at + DUMP_ROWS], now, ladder)
 
+    def visit(self, keys: Keys, rows: NDArray[np.uint32], size: int, now: int) -> Mask:
+        """Return which of some rows have ended, bool[n], and tell the watch the range of the weights of the others.
+
+        Args:
+            size: what they are padded to.
+        """
+        ended = self._ended(keys, rows, rows == MISSING, None, size, now)
+        if self.watch is not None:
+            program = self.programs.bounds
+            low, high = program(self._gathered(program, rows, size) | self._rest(program, keys, ended, size, now))
+            self.watch.see(float(low), float(high))
+        return ended
+
     def __len__(self) -> int:
         return len(self.store)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes in use."""
+        return self.store.memory_bytes
+
+    def _ended(self, keys: Keys, rows: NDArray[np.uint32], absent: Mask, gone: Mask | None, size: int, now: int) -> Mask:
+        """Return which keys have a row that has ended, by this table's operators or, `gone`, by the first's."""
+        program = self.programs.ended
+        ended = np.zeros(len(keys), np.bool_) if gone is None else gone & ~absent
+        if program is not None:
+            own = program(self._gathered(program, rows, size) | self._rest(program, keys, absent, size, now))
+            ended |= np.asarray(own)[: len(keys)]
+        return ended
 
     def _piece(self, keys: Keys, rows: NDArray[np.uint32], now: int, ladder: Ladder) -> tuple[Keys, Columns]:
         n, program = len(keys), self.programs.read
@@ -203,7 +276,8 @@ class Table:
         dims = self.programs.dims
         given: dict[str, NDArray[np.generic]] = {}
         for name in program.needs & self._numbers.keys():
-            given[name] = np.empty((size, dims[name]), np.float32) if name in dims else np.empty(size, np.uint32)
+            kind = np.uint16 if name == "slot" else np.uint32
+            given[name] = np.empty((size, dims[name]), np.float32) if name in dims else np.empty(size, kind)
             given[name][n:] = 0
         return given
 
@@ -221,6 +295,25 @@ class Table:
         given["@base_rate"] = np.float32(self.base_rate)
         return given | ({"@keys": split_keys(keys, size)} if "@keys" in program.needs else {})
 
+    @property
+    def _push_program(self) -> Program:
+        return self.programs.push if self.watch is None else self.programs.watched_push
+
+    def _pushed(
+        self, program: Program, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats
+    ) -> dict[str, Any]:
+        """Return the inputs of a program that a push brings."""
+        counted: dict[str, NDArray[Any]] = {"@counts": touched.counts, "@clicks": touched.clicks}
+        counted |= {"@seen": seen, "slot": touched.slots}
+        given = {name: pad(values, len(gradients)) for name, values in counted.items() if name in program.needs}
+        return {**given, **drawn(touched.batch), "@gradients": gradients, "@pulled": pulled}
+
+    def _report(self, done: Pushed) -> dict[str, float]:
+        if self.watch is not None and done.bounds is not None:
+            low, high = done.bounds
+            self.watch.see(float(low), float(high))
+        return {name: float(value) for name, value in done.report.items()}
+
     def _count(self, rows: NDArray[np.uint32], created: NDArray[np.bool_], touched: Touched, now: int) -> None:
         self.store.add(rows, COUNTED, [touched.counts, touched.counts, touched.clicks, 1])
         if created.any():
@@ -236,7 +329,23 @@ def split_keys(keys: Keys, size: int) -> Counts:
     return halves
 
 
-def pad(values: Counts, size: int) -> Counts:
-    padded = np.zeros(size, np.uint32)
+def pad(values: NDArray[T], size: int) -> NDArray[T]:
+    padded = np.zeros(size, values.dtype)
     padded[: len(values)] = values
     return padded
+
+
+def blank(columns: Mapping[str, NDArray[Any]], chosen: Mask) -> None:
+    """Set columns of the rows chosen to zero, in place: those of a row that has ended are still in memory."""
+    if chosen.any():
+        for values in columns.values():
+            values[: len(chosen)][chosen] = 0
+
+
+def drawn(batch: BatchId) -> dict[str, Any]:
+    """Return what a batch gives to draw from, as a program takes it."""
+    return {"@pass": np.uint32(batch.pass_number), "@split": np.uint32(batch.split), "@batch": np.uint32(batch.batch)}
+
+
+def refused(touched: Touched, row: int) -> RefusedError:
+    return RefusedError(int(touched.keys[row]), int(touched.slots[row]))

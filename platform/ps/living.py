@@ -1,0 +1,101 @@
+"""Tables whose rows are admitted and expire.
+
+A row that has ended is absent to whoever asks, from the moment its operators say so; that its memory is taken back later, a
+few rows with each push, shows nowhere. So results do not depend on when that happens, nor on the number of shards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .candidates import Candidates
+from .programs import Programs, Pushed
+from .table import MISSING, NUMBER, Counts, Floats, Gate, Keys, Mask, Table, Touched, blank, drawn, pad, refused
+
+
+class LivingTable(Table):
+    """A table whose rows are admitted and expire; arguments as for Table.
+
+    Attributes:
+        candidates: features without rows that are counted, where admission asks how often they occurred.
+    """
+
+    def __init__(self, programs: Programs, first: Table | None) -> None:
+        super().__init__(programs, first)
+        counting = programs.chain.counting if first is None else None
+        self.candidates = Candidates(counting) if counting else None
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.store.memory_bytes + (self.candidates.memory_bytes if self.candidates else 0)
+
+    def push(
+        self, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats, now: int, gate: Gate | None = None
+    ) -> tuple[dict[str, float], Gate | None]:
+        """Update the rows of a batch's keys, create those that are admitted, and remove those that had ended.
+
+        Returns:
+            The report has `admitted` and `expired` too, counted by the first table.
+        """
+        size, keys, program = len(gradients), touched.keys, self._push_program
+        rows = self.store.lookup(keys)
+        missing = rows == MISSING
+        ended = self._ended(keys, rows, missing, None if gate is None else gate.fresh, size, now)
+        fresh = missing | ended
+        known = self._known(keys, fresh, now)
+        given = self._gathered(program, rows, size)
+        blank(given, ended)
+        self._start(given, keys, fresh)
+        given |= self._rest(program, keys, fresh, size, now)
+        done: Pushed = program(given | self._pushed(program, touched, seen, pulled, gradients) | {"@known": pad(known, size)})
+        if int(done.failed) >= 0:
+            raise refused(touched, int(done.failed))
+        shut = fresh & ~self._admitted(touched, done, gate, size, now)
+        if ended.any():
+            self.store.evict(keys[ended])
+        self._keep(touched, done, ~shut, known, now)
+        report = self._report(done)
+        if self.first is not None:
+            return report, gate
+        self._remember(touched, fresh & ~shut & (known > 0), shut)
+        return report | {"admitted": float((fresh & ~shut).sum()), "expired": float(ended.sum())}, Gate(fresh, shut)
+
+    def _known(self, keys: Keys, absent: Mask, now: int) -> Counts:
+        """Return how often keys without rows occurred before, 0 for the others."""
+        known = np.zeros(len(keys), np.uint32)
+        if self.candidates is not None:
+            self.candidates.turn(now)
+            known[absent] = self.candidates.counts(keys[absent])
+        return known
+
+    def _admitted(self, touched: Touched, done: Pushed, gate: Gate | None, size: int, now: int) -> Mask:
+        """Return which keys may start a row, bool[n]."""
+        n, first, program = len(touched.keys), self.first, self.programs.admission
+        follows = np.ones(n, np.bool_) if gate is None else ~gate.shut
+        if first is None:
+            return follows if done.admitted is None else np.asarray(done.admitted)[:n]
+        if program is None:
+            return follows
+        rows = first.store.lookup(touched.keys)
+        given = first._gathered(program, rows, size) | first._rest(program, touched.keys, rows == MISSING, size, now)
+        own: Mask = np.asarray(program({**given, **drawn(touched.batch)}))[:n]
+        return own & follows
+
+    def _keep(self, touched: Touched, done: Pushed, kept: Mask, known: Counts, now: int) -> None:
+        """Store the rows of the keys kept; a new one's count has the occurrences before it."""
+        every = bool(kept.all())
+        part = touched if every else touched.only(kept)
+        rows, created = self.store.insert(part.keys)
+        names = self.programs.stored
+        columns = [np.asarray(done.columns[name])[: len(kept)] for name in names]
+        self.store.scatter(rows, [self._numbers[name] for name in names], columns if every else [c[kept] for c in columns])
+        self._count(rows, created, part, now)
+        before = known[kept]
+        if before.any():
+            self.store.add(rows, [NUMBER["count"]], [before])
+
+    def _remember(self, touched: Touched, started: Mask, shut: Mask) -> None:
+        """Count the occurrences of keys without rows, and forget those that have one now."""
+        if self.candidates is not None:
+            self.candidates.remove(touched.keys[started])
+            self.candidates.add(touched.keys[shut], touched.counts[shut])
