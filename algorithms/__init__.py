@@ -8,5 +8,6 @@ from ..platform.options import Part
 from .base import Algorithm
 from .fm import FM
 from .xftrl import XFTRL
+from .xnn import XNN
 
-ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (XFTRL, FM)
+ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (XFTRL, FM, XNN)

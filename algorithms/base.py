@@ -50,6 +50,7 @@ class Inputs(NamedTuple):
         dense_index: int32[num_dense]; the row of each of them.
         label: float32[batch, num_labels].
         weight: float32[batch]; example weight, 0 on padding.
+        random: uint32[2], where the algorithm asks for it: what is random in an update is a function of it; None in scoring.
     """
 
     scalar: jax.Array
@@ -61,6 +62,7 @@ class Inputs(NamedTuple):
     dense_index: jax.Array
     label: jax.Array
     weight: jax.Array
+    random: jax.Array | None = None
 
 
 def no_operators(table: TableSpec) -> tuple[Operator, ...]:
@@ -84,6 +86,7 @@ class Algorithm(NamedTuple):
         operators: the operators of a table's own, which stand before the statement's: TableSpec -> operators. A table after the
             first has rows for keys that the first one has, and where its own operators admit them: admit(information > x) gives
             a feature a second, longer vector once it has told enough.
+        random: an update needs `Inputs.random`.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
     """
 
@@ -97,4 +100,5 @@ class Algorithm(NamedTuple):
     dense: tuple[DenseSpec, ...] = ()
     dense_optimizer: Callable[[], optax.GradientTransformation] | None = None
     operators: Callable[[TableSpec], tuple[Operator, ...]] = no_operators
+    random: bool = False
     large_batches: bool = False

@@ -1,4 +1,4 @@
-"""Where compiled programs are kept between processes: compiling takes longer than learning from a small log."""
+"""How JAX runs and keeps compiled programs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from pathlib import Path
 import jax
 
 
+def prepare_jax() -> None:
+    """Set JAX up for many small programs, before it is first used."""
+    # A program that is handed to another thread costs two switches of threads, which here take longer than some programs.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
+    keep_compiled()
+
+
 def keep_compiled() -> None:
-    """Let JAX keep compiled programs in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR says where.
+    """Let JAX keep compiled programs in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR says where: compiling takes
+    longer than learning from a small log.
 
     Programs hold instructions of the processor they were compiled on, so each kind of processor has a folder of its own.
     """

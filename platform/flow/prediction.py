@@ -23,7 +23,7 @@ from ..ps.programs import OFFERED
 from ..ps.table import BatchId
 from .ahead import Ahead
 from .batches import Batch, Ladders, batches
-from .compiled import keep_compiled
+from .compiled import prepare_jax
 from .encode import encode
 from .offered import offered_of
 from .recipe import algorithm_of
@@ -88,7 +88,7 @@ class Scorer:
     """
 
     def __init__(self, version: Version) -> None:
-        keep_compiled()
+        prepare_jax()
         self.columns: Columns = columns_from(version.manifest)
         self.algorithm = algorithm_of(version.manifest)
         self._weights = Weights(version)
@@ -121,7 +121,7 @@ class Scorer:
     def _predict(self, batch: Batch) -> NDArray[np.float32]:
         dense = scale(batch.dense, self._moments, BATCH_SIZE)
         parameters, offered = self._weights.pull(batch.keys, batch.size)
-        predictions = self._step(parameters, inputs_of(batch, dense), offered_of(batch, offered))
+        predictions = self._step(parameters, inputs_of(batch, dense, None), offered_of(batch, offered))
         return np.asarray(predictions)[: batch.examples]
 
 

@@ -145,7 +145,8 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
         StatementError: its package is not installed, or its options have changed.
     """
     part = found("algorithm", manifest.algorithm.name)
-    given = {name: Value(value) for name, value in manifest.algorithm.options.items()}
+    stored = manifest.algorithm.options.items()
+    given = {name: Value(tuple(value) if isinstance(value, list) else value) for name, value in stored}  # JSON has no tuples
     options = parts.options("algorithm", part, given)
     algorithm: Algorithm = part.make(options, layout_of(columns_from(manifest)))
     return algorithm

@@ -75,7 +75,13 @@ def complete(algorithm: Algorithm, inputs: Inputs, offered: Offered | None) -> I
     return inputs if offered is None else with_offered(inputs, offered, algorithm.intercept)
 
 
-def inputs_of(batch: Batch, dense: NDArray[np.float32]) -> Inputs:
+def inputs_of(batch: Batch, dense: NDArray[np.float32], random: NDArray[np.uint32] | None) -> Inputs:
     """Return a batch as the step takes it; labels as [num_labels, batch], which the step turns."""
     values = (batch.scalar, batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight)
-    return Inputs._make((*values, dense, batch.dense_index, batch.label, batch.weight))
+    return Inputs._make((*values, dense, batch.dense_index, batch.label, batch.weight, random))
+
+
+def random_of(batch: Batch, seed: int) -> NDArray[np.uint32]:
+    """Return what is random in the update of a batch, uint32[2]: a function of the seed and of which batch it is."""
+    which = (seed, batch.id.pass_number, batch.id.split, batch.id.batch)
+    return np.random.SeedSequence(which).generate_state(2).astype(np.uint32)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
 from ..engines.base import Engine
-from .compiled import keep_compiled
+from .compiled import prepare_jax
 from .local import learn_here
 from .metrics import Metrics
 from .monitor import Monitor
@@ -37,7 +37,7 @@ def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.
         StatementError: the statement cannot run; nothing has started.
         DataError, TrainingError, ModelError: it failed on the way; the version says so, and the version served stays.
     """
-    keep_compiled()
+    prepare_jax()
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     recipe, columns = fitted(plan, engine.schema(plan.query), parent.manifest if parent else None)
     if parent is not None:

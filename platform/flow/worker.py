@@ -15,7 +15,7 @@ from .batches import Batch
 from .offered import offered_of
 from .recipe import Recipe
 from .scaling import scale
-from .step import inputs_of, learn_step
+from .step import inputs_of, learn_step, random_of
 
 Done = Callable[[Batch, NDArray[np.float32]], None]
 
@@ -35,6 +35,7 @@ class Worker:
         self._client = client
         self._step = learn_step(recipe.algorithm)
         self._returned: Sequence[str] = [one.spec.name for one in recipe.programs if one.needs_pulled]
+        self._seed = recipe.dense.seed if recipe.algorithm.random else None
         self._done = done
 
     def learn(self, batches: Iterable[Batch], begin: Callable[[], bool]) -> None:
@@ -53,7 +54,8 @@ class Worker:
         size = batch.scalar.shape[1] if len(batch.scalar) else len(batch.weight)
         dense = scale(batch.dense, merged(pulled.moments, moments), size)
         parameters, offered = {**pulled.weights, **pulled.dense}, offered_of(batch, pulled.offered)
-        learned = self._step(parameters, inputs_of(batch, dense), offered)
+        random = None if self._seed is None else random_of(batch, self._seed)
+        learned = self._step(parameters, inputs_of(batch, dense, random), offered)
         gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
         positives = int(np.count_nonzero(batch.label[0, : batch.examples] > 0))
         arrays = (batch.keys, batch.slots, batch.counts, batch.clicks)

@@ -45,6 +45,7 @@ class DenseProgram:
         seed: of the arrays' first values.
 
     Attributes:
+        seed: as given.
         columns: what is kept of each parameter: the names of its optimizer's arrays, then "w".
     """
 
@@ -52,7 +53,7 @@ class DenseProgram:
         self.specs = {spec.name: spec for spec in specs}
         self.columns = (*(state_names(optimizer, 1, STATE) if optimizer else ()), "w")
         self._optimizer = optimizer
-        self._seed = seed
+        self.seed = seed
         self.update = jax.jit(self._update)
 
     def part(self, number: int, num_shards: int) -> Dense:
@@ -63,7 +64,7 @@ class DenseProgram:
         """Return a parameter's first values and its optimizer's first state."""
         assert self._optimizer is not None
         spec = self.specs[name]
-        values = jnp.zeros(spec.shape, jnp.float32) if spec.init is None else spec.init(self._seed)
+        values = jnp.zeros(spec.shape, jnp.float32) if spec.init is None else spec.init(self.seed)
         return values, self._optimizer.init(values)
 
     def _update(

@@ -8,28 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.fm import FmOptions, fm
 from xpsql.algorithms.initial import uniform
 
-NUM_ROWS, DIM, BATCH = 20, 3, 4
+from .inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
 
-
-def random_inputs() -> Inputs:
-    random = np.random.default_rng(0)
-    return Inputs._make(
-        (
-            np.vstack([random.integers(0, 10, (2, BATCH)), np.full((1, BATCH), 15)]).astype(np.int32),
-            random.integers(10, 14, 6).astype(np.int32),
-            np.array([0, 0, 1, 3, 3, 3], np.int32),
-            np.zeros(6, np.int32),
-            random.random(6).astype(np.float32),
-            random.normal(size=(BATCH, 2)).astype(np.float32),
-            np.array([16, 17], np.int32),
-            np.zeros((BATCH, 1), np.float32),
-            np.ones(BATCH, np.float32),
-        )
-    )
+DIM = 3
 
 
 def test_scores_are_the_sum_over_features_and_pairs() -> None:
@@ -37,17 +21,11 @@ def test_scores_are_the_sum_over_features_and_pairs() -> None:
     weights = random.normal(size=(NUM_ROWS, 1)).astype(np.float32)
     vectors = random.normal(size=(NUM_ROWS, DIM)).astype(np.float32)
     inputs = random_inputs()
-    found = fm(FmOptions(dim=DIM), Layout()).scores({"weights": jnp.asarray(weights), "vectors": jnp.asarray(vectors)}, inputs)
+    found = fm(FmOptions(dim=DIM), LAYOUT).scores({"weights": jnp.asarray(weights), "vectors": jnp.asarray(vectors)}, inputs)
     for example in range(BATCH):
-        features = [(int(line[example]), 1.0) for line in inputs.scalar[:-1]]
-        features += [
-            (int(i), float(w))
-            for i, e, w in zip(inputs.bag_index, inputs.bag_example, inputs.bag_weight, strict=True)
-            if e == example
-        ]
-        features += [(int(i), float(x)) for i, x in zip(inputs.dense_index, inputs.dense[example], strict=True)]
-        score = weights[15, 0] + sum(weights[i, 0] * x for i, x in features)
-        score += sum(vectors[i] @ vectors[j] * x * y for (i, x), (j, y) in itertools.combinations(features, 2))
+        own = features(inputs, example)
+        score = weights[15, 0] + sum(weights[f.row, 0] * f.value for f in own)
+        score += sum(vectors[f.row] @ vectors[g.row] * f.value * g.value for f, g in itertools.combinations(own, 2))
         np.testing.assert_allclose(found[example, 0], score, rtol=1e-4, atol=1e-4)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from xpsql.algorithms.linear import linear_scores
 from xpsql.algorithms.losses import logloss, squared
 
-from .test_fm import BATCH, NUM_ROWS, random_inputs
+from .inputs import BATCH, NUM_ROWS, random_inputs
 
 
 def test_scores_are_the_sum_of_weights_times_values() -> None:

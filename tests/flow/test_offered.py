@@ -16,7 +16,7 @@ from xpsql.platform.flow.plan import Plan, Use
 from xpsql.platform.flow.slots import INTERCEPT_NUMBER, columns_of, offered_slots
 from xpsql.platform.flow.step import learn_step
 
-from ..algorithms.test_fm import BATCH, NUM_ROWS, random_inputs
+from ..algorithms.inputs import BATCH, NUM_ROWS, random_inputs
 
 K = 3
 SCALAR_SLOTS = 2

@@ -1,0 +1,144 @@
+"""XNN: a vector per feature, pooled per slot, and a network over all slots, beside a linear part."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from ..platform.errors import OptionError
+from ..platform.operators.adagrad import AdagradOptions, adagrad
+from ..platform.operators.base import DenseSpec, Operator, TableSpec
+from ..platform.operators.ftrl import FtrlOptions, ftrl
+from ..platform.options import Part, option
+from .activations import ACTIVATIONS
+from .base import Algorithm, Inputs, Layout
+from .initial import uniform
+from .interactions import bi_interaction, pair_score
+from .layers import Layer, layer_norm
+from .linear import linear_scores
+from .losses import LossOptions, loss_of
+from .pooling import dense_vectors, slot_vectors
+
+if TYPE_CHECKING:
+    import optax
+
+
+@dataclass(frozen=True)
+class XnnOptions(LossOptions):
+    dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
+    hidden: tuple = option((128, 64), "units of each hidden layer")  # type: ignore[type-arg]
+    activation: str = option("relu", "of the hidden layers", choices=tuple(ACTIVATIONS))
+    residual: bool = option(False, "add a layer's inputs to its outputs where it has as many")
+    dropout: float = option(0.0, "share of hidden units left out of each update", minimum=0, maximum=1, open_maximum=True)
+    pooling: str = option("sum", "how the vectors of a multi-valued slot are joined", choices=("sum", "mean"))
+    continuous: str = option("standardise", "what the network sees of continuous slots", choices=("standardise", "log1p"))
+    normalise: str = option("none", "normalisation of the network's inputs", choices=("none", "layer_norm"))
+    interaction: str = option(
+        "none",
+        "what is added of pairs of slots: bi is the sum of all, an input too; pairs learns a weight for each",
+        choices=("none", "bi", "pairs"),
+    )
+    wide: bool = option(True, "add the sum of a weight per feature, with an intercept")
+    alpha: float = option(0.1, "learning rate of those weights", minimum=0, open_minimum=True)
+    vector_learning_rate: float = option(0.02, "learning rate of the vectors", minimum=0, open_minimum=True)
+    learning_rate: float = option(0.001, "learning rate of the network", minimum=0, open_minimum=True)
+    init_scale: float = option(0.01, "standard deviation of new vectors", minimum=0)
+
+
+def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
+    """Learn a neural network over a vector per slot: FTRL for weights, AdaGrad for vectors, Adam for layers.
+
+    Source: He and Chua, Neural Factorization Machines for Sparse Predictive Analytics, SIGIR 2017 (interaction = 'bi'); Pan et
+    al., Field-weighted Factorization Machines, WWW 2018 ('pairs'); Cheng et al., Wide & Deep Learning for Recommender Systems,
+    2016 (wide).
+    """
+    check_hidden(options.hidden)
+    loss, network = loss_of(options), Network(options, layout)
+
+    def optimizer(table: TableSpec) -> Operator:
+        if table.name == "weights":
+            return ftrl(FtrlOptions(alpha=options.alpha), table)
+        return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
+
+    def dense_optimizer() -> optax.GradientTransformation:
+        import optax  # costs 0.2 s, which algorithms without layers need not pay
+
+        return optax.adam(options.learning_rate)
+
+    weights = (TableSpec("weights", 1),) if options.wide else ()
+    return Algorithm(
+        tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))),
+        optimizer=optimizer,
+        scores=network.scores,
+        link=loss.link,
+        loss=loss.value,
+        classifier=loss.classifier,
+        intercept=options.wide,
+        dense=network.specs,
+        dense_optimizer=dense_optimizer,
+        random=options.dropout > 0,
+    )
+
+
+def check_hidden(hidden: tuple[object, ...]) -> None:
+    """Raise OptionError unless every hidden layer has a number of units."""
+    wrong = [units for units in hidden if not isinstance(units, int) or isinstance(units, bool) or units < 1]
+    if wrong:
+        raise OptionError(f"option hidden of algorithm xnn expects whole numbers of units, like (128, 64); got {wrong[0]!r}.")
+
+
+class Network:
+    """The network of a model: its layers, and how they score a batch."""
+
+    def __init__(self, options: XnnOptions, layout: Layout) -> None:
+        self._options = options
+        self._layout = layout
+        pooled, labels = len(layout.scalar) + len(layout.bags), len(layout.labels)
+        continuous = len(layout.continuous) + sum(elements for _, elements in layout.vectors)
+        sizes = [(pooled + (options.interaction == "bi")) * options.dim + continuous, *options.hidden]
+        self._hidden = tuple(
+            Layer(f"hidden_{i}", i, inputs, units, options.activation, options.residual, options.dropout)
+            for i, (inputs, units) in enumerate(itertools.pairwise(sizes), 1)
+        )
+        self._output = Layer("output", len(sizes), sizes[-1], labels, "linear")
+        pairs = pooled + len(layout.continuous) + len(layout.vectors)
+        strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
+        layers = (spec for layer in (*self._hidden, self._output) for spec in layer.specs())
+        self.specs = (*layers, *((strength,) if options.interaction == "pairs" else ()))
+
+    def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        """Return float32[batch, num_labels]."""
+        slots = slot_vectors(parameters["vectors"], inputs, self._layout, self._options.pooling == "mean")
+        x, score = [slots.reshape(len(inputs.weight), -1), self._transformed(inputs.dense)], jnp.zeros(())
+        if self._options.interaction != "none":
+            if self._layout.continuous or self._layout.vectors:
+                slots = jnp.concatenate([slots, dense_vectors(parameters["vectors"], inputs, self._layout)], axis=1)
+            if self._options.interaction == "bi":
+                x.append(bi_interaction(slots))
+                score += x[-1].sum(axis=1, keepdims=True)
+            else:
+                score += pair_score(slots, parameters["pairs"])
+        if self._options.wide:
+            score += linear_scores(parameters["weights"], inputs)
+        return score + self._deep(parameters, jnp.concatenate(x, axis=1), inputs.random)
+
+    def _transformed(self, dense: jax.Array) -> jax.Array:
+        """Return the inputs of continuous slots and vectors: as they are, standardised, or on a logarithmic scale."""
+        if self._options.continuous == "standardise":
+            return dense
+        return jnp.sign(dense) * jnp.log1p(jnp.abs(dense))
+
+    def _deep(self, parameters: Mapping[str, jax.Array], x: jax.Array, random: jax.Array | None) -> jax.Array:
+        if self._options.normalise == "layer_norm":
+            x = layer_norm(x)
+        for layer in self._hidden:
+            x = layer.apply(parameters, x, random)
+        return self._output.apply(parameters, x, None)
+
+
+XNN = Part("xnn", XnnOptions, xnn)

@@ -1,0 +1,69 @@
+"""Networks in statements: they learn from every kind of slot, repeat exactly, and go on from version to version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpsql
+from xpsql.platform.errors import OptionError
+from xpsql.warehouse.dense import read_dense
+
+from .log import log, session, write
+
+__all__ = ["session"]
+
+ALL = "SELECT * FROM parquet.`{}`"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write(log(6_000), tmp_path / "log.parquet")
+
+
+def train(
+    session: xpsql.Session, path: Path, model: str, options: str = "", settings: str = "batch_size = 200"
+) -> dict[str, Any]:
+    text = f"TRAIN MODEL {model} USING xnn ({options or 'dim = 4'}) IGNORE (ts) WITH ({settings}) AS {ALL.format(path)}"
+    (row,) = session.sql(text).arrow().to_pylist()
+    return dict(row)
+
+
+def predictions(session: xpsql.Session, path: Path, model: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    text = f"SELECT predicted_label FROM ML.PREDICT(MODEL {model}, ({ALL.format(path)}))"
+    return session.sql(text).arrow()["predicted_label"].to_numpy()
+
+
+@pytest.mark.parametrize("interaction", ["none", "bi", "pairs"])
+def test_every_kind_of_slot_is_learned_from(session: xpsql.Session, path: Path, tmp_path: Path, interaction: str) -> None:
+    options = f"dim = 4, hidden = (16, 8), interaction = '{interaction}', learning_rate = 0.01"
+    train(session, path, "m", options, "batch_size = 50")
+    test = write(log(3_000, seed=2), tmp_path / "test.parquet")
+    (row,) = session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, ({ALL.format(test)}))").arrow().to_pylist()
+    assert row["auc"] > 0.7
+    assert row["pcopc"] == pytest.approx(1, abs=0.12)
+
+
+def test_dropout_repeats_with_the_seed(session: xpsql.Session, path: Path) -> None:
+    for model, seed in (("a", 7), ("b", 7), ("c", 8)):
+        train(session, path, model, "dim = 4, dropout = 0.5", f"batch_size = 200, passes = 2, seed = {seed}")
+    first, again, other = (predictions(session, path, model) for model in "abc")
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_a_continued_network_goes_on(session: xpsql.Session, path: Path) -> None:
+    train(session, path, "m")
+    session.sql(f"CONTINUE MODEL m IGNORE (ts) WITH (batch_size = 200) AS {ALL.format(path)}")
+    stored = read_dense(session.models.version("m", 2).dense)
+    assert stored["hidden_1.kernel", "state_count"] == 60
+    assert stored["hidden_1.kernel", "w"].shape == (4 * 4 + 4, 128)
+
+
+def test_layers_that_are_none_are_refused_before_anything_starts(session: xpsql.Session, path: Path) -> None:
+    with pytest.raises(OptionError, match="hidden of algorithm xnn expects whole numbers"):
+        train(session, path, "m", "hidden = (0, 4)")
+    assert session.models.names() == []
