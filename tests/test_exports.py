@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
+from xpsql import testing
 from xpsql.platform import errors
 
 ROOT = Path(__file__).parent.parent
@@ -20,6 +21,11 @@ def test_every_export_exists(name: str) -> None:
 def test_every_error_is_exported() -> None:
     defined = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
     assert defined <= set(xpsql.__all__)
+
+
+def test_the_suites_for_authors_are_public_and_say_what_they_check() -> None:
+    assert all(getattr(testing, name) for name in testing.__all__)
+    assert all(check.__doc__ for check in (*testing.OPERATOR_CHECKS, *testing.ALGORITHM_CHECKS))
 
 
 def test_what_is_not_exported_is_an_attribute_error() -> None:

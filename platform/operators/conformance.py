@@ -1,12 +1,4 @@
-"""The conformance suite of operators, for ours and for those of other packages.
-
-    from xpsql.platform.operators.conformance import CHECKS, Trial
-
-    TRIAL = Trial(MINE)
-
-    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-    def test_mine_conforms(check):
-        check(TRIAL)
+"""The conformance suite of operators, for ours and for those of other packages; `xpsql.testing` offers it.
 
 Each check raises AssertionError with what differs.
 """
@@ -23,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..options import Part
+from . import OPERATORS
 from .base import Context, Operator, Rows, TableSpec, chain, pull, push
 from .ftrl import FTRL
 
@@ -40,7 +33,7 @@ class Push(NamedTuple):
     context: Context
 
 
-class Trial:
+class OperatorTrial:
     """An operator in a chain, its push and pull compiled once for all checks.
 
     Args:
@@ -58,6 +51,7 @@ class Trial:
         after: tuple[Operator, ...] | None = None,
     ) -> None:
         operator = part.make(part.options() if options is None else options, TABLE)
+        self.operator, self.name = operator, part.name
         if after is None:
             after = () if operator.optimizer else (FTRL.make(FTRL.options(), TABLE),)
         self.chain = chain(*before, operator, *after)
@@ -136,7 +130,7 @@ def assert_same(found: Rows | Arrays, expected: Rows | Arrays, what: str, rtol: 
         np.testing.assert_allclose(found[name], expected[name], rtol, rtol, err_msg=f"column {name}: {what}")
 
 
-def shapes_and_dtypes_are_kept(trial: Trial) -> None:
+def shapes_and_dtypes_are_kept(trial: OperatorTrial) -> None:
     """A push returns every stored column with the shape and dtype that it came with; a pull returns the weights."""
     example = trial.example()
     stored, transient = trial.push(*example)
@@ -150,7 +144,7 @@ def shapes_and_dtypes_are_kept(trial: Trial) -> None:
     np.testing.assert_equal(np.asarray(trial.pull(example.rows, example.context)).shape, (SIZE, DIM))
 
 
-def finite_input_gives_finite_rows(trial: Trial) -> None:
+def finite_input_gives_finite_rows(trial: OperatorTrial) -> None:
     """Ordinary gradients leave no NaN or infinity, in stored columns or in weights."""
     example = trial.example()
     stored = as_numpy(trial.push(*example)[0])
@@ -160,7 +154,7 @@ def finite_input_gives_finite_rows(trial: Trial) -> None:
             raise AssertionError(f"column {name} is not finite after a push of finite gradients: {values}")
 
 
-def jit_changes_nothing(trial: Trial) -> None:
+def jit_changes_nothing(trial: OperatorTrial) -> None:
     """A jitted push equals one that runs operation by operation."""
     example = trial.example()
     eager = push(trial.chain, *jax.tree.map(jnp.asarray, example))
@@ -168,7 +162,7 @@ def jit_changes_nothing(trial: Trial) -> None:
         assert_same(found, expected, "jit gives another result", rtol=1e-5)
 
 
-def same_input_gives_same_output(trial: Trial) -> None:
+def same_input_gives_same_output(trial: OperatorTrial) -> None:
     """An operator is pure: a second push of the same input gives the same bits, and the input is as before."""
     example = trial.example()
     kept = jax.tree.map(np.copy, example)
@@ -178,7 +172,7 @@ def same_input_gives_same_output(trial: Trial) -> None:
     assert_same(example.rows, kept.rows, "a push changed its input")
 
 
-def padding_changes_nothing(trial: Trial) -> None:
+def padding_changes_nothing(trial: OperatorTrial) -> None:
     """With 0 to n padded entries, whatever they hold, the valid ones get the same bits and nothing padded is counted."""
     example = trial.example()
     whole = trial.push(*example)
@@ -201,7 +195,7 @@ def padding_of(example: Push, valid: int) -> Push:
     return Push({**example.rows, **floats}, gradients, context(SIZE, valid))
 
 
-def an_empty_push_is_harmless(trial: Trial) -> None:
+def an_empty_push_is_harmless(trial: OperatorTrial) -> None:
     """A push of padding alone, as zeros, runs and reports nothing."""
     example = trial.example()
     zeros: Push = jax.tree.map(np.zeros_like, example)
@@ -210,7 +204,7 @@ def an_empty_push_is_harmless(trial: Trial) -> None:
         np.testing.assert_array_equal(values, 0, f"column {name} counts padding")
 
 
-def one_row_is_enough(trial: Trial) -> None:
+def one_row_is_enough(trial: OperatorTrial) -> None:
     """A push of one row gives what the row gets in a larger push."""
     example = trial.example()
     whole, _ = trial.push(*example)
@@ -218,7 +212,7 @@ def one_row_is_enough(trial: Trial) -> None:
     assert_same(alone, head(whole, 1), "a push of one row differs from the same row in a larger push", rtol=1e-5)
 
 
-def nan_stays_in_its_row(trial: Trial) -> None:
+def nan_stays_in_its_row(trial: OperatorTrial) -> None:
     """NaN and infinity in the gradients of some rows change no bit of the others."""
     example = trial.example()
     whole, _ = trial.push(*example)
@@ -231,7 +225,7 @@ def nan_stays_in_its_row(trial: Trial) -> None:
         np.testing.assert_array_equal(found, expected, f"column {name}: NaN in one row reached another")
 
 
-def state_is_all_in_the_columns(trial: Trial) -> None:
+def state_is_all_in_the_columns(trial: OperatorTrial) -> None:
     """Push, store as numpy, restore, push equals two pushes in a row: nothing is remembered outside the columns."""
     example = trial.example()
     once, _ = trial.push(*example)
@@ -242,14 +236,53 @@ def state_is_all_in_the_columns(trial: Trial) -> None:
     assert_same(later, direct, "continuing from stored columns gives another result")
 
 
-def a_pull_changes_nothing(trial: Trial) -> None:
+def a_pull_changes_nothing(trial: OperatorTrial) -> None:
     """Two pulls see the same weights, whatever was pulled between."""
     example = trial.example()
     first = trial.pull(example.rows, example.context)
     np.testing.assert_array_equal(trial.pull(example.rows, example.context), first)
 
 
-CHECKS: tuple[Callable[[Trial], None], ...] = (
+def what_is_offered_is_of_the_row_alone(trial: OperatorTrial) -> None:
+    """What an operator offers is finite, has a float per name, and is the same whatever stands beside a row."""
+    names, offer = trial.chain.offers, trial.chain.offer
+    if offer is None:
+        return
+    stored, _, known = trial.example()
+    rows = {name: jnp.asarray(values) for name, values in stored.items()}
+    whole = np.asarray(offer(trial.chain.read(rows, known), known))
+    if whole.shape != (SIZE, len(names)) or not np.isfinite(whole).all():
+        raise AssertionError(f"expected finite float32{[SIZE, len(names)]} for {', '.join(names)}, got {whole}")
+    first = {name: values[:1] for name, values in rows.items()}
+    alone = jax.tree.map(lambda values: values[:1] if np.ndim(values) else values, known)
+    np.testing.assert_allclose(offer(trial.chain.read(first, alone), alone), whole[:1], 1e-5, 1e-6)
+
+
+def any_other_operator_may_stand_beside_it(trial: OperatorTrial) -> None:
+    """Chained before or after any other operator, with any optimizer, it leaves rows and weights finite."""
+    for part in OPERATORS:
+        if part.name == trial.name:
+            continue
+        other = part.make(part.options(), TABLE)
+        for composed in chains_of(trial.operator, other):
+            rows = {name: jnp.asarray(values) for name, values in new_rows(composed, keys(SIZE)).items()}
+            gradients = jnp.asarray(trial.example().gradients)
+            for sign in (1, -1):
+                rows = {**rows, **push(composed, rows, sign * gradients, context(SIZE))[0]}
+            for name, values in {**rows, "w": pull(composed, rows, context(SIZE))}.items():
+                if not np.isfinite(values).all():
+                    raise AssertionError(f"column {name} is not finite after two pushes through the chain {composed.name}")
+
+
+def chains_of(one: Operator, other: Operator) -> list[Operator]:
+    """Return the chains of two operators, in every order that is allowed."""
+    if one.optimizer or other.optimizer:
+        return [] if one.optimizer and other.optimizer else [chain(*sorted((one, other), key=lambda o: o.optimizer))]
+    end = FTRL.make(FTRL.options(), TABLE)
+    return [chain(one, other, end), chain(other, one, end)]
+
+
+OPERATOR_CHECKS: tuple[Callable[[OperatorTrial], None], ...] = (
     shapes_and_dtypes_are_kept,
     finite_input_gives_finite_rows,
     jit_changes_nothing,
@@ -260,4 +293,6 @@ CHECKS: tuple[Callable[[Trial], None], ...] = (
     nan_stays_in_its_row,
     state_is_all_in_the_columns,
     a_pull_changes_nothing,
+    what_is_offered_is_of_the_row_alone,
+    any_other_operator_may_stand_beside_it,
 )

@@ -10,9 +10,9 @@ import pytest
 
 import xpsql
 from xpsql import algorithms
-from xpsql.platform.operators.conformance import CHECKS, Trial
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.sql import script
+from xpsql.testing import OPERATOR_CHECKS, OperatorTrial
 
 from .blocks import blocks
 
@@ -25,9 +25,9 @@ def example(contract: str) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_operator_of_the_guide_conforms(check: Callable[[Trial], None]) -> None:
-    check(Trial(example("operator")["NOISE_FLOOR"], None))
+@pytest.mark.parametrize("check", OPERATOR_CHECKS, ids=lambda check: check.__name__)
+def test_the_operator_of_the_guide_conforms(check: Callable[[OperatorTrial], None]) -> None:
+    check(OperatorTrial(example("operator")["NOISE_FLOOR"], None))
 
 
 def test_the_statement_of_the_guide_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

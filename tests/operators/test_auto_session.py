@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from xpsql.platform.errors import OptionError
 from xpsql.platform.operators.auto_session import AUTO_SESSION, AutoSessionOptions
 from xpsql.platform.operators.base import Operator, chain
-from xpsql.platform.operators.conformance import DIM, SIZE, Trial, context
+from xpsql.platform.operators.conformance import DIM, SIZE, OperatorTrial, context
 from xpsql.platform.operators.ftrl import FTRL
 
 from .examples import make
@@ -53,7 +53,7 @@ def test_what_is_offered_is_finite_before_and_after_any_example(base_rate: float
 
 
 def test_many_examples_in_one_push_count_as_one_after_the_other() -> None:
-    trial = Trial(AUTO_SESSION, AutoSessionOptions("5 examples", "100 examples", "1000000 examples"))
+    trial = OperatorTrial(AUTO_SESSION, AutoSessionOptions("5 examples", "100 examples", "1000000 examples"))
     rows, gradients, known = trial.example()
     many = known._replace(count=np.full(SIZE, 40, np.uint32), clicks=np.full(SIZE, 40, np.uint32))
     single = known._replace(count=np.ones(SIZE, np.uint32), clicks=np.ones(SIZE, np.uint32))
@@ -65,7 +65,7 @@ def test_many_examples_in_one_push_count_as_one_after_the_other() -> None:
 
 
 def test_weights_are_what_they_are_without_it() -> None:
-    plain, counting = Trial(FTRL), Trial(AUTO_SESSION, OPTIONS)
+    plain, counting = OperatorTrial(FTRL), OperatorTrial(AUTO_SESSION, OPTIONS)
     example = counting.example()
     for found, expected in zip(counting.push(*example), plain.push(*example), strict=True):
         for name in expected:

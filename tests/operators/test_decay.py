@@ -7,7 +7,7 @@ import pytest
 
 from xpsql.platform.errors import OptionError
 from xpsql.platform.operators.base import Context
-from xpsql.platform.operators.conformance import SIZE, Arrays, Trial, context
+from xpsql.platform.operators.conformance import SIZE, Arrays, OperatorTrial, context
 from xpsql.platform.operators.decay import DECAY, DecayOptions
 from xpsql.platform.operators.duration import duration_seconds
 
@@ -17,25 +17,25 @@ DAY = 86_400.0
 
 
 @pytest.fixture(scope="module", params=["ftrl", "sgd"])
-def trial(request: pytest.FixtureRequest) -> Trial:
-    return Trial(DECAY, DecayOptions(half_life="7 days"), after=(make(request.param),))
+def trial(request: pytest.FixtureRequest) -> OperatorTrial:
+    return OperatorTrial(DECAY, DecayOptions(half_life="7 days"), after=(make(request.param),))
 
 
 def aged(seconds: float) -> Context:
     return context(SIZE)._replace(age_seconds=np.full(SIZE, seconds, np.float32))
 
 
-def pushed(trial: Trial, rows: Arrays, gradients: np.ndarray, seconds: float) -> Arrays:
+def pushed(trial: OperatorTrial, rows: Arrays, gradients: np.ndarray, seconds: float) -> Arrays:
     return {**rows, **{name: np.asarray(v) for name, v in trial.push(rows, gradients, aged(seconds))[0].items()}}
 
 
-def test_a_pull_after_one_half_life_sees_half_the_weight(trial: Trial) -> None:
+def test_a_pull_after_one_half_life_sees_half_the_weight(trial: OperatorTrial) -> None:
     rows, _, _ = trial.example()
     now = np.asarray(trial.pull(rows, aged(0)))
     np.testing.assert_allclose(trial.pull(rows, aged(7 * DAY)), now / 2, rtol=1e-5, atol=1e-8)
 
 
-def test_decay_in_pieces_equals_decay_at_once(trial: Trial) -> None:
+def test_decay_in_pieces_equals_decay_at_once(trial: OperatorTrial) -> None:
     rows, gradients, _ = trial.example()
     still = np.zeros_like(gradients)
     pieces = rows
@@ -44,7 +44,7 @@ def test_decay_in_pieces_equals_decay_at_once(trial: Trial) -> None:
     np.testing.assert_allclose(trial.pull(pieces, aged(0)), trial.pull(rows, aged(7 * DAY)), rtol=1e-5, atol=1e-8)
 
 
-def test_a_push_learns_on_the_weights_that_a_pull_of_that_moment_saw(trial: Trial) -> None:
+def test_a_push_learns_on_the_weights_that_a_pull_of_that_moment_saw(trial: OperatorTrial) -> None:
     rows, gradients, _ = trial.example()
     brought_up = pushed(trial, rows, np.zeros_like(gradients), 3 * DAY)
     direct = trial.pull(pushed(trial, rows, gradients, 3 * DAY), aged(0))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from xpsql.platform.operators.auto_session import AutoSessionOptions
-from xpsql.platform.operators.conformance import DIM, TABLE, Trial, context, initial_weights, keys, new_rows
+from xpsql.platform.operators.conformance import DIM, TABLE, OperatorTrial, context, initial_weights, keys, new_rows
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
 from xpsql.platform.operators.ftrl import FtrlOptions
@@ -69,13 +69,13 @@ def pushes(draw: st.DrawFn) -> Pushes:
 
 
 @cache
-def trial_of(names: tuple[str, ...], options: tuple[Any, ...]) -> Trial:
+def trial_of(names: tuple[str, ...], options: tuple[Any, ...]) -> OperatorTrial:
     """Return the compiled chain of these operators, shared by hypothesis' examples."""
     first, *rest = (make(name, o) for name, o in zip(names, options, strict=True))
-    return Trial(PARTS[names[-1]], options[-1], before=(first, *rest[:-1]) if rest else ())
+    return OperatorTrial(PARTS[names[-1]], options[-1], before=(first, *rest[:-1]) if rest else ())
 
 
-def assert_agrees(trial: Trial, names: tuple[str, ...], options: tuple[Any, ...], drawn: Pushes) -> None:
+def assert_agrees(trial: OperatorTrial, names: tuple[str, ...], options: tuple[Any, ...], drawn: Pushes) -> None:
     """Run the pushes through the chain and through numpy, and compare rows and reports after each."""
     *operators, ftrl = ((NUMPY.get(n, Ftrl))(o) for n, o in zip(names, options, strict=True))
     rows = new_rows(trial.chain, keys(ROWS))

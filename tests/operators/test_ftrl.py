@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xpsql.platform.operators.base import TableSpec, chain, pull
-from xpsql.platform.operators.conformance import SIZE, TABLE, Trial, context, initial_weights, keys, new_rows
+from xpsql.platform.operators.conformance import SIZE, TABLE, OperatorTrial, context, initial_weights, keys, new_rows
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.ftrl import FTRL, FtrlOptions, ftrl
 
@@ -29,7 +29,7 @@ def test_a_table_without_init_starts_at_zero() -> None:
 
 
 def test_weights_of_one_coordinate_follow_the_golden_trajectory() -> None:
-    trial = Trial(FTRL, OPTIONS)
+    trial = OperatorTrial(FTRL, OPTIONS)
     rows = {**new_rows(trial.chain, keys(1)), "z": np.zeros((1, 2), np.float32)}
     found = []
     for gradient in (1.0, -0.5, 0.25, 2.0):
@@ -41,7 +41,7 @@ def test_weights_of_one_coordinate_follow_the_golden_trajectory() -> None:
 
 
 def test_weights_within_l1_are_exactly_zero() -> None:
-    trial = Trial(FTRL, FtrlOptions(l1=10.0))
+    trial = OperatorTrial(FTRL, FtrlOptions(l1=10.0))
     rows = {**new_rows(trial.chain, keys(1)), "z": np.zeros((1, 2), np.float32)}
     stored, _ = trial.push(rows, np.ones((1, 2), np.float32), context(1))
     assert not np.asarray(trial.pull({**rows, **stored}, context(1))).any()
@@ -50,7 +50,7 @@ def test_weights_within_l1_are_exactly_zero() -> None:
 
 @pytest.mark.parametrize("n", [1.0, 0.5])
 def test_decaying_w_scales_the_weight_by_exactly_that_whatever_happens_to_n(n: float) -> None:
-    plain, decaying = Trial(FTRL), Trial(FTRL, before=(make("decay", DecayOptions(w=0.8, n=n)),))
+    plain, decaying = OperatorTrial(FTRL), OperatorTrial(FTRL, before=(make("decay", DecayOptions(w=0.8, n=n)),))
     example = plain.example()
     kept, scaled = (t.pull({**example.rows, **t.push(*example)[0]}, example.context) for t in (plain, decaying))
     np.testing.assert_allclose(scaled, 0.8 * np.asarray(kept), rtol=1e-5, atol=1e-7)

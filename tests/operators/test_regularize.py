@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xpsql.platform.errors import OptionError
-from xpsql.platform.operators.conformance import DIM, SIZE, Trial, context
+from xpsql.platform.operators.conformance import DIM, SIZE, OperatorTrial, context
 from xpsql.platform.operators.regularize import REGULARIZE, RegularizeOptions, frequency_ranges
 
 from .examples import make
@@ -18,7 +18,7 @@ SGD = make("sgd")
 
 def test_the_strength_is_that_of_the_first_range_that_holds_the_count_of_a_row() -> None:
     options = RegularizeOptions("l1", strength=0.25, by_frequency=((10, 1.0), (1000, 0.5)))
-    trial = Trial(REGULARIZE, options, after=(SGD,))
+    trial = OperatorTrial(REGULARIZE, options, after=(SGD,))
     counts = np.array([0, 8, 9, 10, 998, 999, 1000, 10**6], np.uint32)
     rows = {**trial.example().rows, "w": np.full((SIZE, DIM), 4.0, np.float32), "count": counts}
     known = context(SIZE)._replace(count=np.ones(SIZE, np.uint32))
@@ -27,7 +27,7 @@ def test_the_strength_is_that_of_the_first_range_that_holds_the_count_of_a_row()
 
 
 def test_group_lasso_zeroes_a_row_as_a_whole_and_keeps_a_zero_row_zero() -> None:
-    trial = Trial(REGULARIZE, RegularizeOptions("group", 1.0), after=(SGD,))
+    trial = OperatorTrial(REGULARIZE, RegularizeOptions("group", 1.0), after=(SGD,))
     w = np.zeros((SIZE, DIM), np.float32)
     w[1], w[2] = (0.5, 0.6), (3.0, 4.0)
     stored, _ = trial.push({**trial.example().rows, "w": w}, np.zeros_like(w), context(SIZE))

@@ -1,0 +1,1 @@
+"""An algorithm and an operator for xpsql."""

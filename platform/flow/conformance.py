@@ -1,0 +1,262 @@
+"""The conformance suite of algorithms, for ours and for those of other packages; `xpsql.testing` offers it.
+
+Each check raises AssertionError with what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...algorithms.base import Algorithm, Inputs, Layout
+from ..operators import OPERATORS
+from ..operators.base import Context, Operator, Rows, TableSpec, chain, pull, push
+from ..operators.conformance import context, keys, new_rows
+from ..options import Part
+from .step import Learned, learn_step, score_step
+
+LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price", "age"), (("embedding", 2),))
+EXAMPLES, ROWS, SEED, STEPS = 6, 24, 7, 60
+ABSENT = ROWS - 1
+
+Parameters = dict[str, jax.Array]
+
+
+class AlgorithmTrial:
+    """An algorithm on a small batch with every kind of slot, its steps compiled once for all checks.
+
+    Args:
+        part: the algorithm's part.
+        options: its options; None: its defaults.
+    """
+
+    def __init__(self, part: Part[Any, Algorithm], options: Any = None) -> None:
+        self.algorithm: Algorithm = part.make(part.options() if options is None else options, LAYOUT)
+        self.learn = learn_step(self.algorithm)
+        self.score = score_step(self.algorithm)
+
+    def parameters(self) -> Parameters:
+        """Return rows that have learned something, the last one absent, and dense parameters."""
+        random = np.random.default_rng(SEED)
+        shapes: dict[str, tuple[int, ...]] = {spec.name: (ROWS, spec.dim) for spec in self.algorithm.tables}
+        shapes |= {spec.name: spec.shape for spec in self.algorithm.dense}
+        values = {name: random.normal(size=shape) * 0.3 for name, shape in shapes.items()}
+        for spec in self.algorithm.tables:
+            values[spec.name][ABSENT] = 0
+        return {name: jnp.asarray(array, jnp.float32) for name, array in values.items()}
+
+    def inputs(self) -> Inputs:
+        """Return a batch in which some features are absent; rows 20 and 21 are nobody's."""
+        lines = [[0, 1, 2, 0, 1, ABSENT], [3, 4, 5, 6, 3, 4], *([[7] * EXAMPLES] if self.algorithm.intercept else [])]
+        random = np.random.default_rng(SEED)
+        fields = {
+            "scalar": np.array(lines, np.int32),
+            "bag_index": np.array([8, 9, 8, 10, 11, 11, ABSENT], np.int32),
+            "bag_example": np.array([0, 0, 2, 3, 0, 4, 0], np.int32),
+            "bag_slot": np.array([0, 0, 0, 0, 1, 1, 0], np.int32),
+            "bag_weight": np.array([1, 1, 1, 1, 0.5, 2, 0], np.float32),
+            "dense": random.normal(size=(EXAMPLES, 4)).astype(np.float32),
+            "dense_index": np.array([12, 13, 14, 15], np.int32),
+            "label": np.array([[0, 1, 1, 0, 1, 0]], np.float32),
+            "weight": np.array([1, 2, 1, 0.5, 1, 1], np.float32),
+        }
+        return Inputs(**{name: jnp.asarray(values) for name, values in fields.items()})
+
+
+def padded(inputs: Inputs, examples: int) -> Inputs:
+    """Return the batch with more examples, of weight 0 and without features."""
+    return inputs._replace(
+        scalar=jnp.pad(inputs.scalar, ((0, 0), (0, examples)), constant_values=ABSENT),
+        dense=jnp.pad(inputs.dense, ((0, examples), (0, 0))),
+        label=jnp.pad(inputs.label, ((0, 0), (0, examples))),
+        weight=jnp.pad(inputs.weight, (0, examples)),
+    )
+
+
+def alone(inputs: Inputs, example: int) -> Inputs:
+    """Return the batch of one of its examples."""
+    mine = (inputs.bag_example == example) & (inputs.bag_weight != 0)
+    one = slice(example, example + 1)
+    return inputs._replace(
+        scalar=inputs.scalar[:, one],
+        bag_index=inputs.bag_index[mine],
+        bag_example=jnp.zeros_like(inputs.bag_example[mine]),
+        bag_slot=inputs.bag_slot[mine],
+        bag_weight=inputs.bag_weight[mine],
+        dense=inputs.dense[one],
+        label=inputs.label[:, one],
+        weight=inputs.weight[one],
+    )
+
+
+def assert_close(found: Any, expected: Any, what: str) -> None:
+    for name, values in jax.tree_util.tree_leaves_with_path(expected):
+        other = dict(jax.tree_util.tree_leaves_with_path(found))[name]
+        np.testing.assert_allclose(other, values, 1e-4, 1e-5, err_msg=f"{jax.tree_util.keystr(name)}: {what}")
+
+
+def shapes_are_kept(trial: AlgorithmTrial) -> None:
+    """Every parameter has a gradient of its shape, every example a prediction per label."""
+    parameters = trial.parameters()
+    learned = trial.learn(parameters, trial.inputs(), None)
+    for name, values in parameters.items():
+        found = {**learned.gradients, **learned.dense}[name].shape
+        if found != values.shape:
+            raise AssertionError(f"the gradient of {name} has shape {found}, expected {values.shape}")
+    if learned.predictions.shape != (EXAMPLES, 1):
+        raise AssertionError(f"predictions have shape {learned.predictions.shape}, expected {(EXAMPLES, 1)}")
+
+
+def finite_input_gives_finite_results(trial: AlgorithmTrial) -> None:
+    """Gradients and predictions hold no NaN or infinity, of large weights too."""
+    for size in (0.0, 1.0, 30.0):
+        parameters = {name: size * values for name, values in trial.parameters().items()}
+        for path, values in jax.tree_util.tree_leaves_with_path(trial.learn(parameters, trial.inputs(), None)):
+            if not np.isfinite(values).all():
+                raise AssertionError(f"{jax.tree_util.keystr(path)} is not finite at weights {size} times as large")
+
+
+def jit_changes_nothing(trial: AlgorithmTrial) -> None:
+    """Jitted scores equal those computed operation by operation."""
+    eager = trial.algorithm.link(trial.algorithm.scores(trial.parameters(), trial.inputs()))
+    assert_close(trial.score(trial.parameters(), trial.inputs(), None), eager, "jit gives another result")
+
+
+def learning_and_scoring_agree(trial: AlgorithmTrial) -> None:
+    """A training step predicts, before it learns, what scoring predicts; twice gives the same bits."""
+    first, second = (trial.learn(trial.parameters(), trial.inputs(), None) for _ in range(2))
+    assert_close(first.predictions, trial.score(trial.parameters(), trial.inputs(), None), "scoring gives another result")
+    for found, expected in zip(jax.tree.leaves(second), jax.tree.leaves(first), strict=True):
+        np.testing.assert_array_equal(found, expected, "the same input gave another result")
+
+
+def padding_changes_nothing(trial: AlgorithmTrial) -> None:
+    """Examples of weight 0 without features change neither gradients nor predictions of the others."""
+    whole = trial.learn(trial.parameters(), trial.inputs(), None)
+    for examples in (1, 4):
+        found = trial.learn(trial.parameters(), padded(trial.inputs(), examples), None)
+        for name in trial.parameters().keys() - {spec.name for spec in trial.algorithm.dense}:
+            np.testing.assert_allclose(found.gradients[name][:ABSENT], whole.gradients[name][:ABSENT], 1e-4, 1e-5, err_msg=name)
+        assert_close(found.dense, whole.dense, "padding changed a gradient")
+        assert_close(found.predictions[:EXAMPLES], whole.predictions, "padding changed a prediction")
+
+
+def an_empty_batch_is_harmless(trial: AlgorithmTrial) -> None:
+    """A batch of padding alone has no gradient."""
+    inputs = padded(alone(trial.inputs(), 0), 3)
+    empty = inputs._replace(weight=jnp.zeros_like(inputs.weight))
+    learned: Learned = trial.learn(trial.parameters(), empty, None)
+    for path, values in jax.tree_util.tree_leaves_with_path((learned.gradients, learned.dense)):
+        np.testing.assert_array_equal(values, 0, f"{jax.tree_util.keystr(path)} learns from examples of weight 0")
+
+
+def one_example_is_enough(trial: AlgorithmTrial) -> None:
+    """An example alone is scored as in its batch."""
+    whole = trial.score(trial.parameters(), trial.inputs(), None)
+    for example in range(EXAMPLES):
+        found = trial.score(trial.parameters(), alone(trial.inputs(), example), None)
+        assert_close(found, whole[example : example + 1], f"example {example} alone is scored otherwise than in its batch")
+
+
+def nan_stays_in_its_example(trial: AlgorithmTrial) -> None:
+    """NaN in the values of one example changes no other prediction."""
+    inputs = trial.inputs()
+    dense = inputs.dense.at[2].set(jnp.nan)
+    others = np.arange(EXAMPLES) != 2
+    found, expected = (np.asarray(trial.score(trial.parameters(), one, None)) for one in (inputs._replace(dense=dense), inputs))
+    assert_close(found[others], expected[others], "NaN in one example reached another")
+
+
+def only_the_rows_of_a_batch_learn(trial: AlgorithmTrial) -> None:
+    """Rows that no example has get no gradient, and every parameter gets one from some example."""
+    learned = trial.learn(trial.parameters(), trial.inputs(), None)
+    for name, gradient in learned.gradients.items():
+        np.testing.assert_array_equal(gradient[20:22], 0, f"{name}: rows that no example has learn")
+    for name, gradient in {**learned.gradients, **learned.dense}.items():
+        if not np.asarray(gradient).any():
+            raise AssertionError(f"{name} has no gradient: its values make no difference")
+
+
+def a_classifier_predicts_probabilities(trial: AlgorithmTrial) -> None:
+    """Predictions of a classifier lie in [0, 1], whatever the weights."""
+    for size in (0.0, 1.0, 1e3):
+        parameters = {name: size * values for name, values in trial.parameters().items()}
+        found = np.asarray(trial.score(parameters, trial.inputs(), None))
+        if trial.algorithm.classifier and not ((found >= 0) & (found <= 1)).all():
+            raise AssertionError(f"a classifier predicted {found[(found < 0) | (found > 1)][0]}, expected a value in [0, 1]")
+
+
+def it_learns_with_its_optimizers(trial: AlgorithmTrial) -> None:
+    """Learning from one batch again and again, with the algorithm's own optimizers, brings predictions nearer to labels."""
+    errors = errors_of_training(trial)
+    if not errors[-1] < errors[0]:
+        raise AssertionError(f"predictions were off by {errors[0]} and are off by {errors[-1]} after {STEPS} updates")
+
+
+def every_operator_goes_before_its_optimizers(trial: AlgorithmTrial) -> None:
+    """Any operator chained before the algorithm's optimizers leaves rows finite."""
+    gradients = trial.learn(trial.parameters(), trial.inputs(), None).gradients
+    for spec in trial.algorithm.tables:
+        optimizer = trial.algorithm.optimizer(spec)
+        for part in OPERATORS:
+            operator: Operator = part.make(part.options(), spec)
+            if operator.optimizer:
+                continue
+            composed = chain(operator, optimizer)
+            stored, _ = push(composed, jax_rows(composed), gradients[spec.name], of_width(spec))
+            for name, values in stored.items():
+                if not np.isfinite(values).all():
+                    raise AssertionError(f"{part.name} before the optimizer of {spec.name} leaves column {name} not finite")
+
+
+def errors_of_training(trial: AlgorithmTrial) -> list[float]:
+    """Return the mean error of a batch's predictions before each of STEPS updates on it."""
+    algorithm, inputs = trial.algorithm, trial.inputs()
+    chains = {spec.name: chain(algorithm.optimizer(spec)) for spec in algorithm.tables}
+    rows = {name: jax_rows(one) for name, one in chains.items()}
+    contexts = {spec.name: of_width(spec) for spec in algorithm.tables}
+    dense = {s.name: jnp.zeros(s.shape) if s.init is None else jnp.asarray(s.init(SEED)) for s in algorithm.dense}
+    optimizer = algorithm.dense_optimizer() if algorithm.dense_optimizer else None
+    state = optimizer.init(dense) if optimizer else None
+    present = (jnp.arange(ROWS) != ABSENT)[:, None]
+    errors = []
+    for _ in range(STEPS):
+        weights = {name: jnp.where(present, pull(chains[name], rows[name], contexts[name]), 0) for name in chains}
+        learned = trial.learn({**weights, **dense}, inputs, None)
+        errors.append(float(jnp.abs(learned.predictions - inputs.label.T).mean()))
+        for name, one in chains.items():
+            rows[name] = {**rows[name], **push(one, rows[name], learned.gradients[name], contexts[name])[0]}
+        if optimizer:
+            steps, state = optimizer.update(learned.dense, state, dense)
+            dense = {name: values + steps[name] for name, values in dense.items()}
+    return errors
+
+
+def jax_rows(chain: Operator) -> Rows:
+    return {name: jnp.asarray(values) for name, values in new_rows(chain, keys(ROWS)).items()}
+
+
+def of_width(spec: TableSpec) -> Context:
+    """Return the context of a push to a table of this width, of rows that are up to date."""
+    still = jnp.zeros(ROWS)
+    return context(ROWS)._replace(pulled=jnp.zeros((ROWS, spec.dim)), age_seconds=still)
+
+
+ALGORITHM_CHECKS: tuple[Callable[[AlgorithmTrial], None], ...] = (
+    shapes_are_kept,
+    finite_input_gives_finite_results,
+    jit_changes_nothing,
+    learning_and_scoring_agree,
+    padding_changes_nothing,
+    an_empty_batch_is_harmless,
+    one_example_is_enough,
+    nan_stays_in_its_example,
+    only_the_rows_of_a_batch_learn,
+    a_classifier_predicts_probabilities,
+    it_learns_with_its_optimizers,
+    every_operator_goes_before_its_optimizers,
+)

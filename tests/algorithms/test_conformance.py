@@ -1,0 +1,81 @@
+"""The conformance suite over every algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from xpsql.algorithms import ALGORITHMS
+from xpsql.algorithms.base import Algorithm, Inputs, Layout
+from xpsql.algorithms.linear import linear_scores
+from xpsql.algorithms.losses import LOGLOSS
+from xpsql.algorithms.xftrl import XftrlOptions, xftrl
+from xpsql.platform.flow import conformance
+from xpsql.platform.options import Part
+from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial
+
+PARTS = {part.name: part for part in ALGORITHMS}
+
+
+@pytest.fixture(scope="module", params=PARTS)
+def trial(request: pytest.FixtureRequest) -> AlgorithmTrial:
+    return AlgorithmTrial(PARTS[request.param])
+
+
+@pytest.mark.parametrize("check", ALGORITHM_CHECKS, ids=lambda check: check.__name__)
+def test_an_algorithm_conforms(trial: AlgorithmTrial, check: Callable[[AlgorithmTrial], None]) -> None:
+    check(trial)
+
+
+@dataclass(frozen=True)
+class EmptyOptions:
+    """No options."""
+
+
+def wrong(**changes: Any) -> AlgorithmTrial:
+    """Return a trial of xftrl with something else in place of its own."""
+
+    def make(options: EmptyOptions, layout: Layout) -> Algorithm:
+        return xftrl(XftrlOptions(), layout)._replace(**changes)
+
+    return AlgorithmTrial(Part("wrong", EmptyOptions, make))
+
+
+def normalised(rows: Any, inputs: Inputs) -> jax.Array:
+    scores = linear_scores(rows["weights"], inputs)
+    return scores - scores.mean()
+
+
+def shouting(rows: Any, inputs: Inputs) -> jax.Array:
+    return linear_scores(rows["weights"], inputs) * jnp.exp(jnp.abs(rows["weights"]).sum() * 100)
+
+
+def deaf(rows: Any, inputs: Inputs) -> jax.Array:
+    return 0 * linear_scores(rows["weights"], inputs)
+
+
+def everywhere(rows: Any, inputs: Inputs) -> jax.Array:
+    return linear_scores(rows["weights"], inputs) + rows["weights"].sum()
+
+
+@pytest.mark.parametrize(
+    ("changes", "check"),
+    [
+        ({"scores": normalised}, conformance.one_example_is_enough),
+        ({"scores": normalised}, conformance.nan_stays_in_its_example),
+        ({"scores": normalised}, conformance.padding_changes_nothing),
+        ({"scores": shouting}, conformance.finite_input_gives_finite_results),
+        ({"scores": deaf}, conformance.only_the_rows_of_a_batch_learn),
+        ({"scores": everywhere}, conformance.only_the_rows_of_a_batch_learn),
+        ({"link": lambda scores: scores}, conformance.a_classifier_predicts_probabilities),
+        ({"loss": lambda scores, labels: -LOGLOSS.value(scores, labels)}, conformance.it_learns_with_its_optimizers),
+    ],
+)
+def test_the_suite_finds_a_wrong_algorithm(changes: dict[str, Any], check: Callable[[AlgorithmTrial], None]) -> None:
+    with pytest.raises(AssertionError):
+        check(wrong(**changes))
