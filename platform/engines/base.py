@@ -9,6 +9,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from .tasks import Tasks
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -38,6 +40,11 @@ class Engine(Protocol):
     """
 
     name: str
+
+    @property
+    def tasks(self) -> Tasks | None:
+        """Where shards and workers of trainings run; None: in this process."""
+        ...
 
     def execute(self, statement: str) -> pa.Table | None:
         """Run one statement (SELECT, CREATE, INSERT, SHOW TABLES, ...); a result table, or None where there is none."""

@@ -30,6 +30,7 @@ class DuckDBEngine:
     """
 
     name = "duckdb"
+    tasks = None
 
     def __init__(self, warehouse: Path) -> None:
         tables, views = Tables(warehouse), Views(warehouse)

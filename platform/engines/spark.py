@@ -19,6 +19,7 @@ from .scans import all_columns
 from .spark_failures import explained
 from .spark_frames import collected, configured, described, schema_of, streamed
 from .spark_plans import Staged, reading_of
+from .spark_tasks import SparkTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +42,7 @@ class SparkEngine:
 
     def __init__(self, spark: SparkSession, owned: bool) -> None:
         self.spark = spark
+        self.tasks = SparkTasks(spark)
         self._owned = owned
 
     def execute(self, statement: str) -> pa.Table | None:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..cores import cores
 from ..engines.base import Engine
 from ..ps.dense import DenseProgram
 from ..ps.programs import Programs
+from .estimates import estimated_bytes, estimated_features, estimated_seconds, row_bytes
+from .places import Places, places_of
 from .plan import Plan, batch_size
 from .recipe import Recipe, fitted
 from .slots import Columns
-from .splits import splits_of
+from .splits import splits_of, vector_dims
 from .state import check_continues
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
-
-ROW_OVERHEAD_BYTES = 16
-STATISTICS_BYTES = 22
-FEATURES_PER_VALUE = 0.25
-EXAMPLES_PER_SECOND = 300_000
 
 
 def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
@@ -35,6 +32,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     recipe, columns = fitted(plan, engine.schema(plan.query), parent.manifest if parent else None)
     if parent is not None:
         check_continues(recipe, parent)
+    places = places_of(plan.settings, engine.tasks)
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
     rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
     for programs in recipe.programs:
@@ -42,10 +40,9 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
         rows.append((f"row of {spec.name}", row_text(programs)))
     rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense)) for name, spec in recipe.dense.specs.items()]
-    rows += input_rows(plan, engine, columns, recipe)
-    settings = plan.settings
-    rows += [("shards", str(settings.shards)), ("workers", f"{settings.workers}, sync {settings.sync}")]
-    rows.append(("passes", str(settings.passes)))
+    rows += input_rows(plan, engine, columns, recipe, places)
+    rows += [("shards", str(places.shards)), ("workers", f"{places.workers}, sync {plan.settings.sync}")]
+    rows.append(("passes", str(plan.settings.passes)))
     return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
 
 
@@ -60,11 +57,6 @@ def role_rows(columns: Columns) -> list[tuple[str, str]]:
     return [(name, value) for name, value in roles if value]
 
 
-def row_bytes(programs: Programs) -> int:
-    """Return the bytes that a row takes in memory, index included."""
-    return ROW_OVERHEAD_BYTES + STATISTICS_BYTES + 4 * sum(programs.dims.values())
-
-
 def row_text(programs: Programs) -> str:
     kept = ", ".join(f"{name} float32[{dim}]" for name, dim in programs.dims.items())
     return f"{kept}; count, updates, shows, clicks, last_seen, slot; {row_bytes(programs)} bytes with key and index"
@@ -74,7 +66,7 @@ def dense_text(shape: tuple[int, ...], dense: DenseProgram) -> str:
     return f"float32{list(shape)}; kept by a shard as a whole: {', '.join(dense.columns)}"
 
 
-def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe) -> list[tuple[str, str]]:
+def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe, places: Places) -> list[tuple[str, str]]:
     """Describe input, memory and time; what only a run of the query would tell is said to be unknown."""
     scan = engine.scan(plan.query)
     if scan is None:
@@ -86,14 +78,14 @@ def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe) -> 
     splits = splits_of(scan)
     examples = sum(split.rows for split in splits)
     how = "read in place" if scan.project is None else "read in place, expressions and filters evaluated piece by piece"
-    features = int(examples * len(columns.slots) * FEATURES_PER_VALUE)
-    size = sum(map(row_bytes, recipe.programs)) * features
-    cores = min(plan.settings.workers, len(os.sched_getaffinity(0)))
-    seconds = examples * plan.settings.passes / (EXAMPLES_PER_SECOND * cores)
+    features = estimated_features(scan, splits, vector_dims(columns, scan, splits))
+    size = estimated_bytes(recipe, features)
+    workers = min(places.workers, cores()) if engine.tasks is None else places.workers
+    seconds = estimated_seconds(examples * plan.settings.passes, workers)
     return [
         ("input", f"{how}: {len(splits)} splits of {len(scan.files)} files"),
         ("estimated rows", f"{examples}{'' if scan.project is None else ' before filters'}"),
         ("batch size", str(batch_size(plan.settings, examples, recipe.algorithm.large_batches))),
-        ("estimated memory", f"at most about {size / 2**20:.0f} MiB for {features} features"),
+        ("estimated memory", f"about {size / 2**20:.0f} MiB for {features:,} features, judged by the beginning of the input"),
         ("estimated time", f"about {seconds:.1f} s of learning"),
     ]

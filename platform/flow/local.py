@@ -28,24 +28,24 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     Raises:
         DataError, TrainingError, ModelError: the first of any worker; the others stop.
     """
-    settings, num_shards = prepared.plan.settings, prepared.plan.settings.shards
+    num_shards, num_workers = prepared.places
     shards = {n: new_shard(prepared.recipe, n, num_shards, prepared.columns) for n in range(num_shards)}
     if prepared.parent is not None:
         load(shards, num_shards, prepared.parent, prepared.columns)
     monitor.watch(lambda: total(shard.describe() for shard in shards.values()))
-    together = settings.sync == "bsp" and settings.workers > 1
-    client = LocalClient([Gang(shard, settings.workers) if together else shard for shard in shards.values()])
+    together = prepared.plan.settings.sync == "bsp" and num_workers > 1
+    client = LocalClient([Gang(shard, num_workers) if together else shard for shard in shards.values()])
     run_workers(prepared, client, monitor.step)
     saved = save(shards, num_shards, draft, draft.manifest.tables)
-    return Held(total(shard.describe() for shard in shards.values()), saved)
+    return Held(saved, total(shard.describe() for shard in shards.values()))
 
 
 def run_workers(prepared: Prepared, client: LocalClient, done: Done) -> None:
     """Run the workers, a thread each, until there are no more batches; the first error stops all and is raised."""
-    settings, source = prepared.plan.settings, prepared.source()
+    settings, source, num_workers = prepared.plan.settings, prepared.source(), prepared.places.workers
     bsp = settings.sync == "bsp"
-    dealer = Dealer(len(prepared.splits), settings.passes, settings.workers, fixed=bsp)
-    pace = Pace(settings.workers, settings.slack if settings.sync == "ssp" else None)
+    dealer = Dealer(len(prepared.splits), settings.passes, num_workers, fixed=bsp)
+    pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None)
 
     def run(number: int) -> None:
         worker = Worker(number, client, prepared.recipe, done)
@@ -60,8 +60,8 @@ def run_workers(prepared: Prepared, client: LocalClient, done: Done) -> None:
             pace.leave(number)
             client.leave(number)
 
-    with ThreadPoolExecutor(settings.workers, thread_name_prefix="xpsql-worker") as pool:
-        futures = [pool.submit(run, number) for number in range(settings.workers)]
+    with ThreadPoolExecutor(num_workers, thread_name_prefix="xpsql-worker") as pool:
+        futures = [pool.submit(run, number) for number in range(num_workers)]
         try:
             for future in futures:
                 future.result()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple, Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +14,20 @@ PROBABILITY_LIMIT = 1e-7
 PENDING = 1 << 15
 
 Floats = NDArray[np.float32]
+
+
+class Tally(NamedTuple):
+    """Metrics as they travel: what several workers counted adds up exactly.
+
+    Attributes:
+        sums: float64[6]: examples, labels, predictions, absolute and squared differences, log losses.
+        bins: int32[k], the bins of the histogram that are not empty.
+        counts: int64[2, k], negatives and positives in those bins.
+    """
+
+    sums: NDArray[np.float64]
+    bins: NDArray[np.int32]
+    counts: NDArray[np.int64]
 
 
 class Metrics:
@@ -38,6 +55,24 @@ class Metrics:
         self._num_waiting += len(labels)
         if self._num_waiting >= PENDING:
             self._settle()
+
+    def tally(self) -> Tally:
+        """Return what was counted."""
+        self._settle()
+        sums = (self.examples, self.labels, self.predictions, self.absolute, self.squared, self.log)
+        bins = np.flatnonzero(self.histogram.any(axis=0))
+        return Tally(np.array(sums, np.float64), bins.astype(np.int32), self.histogram[:, bins])
+
+    @classmethod
+    def of(cls, classifier: bool, tallies: Iterable[Tally]) -> Self:
+        """Return the metrics of what several counted."""
+        metrics, sums = cls(classifier), np.zeros(6)
+        for tally in tallies:
+            sums += tally.sums
+            metrics.histogram[:, tally.bins] += tally.counts
+        metrics.labels, metrics.predictions, metrics.absolute, metrics.squared, metrics.log = sums[1:].tolist()
+        metrics.examples = int(sums[0])
+        return metrics
 
     def as_dict(self) -> dict[str, float | None]:
         """Return the metrics by name, as ML.EVALUATE shows them; None where one means nothing."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...warehouse.draft import Draft
     from ..progress import Reporter
     from .batches import Batch
+    from .job import Report
 
 PROGRESS_SECONDS = 2.0
 TELL_SECONDS = 0.25
@@ -35,6 +36,7 @@ class Monitor:
         self._draft = draft
         self._reporter = reporter
         self._batches = 0
+        self._reports: dict[int, Report] = {}
         self._lock = threading.Lock()
         self._began = self._written = self._told = time.monotonic()
 
@@ -47,6 +49,14 @@ class Monitor:
         with self._lock:
             self._batches += 1
             self.metrics.add(batch.label[0, : batch.examples], predictions)
+            self._tell_at_times()
+
+    def absorb(self, report: Report) -> None:
+        """Take in what a worker elsewhere tells, which replaces what it told before; tell once in a while."""
+        with self._lock:
+            self._reports[report.worker] = report
+            self._batches = sum(one.batches for one in self._reports.values())
+            self.metrics = Metrics.of(self.metrics.classifier, (one.tally for one in self._reports.values()))
             self._tell_at_times()
 
     def write(self, described: Description, weights: Mapping[str, float]) -> None:

@@ -20,8 +20,15 @@ class Settings:
         maximum=1 << 20,
     )
     passes: int = option(1, "times the data is read", minimum=1, maximum=10_000)
-    workers: int = option(1, "workers under way at once; with one, results are deterministic", minimum=1, maximum=4096)
-    shards: int = option(1, "servers of the parameter server", minimum=1, maximum=1024)
+    workers: int | None = option(
+        None,
+        "workers under way at once; with one, results are deterministic; by default one, on Spark as many as its cores allow",
+        minimum=1,
+        maximum=4096,
+    )
+    shards: int | None = option(
+        None, "servers of the parameter server; by default one, on Spark one for every four cores", minimum=1, maximum=1024
+    )
     sync: str = option("asp", "consistency between workers", choices=("asp", "ssp", "bsp"))
     slack: int = option(4, "steps a worker may be ahead of the slowest (ssp)", minimum=0)
     checkpoint_seconds: float = option(60.0, "seconds between checkpoints", minimum=1)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines.base import Scan
+from ..engines.tasks import Tasks
 from ..errors import StatementError
+from .estimates import estimated_bytes, estimated_features
+from .places import Places
 from .plan import Plan, batch_size
 from .recipe import Recipe, recipe_of
 from .slots import Columns
@@ -22,6 +25,7 @@ class Prepared(NamedTuple):
     Attributes:
         batch_size: examples per update.
         parent: the version that it continues.
+        places: how many shards and workers it has.
     """
 
     plan: Plan
@@ -31,6 +35,7 @@ class Prepared(NamedTuple):
     splits: list[Split]
     batch_size: int
     parent: Version | None
+    places: Places
 
     @property
     def num_examples(self) -> int | None:
@@ -45,7 +50,7 @@ class Prepared(NamedTuple):
         return Source(self.scan, self.splits, self.columns, self.batch_size, binary, self.recipe.ladders)
 
 
-def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None) -> Prepared:
+def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, places: Places) -> Prepared:
     """Look at the input; the parts are made again for vectors, whose lengths it tells.
 
     Raises:
@@ -60,4 +65,25 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None) ->
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
     size = batch_size(plan.settings, sum(split.rows for split in splits), recipe.algorithm.large_batches)
-    return Prepared(plan, recipe, columns, scan, splits, size, parent)
+    if plan.settings.workers is None:
+        places = places._replace(workers=min(places.workers, len(splits) * plan.settings.passes))
+    return Prepared(plan, recipe, columns, scan, splits, size, parent, places)
+
+
+def check_memory(tasks: Tasks, prepared: Prepared) -> None:
+    """Refuse shards that an engine's tasks have no memory for.
+
+    Raises:
+        StatementError: says what is needed, what there is, and the setting to raise.
+    """
+    granted = tasks.memory_bytes()
+    if granted is None:
+        return
+    features = estimated_features(prepared.scan, prepared.splits, prepared.columns)
+    needed = estimated_bytes(prepared.recipe, features) // prepared.places.shards
+    if needed > granted:
+        raise StatementError(
+            f"A shard needs about {needed >> 20} MiB for its rows, which live outside of the JVM; Spark grants the Python of a "
+            f"task {granted >> 20} MiB. Raise spark.executor.memoryOverhead (or spark.executor.pyspark.memory), or use more "
+            f"shards than {prepared.places.shards}."
+        )

@@ -142,10 +142,10 @@ class Saved(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What the shards held at the end, and what was written of it."""
+    """What was written of the shards, and what they held then."""
 
-    described: Description
     saved: Saved
+    described: Description
 
 
 def total(shards: Iterable[Description]) -> Description:

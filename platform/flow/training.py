@@ -10,12 +10,15 @@ import pyarrow as pa
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
 from ..engines.base import Engine
+from ..engines.tasks import Tasks
 from .compiled import prepare_jax
+from .distributed import learn_on
 from .local import learn_here
 from .metrics import Metrics
 from .monitor import Monitor
+from .places import places_of
 from .plan import Plan
-from .prepared import Prepared, prepare
+from .prepared import Prepared, check_memory, prepare
 from .recipe import Recipe, fitted
 from .scaling import as_entry
 from .slots import CONTINUOUS, Columns
@@ -42,29 +45,32 @@ def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.
     recipe, columns = fitted(plan, engine.schema(plan.query), parent.manifest if parent else None)
     if parent is not None:
         check_continues(recipe, parent)
+    places = places_of(plan.settings, engine.tasks)
     scan = engine.scan(plan.query)
     with models.begin(plan.model, manifest_of(plan, columns, recipe), plan.replace) as draft:
         try:
-            prepared = prepare(plan, columns, scan or engine.stage(plan.query, draft.staged), parent)
+            prepared = prepare(plan, columns, scan or engine.stage(plan.query, draft.staged), parent, places)
+            if engine.tasks is not None:
+                check_memory(engine.tasks, prepared)
         except BaseException:
             draft.discard()
             raise
-        return run(prepared, draft, reporter)
+        return run(prepared, engine.tasks, draft, reporter)
 
 
-def run(prepared: Prepared, draft: Draft, reporter: Reporter) -> pa.Table:
+def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporter) -> pa.Table:
     """Learn from the input and commit."""
     plan, recipe, columns = prepared.plan, prepared.recipe, prepared.columns
-    metrics = Metrics(recipe.algorithm.classifier)
-    monitor = Monitor(metrics, draft, reporter)
+    monitor = Monitor(Metrics(recipe.algorithm.classifier), draft, reporter)
     reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)
     ended = ""
     try:
-        held = learn_here(prepared, draft, monitor)
+        held = learn_here(prepared, draft, monitor) if tasks is None else learn_on(tasks, prepared, draft, monitor)
         monitor.write(held.described, held.saved.weights)
-        ended = f"{plan.model} v{draft.number}: {metrics.examples:,} examples learned"
+        ended = f"{plan.model} v{draft.number}: {monitor.metrics.examples:,} examples learned"
     finally:
         reporter.finish(ended)
+    metrics = monitor.metrics
     draft.commit(
         dataclasses.replace(
             draft.manifest,

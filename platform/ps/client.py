@@ -15,11 +15,12 @@ from .service import DESCRIBE, LEAVE, PULL, PUSH, Describe, Leave, Pull
 from .shard import Description, Pulled, Push, Shard
 from .sockets import Address
 from .table import Keys
-from .wire import Limits
+from .wire import Call, Limits
 
 DEADLINE_SECONDS = 300.0
 
 A = TypeVar("A")
+Q = TypeVar("Q")
 A_co = TypeVar("A_co", covariant=True)
 
 
@@ -267,8 +268,16 @@ class RemoteClient(Sharded):
 
     def describe(self) -> list[Description]:
         """Return what each shard holds."""
-        pending = [connection.start(DESCRIBE, Describe()) for connection in self._connections]
-        return [self._exchange.result(one, self._seconds) for one in pending]
+        return self.each(DESCRIBE, Describe(), self._seconds)
+
+    def each(self, call: Call[Q, A], request: Q, seconds: float) -> list[A]:
+        """Make a call of all shards at once, and return their answers in order.
+
+        Raises:
+            TrainingError: a shard is lost, or does not answer within `seconds`; names it.
+        """
+        pending = [connection.start(call, request) for connection in self._connections]
+        return [self._exchange.result(one, seconds) for one in pending]
 
     def close(self) -> None:
         """Close all connections."""

@@ -1,0 +1,126 @@
+"""Our own code in tasks of a Spark application."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ..errors import TrainingError
+from .spark_failures import plain, root_cause
+from .tasks import Running, Task
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+MEBIBYTE = 1 << 20
+OVERHEAD_FACTOR = 0.1
+LEAST_OVERHEAD_MEBIBYTES = 384
+DEFAULT_EXECUTOR_MEBIBYTES = 1024
+
+
+class SparkTasks:
+    """Starts tasks in a session's application, as jobs beside its queries.
+
+    A job belongs to a daemon thread, so that a driver which ends takes it along.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._context = session.sparkContext
+        self._master = str(self._context.master)
+        self.host = str(self._setting("spark.driver.host") or "127.0.0.1")
+
+    def slots(self) -> int:
+        """See Tasks; dynamic allocation counts with all executors that it may take."""
+        cpus = int(self._setting("spark.task.cpus") or 1)
+        if (self._setting("spark.dynamicAllocation.enabled") or "false").lower() == "true":
+            most = int(self._setting("spark.dynamicAllocation.maxExecutors") or 2**31 - 1)
+            return most * (int(self._setting("spark.executor.cores") or 1) // cpus)
+        return self._context.defaultParallelism // cpus
+
+    def memory_bytes(self) -> int | None:
+        """See Tasks; on one machine (local[N]) nothing limits it."""
+        if self._master.startswith("local") and not self._master.startswith("local-cluster"):
+            return None
+        if own := self._setting("spark.executor.pyspark.memory"):
+            return mebibytes(own) * MEBIBYTE
+        if overhead := self._setting("spark.executor.memoryOverhead"):
+            return mebibytes(overhead) * MEBIBYTE
+        if self._master.startswith("spark://"):
+            return None  # a standalone cluster limits the JVM only
+        heap = mebibytes(self._setting("spark.executor.memory") or f"{DEFAULT_EXECUTOR_MEBIBYTES}m")
+        factor = float(self._setting("spark.executor.memoryOverheadFactor") or OVERHEAD_FACTOR)
+        return max(LEAST_OVERHEAD_MEBIBYTES, int(heap * factor)) * MEBIBYTE
+
+    def start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
+        """See Tasks."""
+        return SparkJob(self._context, function, count, name, gang)
+
+    def _setting(self, name: str) -> str | None:
+        value: str | None = self._session.conf.get(name, None)
+        return value
+
+
+class SparkJob:
+    """A job whose tasks run a function, and the thread that waits for it."""
+
+    def __init__(self, context: SparkContext, function: Callable[[Task], None], count: int, name: str, gang: bool) -> None:
+        self._context = context
+        self._tag = f"xpsql-{uuid.uuid4().hex}"
+        self._ended = threading.Event()
+        self._error: Exception | None = None
+        self._cancelled = False
+        self._name = name
+        numbers = context.parallelize(range(count), count).setName(name)
+        self._rows = (numbers.barrier() if gang else numbers).mapPartitions(running(function))
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._context.setJobDescription(self._name)
+            self._context.addJobTag(self._tag)
+            self._context.setInterruptOnCancel(True)
+            self._rows.count()
+        except Exception as error:
+            self._error = error
+        finally:
+            self._ended.set()
+
+    def wait(self, seconds: float) -> bool:
+        """See Running."""
+        if not self._ended.wait(seconds):
+            return False
+        if self._error is not None and not self._cancelled:
+            raise TrainingError(f"{self._name} failed: {plain(root_cause(str(self._error)))}") from self._error
+        return True
+
+    def cancel(self) -> None:
+        """See Running."""
+        self._cancelled = True
+        if not self._ended.is_set():
+            self._context.cancelJobsWithTag(self._tag)
+
+
+def running(function: Callable[[Task], None]) -> Callable[[Iterable[int]], Iterator[int]]:
+    """Return what a Spark task does with its partition, one number."""
+
+    def run(numbers: Iterable[int]) -> Iterator[int]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None  # this runs in a task
+        for number in numbers:
+            function(Task(number, context.attemptNumber(), context.cpus()))
+            yield number
+
+    return run
+
+
+def mebibytes(text: str) -> int:
+    """Return a size of Spark's settings, such as 512m or 2g, in MiB, which a bare number means."""
+    units = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+    digits = text.strip().lower().rstrip("b").rstrip("i")
+    return int(float(digits[:-1]) * units[digits[-1]]) if digits[-1:] in units else int(digits)

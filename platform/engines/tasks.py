@@ -1,0 +1,66 @@
+"""What an engine that spans machines offers beside queries: places where our own code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+
+class Task(NamedTuple):
+    """One of the tasks that run a function together.
+
+    Attributes:
+        number: from 0.
+        attempt: 0 for the first; greater where the engine starts a task again, or another copy of it.
+        cores: that it may use.
+    """
+
+    number: int
+    attempt: int
+    cores: int
+
+
+class Running(Protocol):
+    """Tasks under way. They end when their functions return, when they are cancelled, or with the session."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for all tasks to end; tell whether they have.
+
+        Raises:
+            TrainingError: a task failed for good, or could not start; with its message.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """End the tasks that still run; returns at once, and is harmless where none does."""
+        ...
+
+
+class Tasks(Protocol):
+    """Starts tasks on an engine's machines.
+
+    Attributes:
+        host: the name or number under which tasks reach this process.
+    """
+
+    host: str
+
+    def slots(self) -> int:
+        """Return how many tasks can run at once when the engine has all machines that it may take."""
+        ...
+
+    def memory_bytes(self) -> int | None:
+        """Return how much memory the engine grants the Python code of one task; None where nothing limits it but the machine.
+
+        Rows live outside of the JVM's heap, so this is the memory beside it.
+        """
+        ...
+
+    def start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
+        """Run a function in `count` tasks, under a name that the engine shows.
+
+        Args:
+            function: travels to the tasks by pickle; all of ours is importable there.
+            gang: all tasks start together or none does.
+        """
+        ...

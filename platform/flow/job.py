@@ -1,0 +1,140 @@
+"""A training on the tasks of an engine: what each task knows, and what it tells the driver."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...warehouse.manifest import Table as TableEntry
+from ..engines.base import Scan
+from ..errors import TrainingError
+from ..ps.coordinator import Contact
+from ..ps.sockets import Address
+from ..ps.wire import Acknowledged, Call
+from .metrics import Tally
+from .places import Places
+from .plan import Plan
+from .prepared import Prepared
+from .slots import Columns
+from .splits import Split
+from .state import Saved
+
+if TYPE_CHECKING:
+    from ...warehouse.draft import Draft
+    from ...warehouse.models import Version
+
+WAIT_SECONDS = 600.0
+
+
+class Job(NamedTuple):
+    """What the tasks of a training need to know; travels by pickle.
+
+    Attributes:
+        contact: where they meet.
+        xpsql: the driver's version.
+        folder: the version's, in the warehouse, which all machines share.
+        tables: as the manifest describes them.
+    """
+
+    contact: Contact
+    xpsql: str
+    plan: Plan
+    columns: Columns
+    scan: Scan
+    splits: list[Split]
+    batch_size: int
+    parent: Version | None
+    places: Places
+    folder: Path
+    tables: tuple[TableEntry, ...]
+
+
+class Take(NamedTuple):
+    """A worker asks for its next split."""
+
+    worker: int
+
+
+class Taken(NamedTuple):
+    """The next split, and in which pass; -1 where there are no more."""
+
+    pass_number: int
+    split: int
+
+
+class Step(NamedTuple):
+    """A worker would begin its next step (ssp)."""
+
+    worker: int
+
+
+class Stepped(NamedTuple):
+    """Whether it may; else it must stop."""
+
+    go: bool
+
+
+class Report(NamedTuple):
+    """How many batches a worker has learned so far, and how it scored them before."""
+
+    worker: int
+    batches: int
+    tally: Tally
+
+
+class Save(NamedTuple):
+    """A request to write what a shard holds into the version's folder."""
+
+
+TAKE = Call("take", Take, Taken)
+STEP = Call("step", Step, Stepped)
+REPORT = Call("report", Report, Acknowledged)
+SAVE = Call("save", Save, Saved)
+
+
+def job_of(prepared: Prepared, draft: Draft, contact: Contact) -> Job:
+    """Return what the tasks of a training need to know."""
+    import xpsql
+
+    return Job(
+        contact=contact,
+        xpsql=xpsql.__version__,
+        plan=prepared.plan,
+        columns=prepared.columns,
+        scan=prepared.scan,
+        splits=prepared.splits,
+        batch_size=prepared.batch_size,
+        parent=prepared.parent,
+        places=prepared.places,
+        folder=draft.folder,
+        tables=draft.manifest.tables,
+    )
+
+
+def check_version(job: Job) -> None:
+    """Require the driver's version of xpsql in this task.
+
+    Raises:
+        TrainingError: it is another one; says which.
+    """
+    import xpsql
+
+    if xpsql.__version__ != job.xpsql:
+        raise TrainingError(
+            f"The executors have xpsql {xpsql.__version__}, the driver {job.xpsql}. Install one version everywhere, or start "
+            "with `xpsql submit`, which sends the driver's."
+        )
+
+
+def own_host(coordinator: Address) -> str:
+    """Return the number under which other machines reach this one: that of the interface which leads to the driver."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((coordinator.host, coordinator.port))
+        return str(probe.getsockname()[0])
+
+
+def limit_threads(cores: int) -> None:
+    """Let XLA use no more threads than the task has cores; means nothing once JAX runs."""
+    os.environ.setdefault("NPROC", str(cores))

@@ -1,0 +1,47 @@
+"""How many shards and workers a training has, and whether there is room for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..engines.tasks import Tasks
+from ..errors import StatementError
+from .plan import Settings
+
+SLOTS_PER_SHARD = 4
+MOST_BY_DEFAULT = 64
+
+
+class Places(NamedTuple):
+    """Shards and workers of a training."""
+
+    shards: int
+    workers: int
+
+
+def places_of(settings: Settings, tasks: Tasks | None) -> Places:
+    """Return how many shards and workers a training has.
+
+    Args:
+        tasks: where they run; None: in this process, one of each where the statement does not say.
+
+    Raises:
+        StatementError: an engine has too few slots for them; says how many there are and what to do.
+    """
+    if tasks is None:
+        return Places(settings.shards or 1, settings.workers or 1)
+    slots = tasks.slots()
+    default = min(slots, MOST_BY_DEFAULT)
+    shards = settings.shards or max(1, min(default // SLOTS_PER_SHARD, default - (settings.workers or 1)))
+    workers = settings.workers or max(1, default - shards)
+    if shards + workers > slots:
+        raise StatementError(
+            f"The training needs {shards + workers} tasks at once, {shards} {plural('shard', shards)} and {workers} "
+            f"{plural('worker', workers)}; Spark has room for {slots}. Lower workers or shards in WITH, or give Spark more "
+            "cores, such as --master 'local[4]'."
+        )
+    return Places(shards, workers)
+
+
+def plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}s"
