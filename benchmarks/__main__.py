@@ -20,6 +20,7 @@ from . import vw
 from .figures import Figure, heading
 from .process import Measured, cores, measure, middle
 from .scripts import PREDICT, TRAIN, Stages, Xpsql
+from .transport_figures import round_trips, shards
 
 QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000
 CONSTANT_BYTES = 600 * 2**20
@@ -126,6 +127,13 @@ def operators(run: Run) -> Iterator[Figure]:
         yield Figure(f"push: {name}", float(value), unit)
 
 
+def transport(run: Run) -> Iterator[Figure]:
+    """Round trips, and shards behind servers; client and servers share one core."""
+    with cores(1):
+        yield from round_trips()
+        yield from shards(run.quick)
+
+
 GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "training": training,
     "two_cores": two_cores,
@@ -133,6 +141,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "store": store,
     "command": command,
     "operators": operators,
+    "transport": transport,
 }
 
 

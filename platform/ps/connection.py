@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from ..errors import TrainingError, XpsqlError
 from .codec import Buffer, Bytes, WireError
 from .handshake import introduce
@@ -79,11 +81,10 @@ class Connection:
         self._lost: TrainingError | None = None
         self._head = memoryview(bytearray(HEADER.size))
         self._header: Header | None = None
-        self._content: Bytes | None = None
+        self._content: Bytes = np.empty(0, np.uint8)
         self._missing = self._head
         self._socket = self._connected(address, secret, public)
         self._socket.setblocking(False)
-        self._tls = isinstance(self._socket, ssl.SSLSocket)
         self._alone = Exchange([self])
 
     def _connected(self, address: Address, secret: bytes, public: str | None) -> socket.socket:
@@ -152,14 +153,15 @@ class Connection:
     def _write(self) -> None:
         """Send what the socket takes."""
         try:
-            while self._outgoing:
-                if self._tls:
-                    count = self._socket.send(joined(self._outgoing))
-                else:
-                    count = self._socket.sendmsg(self._outgoing[:BUFFERS_PER_CALL])
-                self._outgoing = rest(self._outgoing, count)
+            while outgoing := self._outgoing:
+                self._outgoing = rest(outgoing, self._send(outgoing))
         except BLOCKED:
             pass
+
+    def _send(self, buffers: list[Buffer]) -> int:
+        if isinstance(self._socket, ssl.SSLSocket):
+            return self._socket.send(joined(buffers))
+        return self._socket.sendmsg(buffers[:BUFFERS_PER_CALL])
 
     def _read(self) -> None:
         """Receive what has come for the answers on their way."""
@@ -168,11 +170,12 @@ class Connection:
                 count = self._socket.recv_into(self._missing)
                 if count == 0:
                     raise WireError("it closed the connection")
-                self._missing = self._missing[count:]
-                if not self._missing:
-                    self._filled()
-                    if not self._pending:
-                        return
+                if count < len(self._missing):
+                    self._missing = self._missing[count:]
+                    continue
+                self._filled()
+                if not self._pending:
+                    return
         except BLOCKED:
             pass
 
@@ -182,10 +185,11 @@ class Connection:
             self._header = parse(self._head, self._limits)
             self._content = room(self._header)
             self._missing = self._content.data
-        if not self._missing and self._content is not None:
-            header, content = self._header, self._content
-            self._header, self._content, self._missing = None, None, self._head
-            self._receive(header, content)
+            if self._missing:
+                return
+        header, content = self._header, self._content
+        self._header, self._missing = None, self._head
+        self._receive(header, content)
 
     def _receive(self, header: Header, content: Bytes) -> None:
         """Give an answer to the request that awaits it."""
@@ -199,9 +203,9 @@ class Connection:
         pending.fulfil(message(header, content, pending.call.answer))
 
     def _awaiting(self, header: Header) -> Pending[Any]:
-        pending = self._pending[0]
-        if header.request != pending.number:
-            raise WireError(f"expected the answer to request {pending.number}, got that to {header.request}")
+        if not self._pending or header.request != self._pending[0].number:
+            awaited = self._pending[0].number if self._pending else "none"
+            raise WireError(f"expected the answer to request {awaited}, got that to {header.request}")
         return self._pending.popleft()
 
     def _lose(self, error: Exception) -> None:

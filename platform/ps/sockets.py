@@ -6,7 +6,6 @@ on the same host prefer. TLS protects TCP only: what goes through a Unix socket 
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import socket
 import ssl
@@ -182,7 +181,7 @@ class Stream:
             WireError: they end before, or take too long.
             OSError: the connection is lost.
         """
-        size, start = len(memory), time.monotonic()
+        size, deadline = len(memory), time.monotonic() + self._seconds
         while memory:
             try:
                 count = self._ends.read(memory)
@@ -193,7 +192,7 @@ class Stream:
             if count == 0:
                 raise WireError(f"the other end closed after {size - len(memory)} of {size} bytes")
             memory = memory[max(count, 0) :]
-            if time.monotonic() >= start + self._seconds:
+            if time.monotonic() >= deadline:
                 raise WireError(f"only {size - len(memory)} of {size} bytes came within {self._seconds:g} s")
 
     def send(self, data: bytes) -> None:
@@ -207,11 +206,14 @@ class Stream:
             WireError: the other end does not take them in time.
             OSError: the connection is lost.
         """
-        start = time.monotonic()
+        deadline = time.monotonic() + self._seconds
         while buffers:
-            with contextlib.suppress(BlockingIOError):
-                buffers = rest(buffers, self._ends.write(buffers[:BUFFERS_PER_CALL]))
-            if buffers and time.monotonic() >= start + self._seconds:
+            try:
+                count = self._ends.write(buffers[:BUFFERS_PER_CALL])
+            except BlockingIOError:
+                count = 0
+            buffers = rest(buffers, count)
+            if buffers and time.monotonic() >= deadline:
                 raise WireError(f"the other end has not taken {total_bytes(buffers)} bytes within {self._seconds:g} s")
 
 

@@ -103,10 +103,8 @@ FAILURE = Codec(Failure)
 
 
 class Header(NamedTuple):
-    """The head of a frame; `kind` is the name of a call, or empty, padded with zeros to 16 bytes."""
+    """The head of a frame, checked; `kind` is the name of a call, or empty, padded with zeros to 16 bytes."""
 
-    magic: bytes
-    version: int
     status: int
     checksum: int
     contents_bytes: int
@@ -128,8 +126,7 @@ def parse(head: Buffer, limits: Limits) -> Header:
     Raises:
         WireError: it is none of this version, or announces more than the limits allow.
     """
-    header = Header._make(HEADER.unpack(head))
-    magic, version, status, _, contents_bytes, body_bytes, _, _ = header
+    magic, version, status, checksum, contents_bytes, body_bytes, request, kind = HEADER.unpack(head)
     if magic != MAGIC:
         raise WireError(f"expected a frame, which starts with {MAGIC!r}, got {magic!r}")
     if version != VERSION:
@@ -141,7 +138,7 @@ def parse(head: Buffer, limits: Limits) -> Header:
             f"a frame announces {contents_bytes} + {body_bytes} bytes, the limits are {limits.contents_bytes} + "
             f"{limits.frame_bytes}; use smaller batches"
         )
-    return header
+    return Header(status, checksum, contents_bytes, body_bytes, request, kind)
 
 
 def room(header: Header) -> Bytes:

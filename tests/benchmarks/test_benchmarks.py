@@ -26,6 +26,15 @@ def test_a_quick_run_prints_the_figures_of_a_training(tmp_path: Path) -> None:
         assert f"\n{name} " in done.stdout
 
 
+def test_round_trips_are_measured() -> None:
+    command = [sys.executable, "-m", "benchmarks.round_trips", "xpsql"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    names = [line.split("; ")[1] for line in done.stdout.splitlines()]
+    sizes = ("1.6 kB/0.8 kB", "160 kB/80 kB")
+    assert names == [f"xpsql on {socket}, {size}" for socket in ("Unix", "TCP") for size in sizes]
+
+
 def test_a_log_is_the_same_for_the_same_seed_and_has_the_base_rate(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         make(tmp_path / folder, [("train", 3000)], seed=7)

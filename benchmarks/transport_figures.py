@@ -1,0 +1,79 @@
+"""Figures of the transport: round trips beside those of other transports, and shards beside ps-lite's."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from .figures import Figure
+from .process import measure
+
+PEERS = {"ZeroMQ": ("zeromq", "zmq", 1.0), "Arrow Flight": ("flight", "pyarrow.flight", 3.0)}
+MPIRUN = [
+    "mpirun",
+    "--allow-run-as-root",
+    "--oversubscribe",
+    "--bind-to",
+    "none",
+    "--mca",
+    "mpi_yield_when_idle",
+    "1",
+    "-n",
+    "2",
+]
+# ps-lite's million keys per second over loopback on one core (docs/benchmarks.md), of which a shard must have twice as many.
+PS_LITE = {
+    "pull, ftrl, 1 floats, Unix, 10k keys": 6.5,
+    "pull, ftrl, 1 floats, Unix, 100k keys": 7.9,
+    "push, ftrl, 1 floats, Unix, 10k keys": 6.7,
+    "push, ftrl, 1 floats, Unix, 100k keys": 8.1,
+    "pull, adagrad, 16 floats, Unix, 10k keys": 5.1,
+    "pull, adagrad, 16 floats, Unix, 100k keys": 5.1,
+    "push, adagrad, 16 floats, Unix, 10k keys": 2.6,
+    "push, adagrad, 16 floats, Unix, 100k keys": 2.6,
+}
+
+
+def round_trips() -> Iterator[Figure]:
+    """Yield microseconds, and how many times longer the other transports take."""
+    ours = trips("xpsql")
+    for name, value in ours.items():
+        yield Figure(f"round trip: {name}", value, "us")
+    for peer, (argument, module, least) in PEERS.items():
+        if find_spec(module) is None:
+            continue
+        for name, value in trips(argument).items():
+            yield Figure(f"round trip: {name}", value, "us")
+            sizes = name.removeprefix(f"{peer}, ")
+            for socket in ("Unix", "TCP"):
+                times = value / ours[f"xpsql on {socket}, {sizes}"]
+                yield Figure(f"{peer}'s time over ours on {socket}, {sizes}", times, "x", least)
+    if find_spec("mpi4py") and shutil.which("mpirun"):
+        for name, value in parsed([*MPIRUN, sys.executable, "-m", "benchmarks.round_trips", "mpi"]).items():
+            yield Figure(f"round trip: {name}", value[0], "us")
+
+
+def trips(transport: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.round_trips", transport]
+    return {name: value for name, (value, _) in parsed(command).items()}
+
+
+def shards(quick: bool) -> Iterator[Figure]:
+    """Yield keys per second of pulls and pushes, the cost of more shards, and 16 connections at once."""
+    sizes = ["--rows", "40000", "--vectors", "40000", "--rounds", "1"] if quick else []
+    measured = parsed([sys.executable, "-m", "benchmarks.transport", *sizes])
+    for name, (value, unit) in measured.items():
+        target = 2 * PS_LITE[name] if name in PS_LITE else None
+        yield Figure(name, value, unit, 0.0 if name.endswith("lost") else target, not name.endswith("lost"))
+
+
+def parsed(command: list[str]) -> dict[str, tuple[float, str]]:
+    """Return the lines "value unit; name" of a command's output by name."""
+    found = {}
+    for line in measure(command).output.splitlines():
+        figure, name = line.split("; ")
+        value, unit = figure.split(maxsplit=1)
+        found[name] = (float(value), unit)
+    return found
