@@ -6,8 +6,9 @@ from typing import Any
 
 from ..platform.options import Part
 from .base import Algorithm
+from .ffm import FFM
 from .fm import FM
 from .xftrl import XFTRL
 from .xnn import XNN
 
-ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (XFTRL, FM, XNN)
+ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (XFTRL, FM, FFM, XNN)
