@@ -74,6 +74,7 @@ class Models:
     """The models in the folder `models` of a warehouse. Reading takes no locks, and needs no writable warehouse."""
 
     def __init__(self, root: Path) -> None:
+        self.warehouse = root
         self.folder = root / "models"
 
     def names(self, like: str | None = None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,16 +14,19 @@ from ..engines.base import Engine
 from ..errors import DataError
 from .encode import floats
 from .metrics import Metrics, gauc
-from .prediction import Scorer
-from .slots import matched
-from .staging import readable
+from .prediction import request_of, scored
+from .recipe import algorithm_of
+from .slots import columns_from, matched
 
 if TYPE_CHECKING:
     from ..progress import Reporter
 
 
-def evaluate(version: Version, engine: Engine, query: str, reporter: Reporter) -> pa.Table:
+def evaluate(version: Version, engine: Engine, query: str, folder: Path, reporter: Reporter) -> pa.Table:
     """Score a query's rows with a version and measure the predictions of the first label.
+
+    Args:
+        folder: empty; what has to be written on the way goes here. With an engine of tasks, all machines share it.
 
     Returns:
         One row: examples, auc, logloss, normalized_entropy, mae, rmse, pcopc, and gauc where the model has a GROUP column
@@ -32,28 +36,28 @@ def evaluate(version: Version, engine: Engine, query: str, reporter: Reporter) -
         StatementError: the query cannot run, or lacks a column of the model or its label.
         DataError: a label is NULL, or of a classifier and not 0 or 1.
     """
-    scorer = Scorer(version)
-    label, group = scorer.columns.labels[0], scorer.columns.group
-    with readable(engine, query) as scan:
-        inputs = matched(scorer.columns, scan.schema, scorer.columns.inputs)
-        own = matched(scorer.columns, scan.schema, [label])[label]
-        grouped = [name for name in scan.schema.names if group is not None and name.lower() == group.lower()]
-        metrics = Metrics(scorer.algorithm.classifier)
-        kept: list[tuple[pa.Array, np.ndarray, np.ndarray]] = []
-        reporter.start(f"ML.EVALUATE of {version.manifest.model} v{version.number}", None)
-        try:
-            for rows, predictions in scorer.score(scan, inputs, [own, *grouped]):
-                labels = floats(rows.column(own))
-                check(labels, own, scorer.algorithm.classifier, metrics.examples)
-                metrics.add(labels, predictions[:, 0])
-                if grouped:
-                    kept.append((plain(rows.column(grouped[0])), labels, predictions[:, 0]))
-                reporter.update(metrics.examples, {})
-        finally:
-            reporter.finish("")
+    scan = engine.scan(query) or engine.stage(query, folder / "input")
+    columns, classifier = columns_from(version.manifest), algorithm_of(version.manifest).classifier
+    label, group = columns.labels[0], columns.group
+    own = matched(columns, scan.schema, [label])[label]
+    grouped = [name for name in scan.schema.names if group is not None and name.lower() == group.lower()]
+    request = request_of(version, scan, list(dict.fromkeys([own, *grouped])))
+    metrics = Metrics(classifier)
+    kept: list[tuple[pa.Array, np.ndarray, np.ndarray]] = []
+    reporter.start(f"ML.EVALUATE of {version.manifest.model} v{version.number}", None)
+    try:
+        for rows, predictions in scored(request, engine.tasks, folder, reporter):
+            labels = floats(rows.column(own))
+            check(labels, own, classifier, metrics.examples)
+            metrics.add(labels, predictions[:, 0])
+            if grouped:
+                kept.append((plain(rows.column(grouped[0])), labels, predictions[:, 0]))
+            reporter.update(metrics.examples, {})
+    finally:
+        reporter.finish("")
     row = metrics.as_dict()
     if grouped:
-        row["gauc"] = grouped_auc(kept) if scorer.algorithm.classifier else None
+        row["gauc"] = grouped_auc(kept) if classifier else None
     return pa.Table.from_pylist([row])
 
 

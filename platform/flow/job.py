@@ -96,11 +96,9 @@ SAVE = Call("save", Save, Saved)
 
 def job_of(prepared: Prepared, draft: Draft, contact: Contact) -> Job:
     """Return what the tasks of a training need to know."""
-    import xpsql
-
     return Job(
         contact=contact,
-        xpsql=xpsql.__version__,
+        xpsql=own_version(),
         plan=prepared.plan,
         columns=prepared.columns,
         scan=prepared.scan,
@@ -113,18 +111,23 @@ def job_of(prepared: Prepared, draft: Draft, contact: Contact) -> Job:
     )
 
 
-def check_version(job: Job) -> None:
+def own_version() -> str:
+    """Return the version of xpsql in this process."""
+    import xpsql
+
+    return xpsql.__version__
+
+
+def check_version(drivers: str) -> None:
     """Require the driver's version of xpsql in this task.
 
     Raises:
         TrainingError: it is another one; says which.
     """
-    import xpsql
-
-    if xpsql.__version__ != job.xpsql:
+    if own_version() != drivers:
         raise TrainingError(
-            f"The executors have xpsql {xpsql.__version__}, the driver {job.xpsql}. Install one version everywhere, or start "
-            "with `xpsql submit`, which sends the driver's."
+            f"The executors have xpsql {own_version()}, the driver {drivers}. Install one version everywhere, or start with "
+            "`xpsql submit`, which sends the driver's."
         )
 
 

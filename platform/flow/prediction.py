@@ -1,161 +1,188 @@
-"""Scoring rows with a version: its weights in memory, its encoder, its algorithm."""
+"""ML.PREDICT: a query's rows with a version's predictions, as Parquet files."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from ...warehouse.dense import read_dense
-from ...warehouse.models import Version
 from ..engines.base import Engine, Scan
+from ..engines.tasks import Task, Tasks
 from ..errors import StatementError
-from ..ps._native import Store
-from ..ps.dense import Array
-from ..ps.ladder import Ladder
-from ..ps.programs import OFFERED
-from ..ps.table import BatchId
-from .ahead import Ahead
-from .batches import Batch, Ladders, batches
+from ..ps.client import RemoteClient
+from ..ps.coordinator import CALL_SECONDS, Contact, EndedError, Membership
+from ..ps.server import Server
+from ..ps.service import pull_handler
+from ..ps.wire import Acknowledged, Call, Handler
+from .cluster import cluster
 from .compiled import prepare_jax
-from .encode import encode
-from .offered import offered_of
-from .recipe import algorithm_of
-from .scaling import scale
-from .slots import Columns, columns_from, matched
-from .splits import chunk_rows, read, splits_of
-from .state import moments_of_version, values
-from .step import inputs_of, score_step
+from .dealing import Dealer
+from .distributed import take_handler
+from .job import TAKE, WAIT_SECONDS, Take, check_version, limit_threads, own_host, own_version
+from .places import Places, places_of
+from .plan import Settings
+from .scoring import Request, Scored, Scorer
+from .slots import columns_from, matched
+from .splits import splits_of
+from .weights import Weights
 
 if TYPE_CHECKING:
+    from ...warehouse.models import Version
     from ..progress import Reporter
 
-BATCH_SIZE = 4096
-AHEAD_CHUNKS = 1
-
-
-class Scored(NamedTuple):
-    """A chunk of rows and their predictions, float32[rows, num_labels]."""
-
-    rows: pa.Table
-    predictions: NDArray[np.float32]
-
-
-class Weights:
-    """The parameters of a version as readers need them, without the optimizer's state: by key weights and what operators offer,
-    and dense ones."""
-
-    def __init__(self, version: Version) -> None:
-        self._stores = {}
-        self._dims = {table.name: table.dim for table in version.manifest.tables}
-        self._offered = {t.name: t.columns[OFFERED] for t in version.manifest.tables if OFFERED in t.columns}
-        self._dense = {name: jnp.asarray(values) for (name, _), values in read_dense(version.dense, "w").items()}
-        for name, dim in self._dims.items():
-            dims = {"w": dim, **({OFFERED: self._offered[name]} if name in self._offered else {})}
-            store = self._stores[name] = Store([(column, "float32", floats) for column, floats in dims.items()])
-            for batch in version.rows(name, ["key", *dims]):
-                keys, *columns = batch.columns
-                rows, _ = store.insert(keys.to_numpy().view(np.uint64))
-                arrays = [values(column).reshape(-1, floats) for column, floats in zip(columns, dims.values(), strict=True)]
-                store.scatter(rows, list(range(len(dims))), arrays)
-
-    def pull(self, keys: NDArray[np.uint64], size: int) -> tuple[dict[str, Array], dict[str, NDArray[np.float32]]]:
-        """Return what a version knows of unique keys.
-
-        Returns:
-            The weights by table, float32[size, dim], zeros for keys that the model does not know, and the dense parameters;
-            what operators offer, float32[size, k], by table.
-        """
-        weights = {name: np.zeros((size, dim), np.float32) for name, dim in self._dims.items()}
-        offered = {name: np.zeros((size, k), np.float32) for name, k in self._offered.items()}
-        for name, store in self._stores.items():
-            arrays = [by_table[name] for by_table in (weights, offered) if name in by_table]
-            store.gather(store.lookup(keys), list(range(len(arrays))), arrays)
-        return {**weights, **self._dense}, offered
-
-
-class Scorer:
-    """Scores rows with a version.
-
-    Raises:
-        StatementError, ModelError: the version's parts or files cannot be used.
-    """
-
-    def __init__(self, version: Version) -> None:
-        prepare_jax()
-        self.columns: Columns = columns_from(version.manifest)
-        self.algorithm = algorithm_of(version.manifest)
-        self._weights = Weights(version)
-        self._moments = moments_of_version(version, self.columns)
-        self._step = score_step(self.algorithm)
-        self._ladders = Ladders(Ladder(), Ladder())
-
-    def score(self, scan: Scan, inputs: Mapping[str, str], carried: Sequence[str]) -> Iterator[Scored]:
-        """Score the rows of a scan, in order.
-
-        Args:
-            inputs: the model's column -> the scan's.
-            carried: columns of the scan that the chunks have beside predictions.
-        """
-        wanted = list(dict.fromkeys([*inputs.values(), *carried]))
-
-        def chunks() -> Generator[tuple[pa.Table, list[Batch]], None, None]:
-            for split in splits_of(scan):
-                for table in read(scan, split, wanted, chunk_rows(BATCH_SIZE)):
-                    if not table.num_rows:
-                        continue  # a filter left nothing of the piece
-                    features = table.select(list(inputs.values())).rename_columns(list(inputs))
-                    chunk = encode(features, self.columns, with_labels=False)
-                    yield table.select(list(carried)), list(batches(chunk, BATCH_SIZE, BatchId(), self._ladders))
-
-        with Ahead(chunks, AHEAD_CHUNKS) as ahead:
-            for table, cut in ahead:
-                yield Scored(table, np.concatenate([self._predict(batch) for batch in cut]))
-
-    def _predict(self, batch: Batch) -> NDArray[np.float32]:
-        dense = scale(batch.dense, self._moments, BATCH_SIZE)
-        parameters, offered = self._weights.pull(batch.keys, batch.size)
-        predictions = self._step(parameters, inputs_of(batch, dense, None), offered_of(batch, offered))
-        return np.asarray(predictions)[: batch.examples]
+SMALL_ROWS = 100_000
+"""Up to so many rows, of the input and of the version, the driver scores alone: tasks take longer to start."""
 
 
 def predict(
     version: Version, engine: Engine, query: str, columns: frozenset[str] | None, folder: Path, reporter: Reporter
 ) -> list[Path]:
-    """Run ML.PREDICT: write the query's columns and predicted_<label> as Parquet.
+    """Write a query's columns and predicted_<label>.
 
     Args:
         columns: the result columns that are needed, in lower case; None for all.
-        folder: empty; the files go here.
+        folder: empty; the files go here. With an engine of tasks, all machines share it.
+
+    Returns:
+        The files, in the order of the input's rows.
 
     Raises:
         StatementError: the query cannot run, or lacks a column of the model, or has it as another kind.
     """
     scan = engine.scan(query) or engine.stage(query, folder / "input")
-    scorer = Scorer(version)
-    inputs = matched(scorer.columns, scan.schema, scorer.columns.inputs)
-    added = [f"predicted_{label}" for label in scorer.columns.labels]
-    clash = {name.lower() for name in added} & {name.lower() for name in scan.schema.names}
+    request = request_of(version, scan, [name for name in scan.schema.names if columns is None or name.lower() in columns])
+    clash = {name.lower() for name in request.added} & {name.lower() for name in scan.schema.names}
     if clash:
         raise StatementError(f"The input already has the column {', '.join(sorted(clash))}; rename it with AS.")
-    carried = [name for name in scan.schema.names if columns is None or name.lower() in columns]
-    schema = pa.schema([*(scan.schema.field(name) for name in carried), *(pa.field(name, pa.float64()) for name in added)])
-    path = folder / "predictions.parquet"
     reporter.start(f"ML.PREDICT with {version.manifest.model} v{version.number}", None)
-    examples = 0
     try:
-        with pq.ParquetWriter(path, schema, compression="lz4", use_dictionary=carried) as writer:
-            for rows, predictions in scorer.score(scan, inputs, carried):
-                scores = [pa.array(predictions[:, i].astype(np.float64)) for i in range(len(added))]
-                writer.write_table(pa.table([*rows.columns, *scores], names=schema.names).cast(schema))
-                examples += len(predictions)
-                reporter.update(examples, {})
+        if engine.tasks is None or is_small(request):
+            return [score_here(request, folder / "predictions.parquet", reporter)]
+        return score_on(engine.tasks, request, folder, reporter)
     finally:
         reporter.finish("")
-    return [path]
+
+
+def request_of(version: Version, scan: Scan, carried: Sequence[str]) -> Request:
+    """Return what to score: the rows of a scan, some of whose columns are carried.
+
+    Raises:
+        StatementError: the scan lacks a column of the model, or has it as another kind.
+    """
+    wanted = columns_from(version.manifest)
+    inputs = matched(wanted, scan.schema, wanted.inputs)
+    predictions = [pa.field(f"predicted_{label}", pa.float64()) for label in wanted.labels]
+    schema = pa.schema([*(scan.schema.field(name) for name in carried), *predictions])
+    return Request(version, scan, splits_of(scan), inputs, tuple(carried), schema)
+
+
+def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Reporter) -> Iterator[Scored]:
+    """Score rows and iterate over them, in order; see predict."""
+    if tasks is None or is_small(request):
+        yield from Scorer(request.version, Weights(request.version, 0, 1).pull).score(request, request.splits)
+        return
+    for path in score_on(tasks, request, folder, reporter):
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                table = pa.table(batch)
+                predictions = [table.column(name).to_numpy().astype(np.float32) for name in request.added]
+                yield Scored(table.select(list(request.carried)), np.stack(predictions, axis=1))
+
+
+def is_small(request: Request) -> bool:
+    """Tell whether tasks would take longer to start than to score."""
+    return max(request.version.manifest.rows or 0, sum(split.rows for split in request.splits)) <= SMALL_ROWS
+
+
+def score_here(request: Request, path: Path, reporter: Reporter) -> Path:
+    """Score in this process."""
+    scorer, examples = Scorer(request.version, Weights(request.version, 0, 1).pull), 0
+    for rows in scorer.write(request, request.splits, path):
+        examples += rows
+        reporter.update(examples, {})
+    return path
+
+
+class Job(NamedTuple):
+    """What the tasks of a prediction need to know; travels by pickle.
+
+    Attributes:
+        xpsql: the driver's version.
+        folder: where files go, on all machines.
+    """
+
+    contact: Contact
+    xpsql: str
+    request: Request
+    places: Places
+    folder: Path
+
+
+class Wrote(NamedTuple):
+    """A worker has written so many more rows."""
+
+    rows: int
+
+
+WROTE = Call("wrote", Wrote, Acknowledged)
+
+
+def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -> list[Path]:
+    """Score on an engine's tasks: servers hold the version's rows, workers pull those that they need; a file for each split."""
+    places = places_of(Settings(), tasks)
+    places = places._replace(workers=max(1, min(places.workers, len(request.splits))))
+    examples = 0
+
+    def wrote(told: Wrote) -> Acknowledged:
+        nonlocal examples
+        examples += told.rows
+        reporter.update(examples, {})
+        return Acknowledged()
+
+    name = f"predictions of {request.version.manifest.model} v{request.version.number}"
+    dealer = Dealer(len(request.splits), 1, places.workers, fixed=False)
+    handlers: list[Handler[Any, Any]] = [take_handler(dealer), Handler(WROTE, wrote)]
+    with cluster(tasks, name, places.shards, handlers, lambda role, number: None) as on:
+        job = Job(on.contact, own_version(), request, places, folder)
+        on.start_shards(functools.partial(host_weights, job), places.shards)
+        on.run_workers(functools.partial(score_splits, job), places.workers, f"xpsql: {name}", False)
+        on.end()
+    return [part_path(folder, number) for number in range(len(request.splits))]
+
+
+def part_path(folder: Path, split: int) -> Path:
+    return folder / f"predictions-{split:06d}.parquet"
+
+
+def host_weights(job: Job, task: Task) -> None:
+    """Hold the rows of some slices of a version, as task `task.number` of several, until told to end."""
+    check_version(job.xpsql)
+    limit_threads(task.cores)
+    name, secret = f"shard {task.number} of {job.contact.job}", job.contact.secret
+    with Membership(job.contact, "shard", task.number, task.attempt) as member:
+        weights = Weights(job.request.version, task.number, job.places.shards)
+        with Server(name, [pull_handler(weights.pull)], secret, own_host(job.contact.address)) as server:
+            member.ready(server.address)
+            member.ended.wait()
+
+
+def score_splits(job: Job, task: Task) -> None:
+    """Take splits from the driver, one after the other, and write their predictions."""
+    check_version(job.xpsql)
+    limit_threads(task.cores)
+    prepare_jax()
+    with (
+        Membership(job.contact, "worker", task.number, task.attempt) as member,
+        RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret) as client,
+    ):
+        scorer = Scorer(job.request.version, client.pull)
+        while (taken := member.call(TAKE, Take(task.number), CALL_SECONDS).split) >= 0:
+            for rows in scorer.write(job.request, [job.request.splits[taken]], part_path(job.folder, taken)):
+                if member.ended.is_set():
+                    raise EndedError
+                member.call(WROTE, Wrote(rows), CALL_SECONDS)

@@ -21,7 +21,7 @@ def host_shard(job: Job, task: Task) -> None:
     Raises:
         XpsqlError: it cannot load its rows, or the driver cannot be reached; the driver has been told if it can be.
     """
-    check_version(job)
+    check_version(job.xpsql)
     limit_threads(task.cores)
     prepare_jax()
     number, settings = task.number, job.plan.settings

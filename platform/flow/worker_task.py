@@ -30,7 +30,7 @@ def work(job: Job, task: Task) -> None:
     Raises:
         XpsqlError: of data, a shard or the driver; the driver has been told if it can be.
     """
-    check_version(job)
+    check_version(job.xpsql)
     limit_threads(task.cores)
     prepare_jax()
     with Membership(job.contact, "worker", task.number, task.attempt) as member:

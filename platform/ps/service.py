@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .gang import Gang
@@ -40,17 +41,23 @@ LEAVE = Call("leave", Leave, Acknowledged)
 DESCRIBE = Call("describe", Describe, Description)
 
 
-def shard_handlers(shard: Shard | Gang) -> tuple[Handler[Any, Any], ...]:
-    """Return how a shard answers its calls."""
+def pull_handler(source: Callable[[Keys, int], Pulled]) -> Handler[Pull, Pulled]:
+    """Return how what holds rows answers pulls: with what `source` returns of keys, padded to a size."""
 
     def pull(request: Pull) -> Pulled:
-        pulled, n = shard.pull(request.keys, request.size), len(request.keys)
+        pulled, n = source(request.keys, request.size), len(request.keys)
         if request.padded:
             return pulled
         weights, offered = (
             {name: rows[:n] for name, rows in by_table.items()} for by_table in (pulled.weights, pulled.offered)
         )
         return pulled._replace(weights=weights, offered=offered)
+
+    return Handler(PULL, pull)
+
+
+def shard_handlers(shard: Shard | Gang) -> tuple[Handler[Any, Any], ...]:
+    """Return how a shard answers its calls."""
 
     def push(request: Push) -> Acknowledged:
         shard.push(request)
@@ -63,4 +70,4 @@ def shard_handlers(shard: Shard | Gang) -> tuple[Handler[Any, Any], ...]:
     def describe(_: Describe) -> Description:
         return shard.describe()
 
-    return Handler(PULL, pull), Handler(PUSH, push), Handler(LEAVE, leave), Handler(DESCRIBE, describe)
+    return pull_handler(shard.pull), Handler(PUSH, push), Handler(LEAVE, leave), Handler(DESCRIBE, describe)

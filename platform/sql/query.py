@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...warehouse.scratch import scratch
 from ..errors import NotAvailableError, Position, StatementError, suggestion
 from .base import Call, TableFunction
 from .cursor import Cursor
@@ -71,8 +72,19 @@ class Query:
         if not self.calls:
             yield self.passage
             return
-        with TemporaryDirectory(prefix="xpsql-call-") as folder, ExitStack() as stack:
-            yield expand(self, session, Path(folder), stack)
+        with own_folder(session) as folder, ExitStack() as stack:
+            yield expand(self, session, folder, stack)
+
+
+@contextmanager
+def own_folder(session: Session) -> Iterator[Path]:
+    """Give a folder for the results of calls, in the warehouse where tasks on other machines write them."""
+    if session.engine.tasks is not None:
+        with scratch(session.models.warehouse) as folder:
+            yield folder
+        return
+    with TemporaryDirectory(prefix="xpsql-call-") as name:
+        yield Path(name)
 
 
 def find_calls(cursor: Cursor) -> Iterator[CallSite]:

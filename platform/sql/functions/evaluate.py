@@ -22,7 +22,7 @@ def run(session: Session, call: Call) -> pa.Table:
     from ...flow.evaluation import evaluate
 
     with call.data.locating():
-        return typed(evaluate(version, session.engine, call.data.text, session.reporter))
+        return typed(evaluate(version, session.engine, call.data.text, call.folder, session.reporter))
 
 
 def of_training(version: Version) -> pa.Table:

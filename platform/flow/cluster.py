@@ -1,0 +1,108 @@
+"""Shards and workers on the tasks of an engine, from start to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..engines.tasks import Running, Task, Tasks
+from ..errors import TrainingError
+from ..ps.coordinator import Contact, Coordinator
+from ..ps.sockets import Address
+from ..ps.wire import Handler
+
+POLL_SECONDS = 0.2
+START_SECONDS = 600.0
+END_SECONDS = 10.0
+
+
+class Cluster:
+    """The tasks of one job. Leaving `cluster` ends them all, whatever happens.
+
+    Attributes:
+        contact: how they reach the driver and each other.
+    """
+
+    def __init__(self, tasks: Tasks, coordinator: Coordinator) -> None:
+        self.contact: Contact = coordinator.contact
+        self._tasks = tasks
+        self._coordinator = coordinator
+        self._shards: Running | None = None
+
+    def start_shards(self, function: Callable[[Task], None], count: int) -> list[Address]:
+        """Start tasks that serve, and return their addresses when all do.
+
+        Raises:
+            TrainingError: they do not within ten minutes.
+            XpsqlError: of the first that failed.
+        """
+        self._shards = self._tasks.start(function, count, f"xpsql: shards of {self.contact.job}", False)
+        for _ in range(int(START_SECONDS / POLL_SECONDS)):
+            addresses = self._coordinator.shards()
+            if addresses is not None:
+                return addresses
+            if self._over(self._shards):
+                break
+            self._coordinator.wait(POLL_SECONDS)
+        raise TrainingError(
+            f"The shards of {self.contact.job} have not started within {START_SECONDS:.0f} s. Spark's own messages say why; "
+            "other jobs may hold its cores."
+        )
+
+    def run_workers(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> None:
+        """Run tasks until all have ended.
+
+        Raises:
+            XpsqlError: of the first task that failed, a shard's too; the others are ended.
+        """
+        assert self._shards is not None  # workers need shards
+        workers = self._tasks.start(function, count, name, gang)
+        try:
+            while not self._over(workers):
+                if self._over(self._shards):
+                    raise TrainingError(f"The shards of {self.contact.job} ended before its workers. Run the statement again.")
+                self._coordinator.wait(POLL_SECONDS)
+        finally:
+            workers.cancel()
+
+    def end(self) -> None:
+        """Let the shards end by themselves."""
+        self._coordinator.end()
+        if self._shards is not None:
+            self._shards.wait(END_SECONDS)
+
+    def cancel(self) -> None:
+        """End the shards that still run."""
+        if self._shards is not None:
+            self._shards.cancel()
+
+    def _over(self, running: Running) -> bool:
+        """Tell whether tasks have ended; raise what went wrong, as a task told it or else as the engine saw it."""
+        try:
+            over = running.wait(0)
+        except TrainingError:
+            self._coordinator.check()
+            raise
+        self._coordinator.check()
+        return over
+
+
+@contextmanager
+def cluster(
+    tasks: Tasks, job: str, num_shards: int, handlers: Sequence[Handler[Any, Any]], left: Callable[[str, int], None]
+) -> Iterator[Cluster]:
+    """Give a cluster for a job.
+
+    Args:
+        job: for messages and the engine's pages, "ctr v3".
+        handlers: how the driver answers what tasks ask and tell.
+        left: told the role and number of each task that leaves.
+    """
+    with Coordinator(job, num_shards, tasks.host, handlers, left) as coordinator:
+        made = Cluster(tasks, coordinator)
+        try:
+            yield made
+        finally:
+            coordinator.end()
+            made.cancel()

@@ -1,0 +1,115 @@
+"""Scoring rows with a version: its encoder, its algorithm, and the rows of its features from wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ..engines.base import Scan
+from ..ps.ladder import Ladder
+from ..ps.shard import Pulled
+from ..ps.table import BatchId, Keys
+from .ahead import Ahead
+from .batches import Batch, Ladders, batches
+from .compiled import prepare_jax
+from .encode import encode
+from .offered import offered_of
+from .recipe import algorithm_of
+from .scaling import scale
+from .slots import columns_from
+from .splits import Split, chunk_rows, read
+from .state import moments_of_version
+from .step import inputs_of, score_step
+
+if TYPE_CHECKING:
+    from ...warehouse.models import Version
+
+BATCH_SIZE = 4096
+AHEAD_CHUNKS = 1
+
+
+class Request(NamedTuple):
+    """Which rows to score, and what to give with their predictions; travels by pickle.
+
+    Attributes:
+        inputs: the model's column -> the scan's.
+        carried: columns of the scan that the result has beside predictions.
+        schema: of the result.
+    """
+
+    version: Version
+    scan: Scan
+    splits: list[Split]
+    inputs: Mapping[str, str]
+    carried: tuple[str, ...]
+    schema: pa.Schema
+
+    @property
+    def added(self) -> list[str]:
+        """The columns of predictions."""
+        return list(self.schema.names[len(self.carried) :])
+
+
+class Scored(NamedTuple):
+    """A chunk of rows, the columns carried, and their predictions, float32[rows, num_labels]."""
+
+    rows: pa.Table
+    predictions: NDArray[np.float32]
+
+
+class Scorer:
+    """Scores rows with a version.
+
+    Args:
+        pull: gives the parameters of unique keys, padded to a size.
+
+    Raises:
+        StatementError, ModelError: the version's parts or files cannot be used.
+    """
+
+    def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled]) -> None:
+        prepare_jax()
+        self._columns = columns_from(version.manifest)
+        self._pull = pull
+        self._moments = moments_of_version(version, self._columns)
+        self._step = score_step(algorithm_of(version.manifest))
+        self._ladders = Ladders(Ladder(), Ladder())
+
+    def score(self, request: Request, splits: Sequence[Split]) -> Iterator[Scored]:
+        """Score the rows of some splits, in order."""
+        inputs, carried = request.inputs, list(request.carried)
+        wanted = list(dict.fromkeys([*inputs.values(), *carried]))
+
+        def chunks() -> Generator[tuple[pa.Table, list[Batch]], None, None]:
+            for split in splits:
+                for table in read(request.scan, split, wanted, chunk_rows(BATCH_SIZE)):
+                    if not table.num_rows:
+                        continue  # a filter left nothing of the piece
+                    features = table.select(list(inputs.values())).rename_columns(list(inputs))
+                    chunk = encode(features, self._columns, with_labels=False)
+                    yield table.select(carried), list(batches(chunk, BATCH_SIZE, BatchId(), self._ladders))
+
+        with Ahead(chunks, AHEAD_CHUNKS) as ahead:
+            for table, cut in ahead:
+                yield Scored(table, np.concatenate([self._predict(batch) for batch in cut]))
+
+    def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
+        """Write the rows of some splits with their predictions, and yield how many as they are written."""
+        with pq.ParquetWriter(path, request.schema, compression="lz4", use_dictionary=list(request.carried)) as writer:
+            for rows, predictions in self.score(request, splits):
+                scores = [pa.array(predictions[:, i].astype(np.float64)) for i in range(len(request.added))]
+                writer.write_table(pa.table([*rows.columns, *scores], names=request.schema.names).cast(request.schema))
+                yield len(predictions)
+
+    def _predict(self, batch: Batch) -> NDArray[np.float32]:
+        dense = scale(batch.dense, self._moments, BATCH_SIZE)
+        pulled = self._pull(batch.keys, batch.size)
+        parameters = {**pulled.weights, **pulled.dense}
+        predictions = self._step(parameters, inputs_of(batch, dense, None), offered_of(batch, pulled.offered))
+        return np.asarray(predictions)[: batch.examples]

@@ -1,0 +1,145 @@
+"""Trainings and predictions whose shards and workers are processes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import xpsql
+from xpsql.platform.errors import DataError, StatementError, TrainingError
+from xpsql.platform.flow import prediction
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.session import Session
+
+from ..training.log import write
+from .processes import ProcessTasks
+
+ROWS = 3000
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    random = np.random.default_rng(0)
+    user, price = random.integers(0, 300, ROWS), random.normal(50, 10, ROWS)
+    label = (random.random(ROWS) < 0.2 + 0.3 * (user % 3 == 0) + 0.2 * (price > 55)).astype(np.int32)
+    item = np.where(random.random(ROWS) < 0.1, None, (user % 7).astype(str))
+    table = pa.table({"label": label, "user": user, "item": pa.array(item, pa.string()), "price": price})
+    return write(table, tmp_path / "log.parquet", row_group_rows=700)
+
+
+def opened(folder: Path, tasks: ProcessTasks | None, monkeypatch: pytest.MonkeyPatch) -> Session:
+    session = xpsql.connect(folder, reporter=SilentReporter())
+    monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
+    monkeypatch.setattr(prediction, "SMALL_ROWS", 0)
+    return session
+
+
+def train(session: Session, log: Path, options: str) -> None:
+    session.sql(f"TRAIN MODEL m USING xftrl WITH (batch_size = 100, {options}) AS SELECT * FROM parquet.`{log}`")
+
+
+def rows_of(session: Session) -> pa.Table:
+    query = "SELECT slot, key, weight, count, updates, shows, clicks FROM ML.WEIGHTS(MODEL m) ORDER BY key"
+    return session.sql(query).arrow()
+
+
+@pytest.mark.parametrize("options", ["workers = 1, shards = 2", "workers = 3, shards = 2, sync = 'bsp'"])
+def test_rows_are_those_of_a_training_in_one_process(
+    options: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = []
+    for name, tasks in (("here", None), ("there", ProcessTasks(8))):
+        with opened(tmp_path / name, tasks, monkeypatch) as session:
+            train(session, log, options)
+            session.sql(f"CONTINUE MODEL m WITH (batch_size = 100, {options}) AS SELECT * FROM parquet.`{log}`")
+            tables.append(rows_of(session))
+            tables[-1] = tables[-1].append_column("auc", [pa.repeat(metric(session, "auc"), len(tables[-1]))])
+    assert tables[0].equals(tables[1])
+
+
+def metric(session: Session, name: str) -> float:
+    return float(session.sql(f"SELECT {name} FROM ML.EVALUATE(MODEL m)").arrow().column(0)[0].as_py())
+
+
+@pytest.mark.parametrize("sync", ["asp", "ssp"])
+def test_no_occurrence_is_lost_or_counted_twice(sync: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path / "warehouse", ProcessTasks(8), monkeypatch) as session:
+        train(session, log, f"workers = 2, shards = 2, passes = 2, sync = '{sync}', slack = 1")
+        counts = session.sql("SELECT slot, sum(count) AS n FROM ML.WEIGHTS(MODEL m) GROUP BY slot ORDER BY slot").arrow()
+        assert counts.to_pydict() == {"slot": ["(intercept)", "item", "price", "user"], "n": [2 * ROWS] * 4}
+        lines = session.sql("SELECT examples, rows FROM ML.TRAINING_INFO(MODEL m) ORDER BY time DESC").arrow()
+        assert lines.column("examples")[0].as_py() == 2 * ROWS
+
+
+def test_predictions_and_metrics_of_tasks_are_those_of_one_process(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = f"(SELECT * FROM parquet.`{log}`)"
+    queries = [f"SELECT * FROM ML.PREDICT(MODEL m, {data})", f"SELECT * FROM ML.EVALUATE(MODEL m, {data})"]
+    with opened(tmp_path / "warehouse", None, monkeypatch) as session:
+        train(session, log, "shards = 1")
+        here = [session.sql(query).arrow() for query in queries]
+    tasks = ProcessTasks(8)
+    with opened(tmp_path / "warehouse", tasks, monkeypatch) as session:
+        there = [session.sql(query).arrow() for query in queries]
+    assert len(tasks.started["xpsql: shards of predictions of m v1"].processes) == 2
+    assert there == here
+
+
+def test_bad_data_ends_all_tasks_with_its_own_message(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks, bad = ProcessTasks(8), tmp_path / "bad.parquet"
+    table = pa.table({"label": np.arange(ROWS) % 3, "user": np.arange(ROWS)})
+    pq.write_table(table, bad, write_statistics=False)
+    with opened(tmp_path / "warehouse", tasks, monkeypatch) as session:
+        with pytest.raises(DataError, match="must be 0 or 1; row 2"):
+            train(session, bad, "workers = 2, shards = 2")
+        assert session.sql("SHOW VERSIONS OF MODEL m").arrow().column("status").to_pylist() == ["failed"]
+    assert all(not process.is_alive() for job in tasks.started.values() for process in job.processes)
+
+
+@pytest.mark.parametrize("role", ["xpsql: shards of m v1", "xpsql: train m v1"])
+def test_a_task_that_is_killed_fails_the_training(
+    role: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = ProcessTasks(8)
+
+    def kill() -> None:
+        while role not in tasks.started or "xpsql: train m v1" not in tasks.started:
+            time.sleep(0.01)
+        tasks.started[role].kill(1)
+
+    with opened(tmp_path / "warehouse", tasks, monkeypatch) as session:
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with pytest.raises(TrainingError, match=r"Lost|failed|lost"):
+            train(session, log, "workers = 2, shards = 2, passes = 50")
+        killer.join()
+        assert session.sql("SHOW VERSIONS OF MODEL m").arrow().column("status").to_pylist() == ["failed"]
+    assert all(not process.is_alive() for job in tasks.started.values() for process in job.processes)
+
+
+def test_too_few_slots_are_refused_before_anything_starts(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = ProcessTasks(3)
+    with opened(tmp_path / "warehouse", tasks, monkeypatch) as session:
+        with pytest.raises(StatementError, match=r"needs 4 tasks at once, 2 shards and 2 workers; Spark has room for 3"):
+            train(session, log, "workers = 2, shards = 2")
+        assert session.sql("SHOW MODELS").arrow().num_rows == 0
+    assert not tasks.started
+
+
+def test_too_little_memory_is_refused_before_anything_starts(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = ProcessTasks(3)
+    tasks.memory = 1 << 10
+    with opened(tmp_path / "warehouse", tasks, monkeypatch) as session:
+        with pytest.raises(StatementError, match=r"Raise spark\.executor\.memoryOverhead"):
+            train(session, log, "workers = 2, shards = 1")
+        assert session.sql("SHOW MODELS").arrow().num_rows == 0
+    assert not tasks.started

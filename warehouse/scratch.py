@@ -1,0 +1,27 @@
+"""Temporary folders that every machine which shares the warehouse can reach."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FOLDER = ".scratch"
+LEFT_SECONDS = 7 * 24 * 3600
+
+
+@contextmanager
+def scratch(warehouse: Path) -> Iterator[Path]:
+    """Give an empty folder in a warehouse, which goes when the block ends; those that killed processes left go after a week."""
+    root = warehouse / FOLDER
+    root.mkdir(parents=True, exist_ok=True)
+    for old in root.iterdir():
+        with contextlib.suppress(OSError):  # another process was faster
+            if time.time() - old.stat().st_mtime > LEFT_SECONDS:
+                shutil.rmtree(old)
+    with tempfile.TemporaryDirectory(dir=root) as folder:
+        yield Path(folder)
