@@ -107,7 +107,7 @@ def open_spark(warehouse: Path, master: str | None, conf: Mapping[str, str]) -> 
     from .engines.spark_start import session_of
 
     spark, own = session_of(master, conf)
-    return SparkEngine(spark, own)
+    return SparkEngine(spark, warehouse, own)
 
 
 ENGINES = (EngineKind("duckdb", open_duckdb), EngineKind("spark", open_spark))
@@ -153,7 +153,7 @@ def open_engine(engine: str | SparkSession, warehouse: Path, master: str | None,
         check_session(engine)
         if master is not None or conf:
             raise StatementError("A Spark session has its master and settings already; leave them out.")
-        return SparkEngine(engine, owned=False)
+        return SparkEngine(engine, warehouse, owned=False)
     chosen = next((kind for kind in ENGINES if kind.name == engine.lower()), None)
     if chosen is None:
         raise StatementError(f"There is no engine {engine!r}.{suggestion(engine, [kind.name for kind in ENGINES])}")

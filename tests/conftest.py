@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from xpsql.platform.engines.base import Engine
+from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.engines.spark import SparkEngine
 from xpsql.platform.engines.spark_start import started
 
 SETTINGS = {
@@ -44,3 +48,24 @@ def spark(spark_application: SparkSession) -> SparkSession:
 def engine(request: pytest.FixtureRequest) -> str | SparkSession:
     """What `xpsql.connect` is given to use each engine."""
     return "duckdb" if request.param == "duckdb" else request.getfixturevalue("spark")
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    return tmp_path / "warehouse"
+
+
+@pytest.fixture(params=["duckdb", "spark"])
+def opened(request: pytest.FixtureRequest, warehouse: Path) -> Iterator[Callable[[], Engine]]:
+    """Opens engines on the warehouse, each time another session of the same kind."""
+    with ExitStack() as stack:
+
+        def open_one() -> Engine:
+            if request.param == "duckdb":
+                engine: Engine = DuckDBEngine(warehouse)
+            else:
+                engine = SparkEngine(request.getfixturevalue("spark").newSession(), warehouse, owned=False)
+            stack.callback(engine.close)
+            return engine
+
+        yield open_one

@@ -39,17 +39,17 @@ class Rewriter:
     def query(self, tree: exp.Expr) -> exp.Expr:
         """Return DuckDB's tree of a query; the one given is used up."""
         root = exp.Paren(this=tree)
-        self.expand(root)
         for select in list(root.find_all(exp.Select)):
             name_columns(select)
             select.set("hint", None)  # hints say how, not what
+        self.expand(root)
         self.walk(root.this)
         made: exp.Expr = root.this
         return made
 
     def expand(self, root: exp.Expr) -> None:
-        """Replace calls of declared functions by the Spark SQL they stand for."""
-        for node in list(root.find_all(exp.Anonymous)):
+        """Replace calls of declared functions by the Spark SQL they stand for, the innermost first."""
+        for node in reversed(list(root.find_all(exp.Anonymous))):
             function = self.declared.get(node.name.lower())
             if function is not None and function.expand is not None:
                 self.expand_call(node, function)

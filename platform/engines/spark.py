@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
+from .. import udf
 from ..errors import StatementError
 from . import parquet
 from .base import Scan
 from .failures import place, tokens_of
-from .parquet import ROW_GROUP_ROWS
 from .scans import all_columns
+from .spark_calls import Sent, sent
 from .spark_failures import explained
-from .spark_frames import collected, configured, described, schema_of, streamed
+from .spark_frames import collected, described, schema_of, streamed
 from .spark_plans import Staged, reading_of
+from .spark_tables import SparkTables, write_files
 from .spark_tasks import SparkTasks
+from .statements import Name, read_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 HEADLINE = 80
-WRITTEN = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
-WRITING = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS", "spark.sql.files.maxRecordsPerFile": "0"}
+NO_TEXT = Sent("")
 
 
 class SparkEngine:
@@ -35,20 +37,27 @@ class SparkEngine:
 
     Args:
         spark: the session; its catalog, settings and temporary views are what queries see.
+        warehouse: the folder of tables, views and models; made by the first statement that writes.
         owned: stop the application when the engine is closed.
     """
 
     name = "spark"
 
-    def __init__(self, spark: SparkSession, owned: bool) -> None:
+    def __init__(self, spark: SparkSession, warehouse: Path, owned: bool) -> None:
         self.spark = spark
         self.tasks = SparkTasks(spark)
         self._owned = owned
+        self._tables = SparkTables(spark, warehouse, self._frame)
+        udf.register_in_spark(spark)
 
     def execute(self, statement: str) -> pa.Table | None:
         """Run one statement."""
-        with explained(statement, self.relations), described(self.spark, f"xpsql: {headline(statement)}"):
-            frame = self.spark.sql(statement)
+        text = sent(statement)
+        with explained(text, self.relations), described(self.spark, f"xpsql: {headline(statement)}"):
+            if self._tables.run(statement):
+                return None
+            self._tables.prepare(statement)
+            frame = self.spark.sql(text.text)
             return collected(frame) if frame.columns else None
 
     def schema(self, query: str) -> pa.Schema:
@@ -60,7 +69,7 @@ class SparkEngine:
         frame = self._frame(query)
 
         def batches() -> Iterator[pa.RecordBatch]:
-            with explained(query, self.relations), described(self.spark, f"xpsql: {headline(query)}"):
+            with explained(sent(query), self.relations), described(self.spark, f"xpsql: {headline(query)}"):
                 yield from streamed(frame)
 
         return pa.RecordBatchReader.from_batches(schema_of(frame), batches())
@@ -78,41 +87,46 @@ class SparkEngine:
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query and write its rows; a file is a partition, and files are in the order of rows."""
         frame = self._frame(query)
-        with explained(query, self.relations), described(self.spark, "xpsql: stage the query"), configured(self.spark, WRITING):
-            writer = frame.write.mode("append").options(**WRITTEN)
-            writer.option("parquet.block.row.count.limit", ROW_GROUP_ROWS).parquet(folder.absolute().as_uri())
+        with explained(sent(query), self.relations), described(self.spark, "xpsql: stage the query"):
+            write_files(frame, folder)
         files = tuple(str(path) for path in sorted(folder.absolute().glob("*.parquet")))
         return all_columns(files, schema_of(frame))
 
     def register(self, name: str, files: Sequence[Path]) -> None:
         """Make Parquet files a temporary view."""
-        with explained("", self.relations):
+        with explained(NO_TEXT, self.relations):
             self.spark.read.parquet(*(file.absolute().as_uri() for file in files)).createOrReplaceTempView(name)
 
     def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool) -> None:
-        """Write a warehouse table."""
-        with tempfile.TemporaryDirectory(prefix="xpsql-table-") as folder, explained("", self.relations):
-            parquet.write(path := Path(folder) / "rows.parquet", rows)
-            frame = self.spark.read.parquet(path.as_uri())
-            frame.write.mode("overwrite" if replace else "error").saveAsTable(name, format="parquet")
+        """Write a table: one of the warehouse, or of the catalog that the name is of."""
+        with explained(NO_TEXT, self.relations):
+            if self._tables.are_default and (own := own_name(name)) is not None:
+                self._tables.write(own, rows, replace)
+                return
+            with tempfile.TemporaryDirectory(prefix="xpsql-table-") as folder:
+                parquet.write(path := Path(folder) / "rows.parquet", rows)
+                frame = self.spark.read.parquet(path.as_uri())
+                frame.write.mode("overwrite" if replace else "error").saveAsTable(name, format="parquet")
 
     def relations(self) -> list[str]:
-        """Return the names of tables and views of the current database, and of temporary views."""
-        return sorted(table.name for table in self.spark.catalog.listTables())
+        """Return the names of tables and views of the current database and the warehouse, and of temporary views."""
+        return sorted({*self._tables.names(), *(table.name for table in self.spark.catalog.listTables())})
 
     def columns(self, relation: str) -> list[str]:
         """Return a table's or view's column names."""
-        with explained("", self.relations):
-            return list(self.spark.table(relation).columns)
+        return list(self.schema(f"SELECT * FROM {relation}").names)
 
     def close(self) -> None:
-        """Stop the application, if it is ours."""
+        """Stop the application, if it is ours; otherwise leave no table of the warehouse in its catalog."""
         if self._owned:
             self.spark.stop()
+        else:
+            self._tables.forget()
 
     def _reading(self, query: str) -> Scan | Staged:
-        with explained(query, self.relations):
-            return reading_of(self.spark, query, self._frame)
+        text = sent(query)
+        with explained(text, self.relations):
+            return reading_of(self.spark, text.text, self._frame)
 
     def _frame(self, query: str) -> DataFrame:
         """Analyse a query.
@@ -121,8 +135,18 @@ class SparkEngine:
             StatementError: it cannot run, or is another statement, which Spark would run at once.
         """
         check_query(query)
-        with explained(query, self.relations):
-            return self.spark.sql(query)
+        text = sent(query)
+        with explained(text, self.relations):
+            self._tables.prepare(query)
+            return self.spark.sql(text.text)
+
+
+def own_name(name: str) -> Name | None:
+    """Return the name of a table of the warehouse; None for one of another database."""
+    try:
+        return read_name(name)
+    except StatementError:
+        return None
 
 
 def check_query(text: str) -> None:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import Position, StatementError
-from .failures import absent, find_word, place
+from .failures import absent, find_word
+from .spark_calls import Sent
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -28,11 +29,11 @@ SENT = "Install it there, or start with `xpsql submit`, which sends what executo
 
 
 @contextmanager
-def explained(text: str, relations: Callable[[], Iterable[str]]) -> Iterator[None]:
-    """Turn failures of Spark inside the block into StatementErrors about `text`.
+def explained(statement: Sent, relations: Callable[[], Iterable[str]]) -> Iterator[None]:
+    """Turn failures of Spark inside the block into StatementErrors about what the user wrote.
 
     Args:
-        text: what the user wrote, or nothing where the failure is of no text.
+        statement: what runs; an empty one where the failure is of no text.
         relations: tells the tables and views that there are.
     """
     from py4j.protocol import Py4JJavaError
@@ -42,7 +43,7 @@ def explained(text: str, relations: Callable[[], Iterable[str]]) -> Iterator[Non
         with unlogged():
             yield
     except PySparkException as error:
-        raise explain(error, text, relations) from error
+        raise explain(error, statement, relations) from error
     except Py4JJavaError as error:
         raise StatementError(f"The query failed: {plain(root_cause(str(error)))}") from error
 
@@ -61,19 +62,27 @@ def unlogged() -> Iterator[None]:
             logger.disabled = disabled
 
 
-def explain(error: PySparkException, text: str, relations: Callable[[], Iterable[str]]) -> StatementError:
+def explain(error: PySparkException, statement: Sent, relations: Callable[[], Iterable[str]]) -> StatementError:
     """Return a failure of Spark in our words."""
     told = {name: bare(value) for name, value in (error.getMessageParameters() or {}).items()}
-    position = position_of(error, text)
+    position = position_of(error, statement)
     match (error.getCondition() or "").split("."):
         case ["UNRESOLVED_COLUMN", *_]:
             near = [bare(name) for name in told.get("proposal", "").split(", ") if name]
             return absent("column", told["objectName"], near, position)
         case ["TABLE_OR_VIEW_NOT_FOUND", *_]:
             return absent("table or view", told["relationName"], relations(), position)
+        case ["RECURSIVE_VIEW"]:
+            return StatementError(f"The view {told['viewIdent']} would read itself.", position)
+        case ["INVALID_TEMP_OBJ_REFERENCE"]:
+            temporary = f"{told['obj'].lower()} {told['objName']} would outlive the temporary {told['tempObj'].lower()}"
+            return StatementError(f"The {temporary} {told['tempObjName']}. Use CREATE TEMPORARY VIEW.", position)
+        case ["TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"]:
+            message = f"The view {told['relationName']} exists. Drop it, use OR REPLACE, or choose another name."
+            return StatementError(message, position or find_word(statement.written, told["relationName"]))
         case ["MISSING_AGGREGATION"]:
             message = f"Column {told['expression']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
-            return StatementError(message, position or find_word(text, told["expression"].rpartition(".")[2]))
+            return StatementError(message, position or find_word(statement.written, told["expression"].rpartition(".")[2]))
         case ["UNRESOLVED_ROUTINE"]:
             return StatementError(f"There is no function {told['routineName']}.", position)
         case ["PATH_NOT_FOUND"]:
@@ -81,23 +90,24 @@ def explain(error: PySparkException, text: str, relations: Callable[[], Iterable
     return StatementError(f"The query failed: {plain(str(error))}", position)
 
 
-def position_of(error: PySparkException, text: str) -> Position | None:
-    """Return where in `text` an error is; None where Spark does not tell, or means the text of a view."""
+def position_of(error: PySparkException, statement: Sent) -> Position | None:
+    """Return where in what the user wrote an error is; None where Spark does not tell, or means the text of a view."""
     from pyspark.errors import QueryContextType
 
     if found := PLACE.search(str(error)):
-        line, column = int(found["line"]), int(found["column"]) + 1
-        rest = text.split("\n")[line - 1][column - 1 :] if line <= text.count("\n") + 1 else ""
-        return Position(line, column, rest.split(" ")[0] or "end of statement")
+        lines = statement.text.splitlines(keepends=True)
+        start = sum(map(len, lines[: int(found["line"]) - 1])) + int(found["column"])
+        word = statement.text[start:].split(maxsplit=1)
+        return statement.position(start, start + len(word[0])) if word else None
     contexts = [c for c in error.getQueryContext() or [] if c.contextType() == QueryContextType.SQL]
     if not contexts or contexts[0].objectType() or contexts[0].startIndex() < 0:
         return None
-    return place(text, contexts[0].startIndex(), contexts[0].stopIndex() + 1)
+    return statement.position(contexts[0].startIndex(), contexts[0].stopIndex() + 1)
 
 
 def bare(name: str) -> str:
     """Return a name without its backticks and quotes: "`t`.`a`" is t.a."""
-    return ".".join(part.strip('`"') for part in name.split(".")).removeprefix("spark_catalog.")
+    return ".".join(part.strip('`"') for part in name.split(".")).removeprefix("spark_catalog.").removeprefix("default.")
 
 
 def plain(message: str) -> str:

@@ -134,13 +134,17 @@ def reference_of(spark: SparkSession, frame: DataFrame, query: str) -> Reference
 
 
 def local_files(found: Iterable[str]) -> tuple[str, ...] | Staged:
-    """Return the paths of files, sorted; Spark itself reads them in no order."""
+    """Return the paths of files, sorted; Spark itself reads them in no order.
+
+    A link stands for the file behind it: that of a table's file may go while the file is being read.
+    """
     urls = [urlsplit(uri) for uri in found]
     if not urls:
         return Staged("it does not read files")
     if remote := next((url.scheme for url in urls if url.scheme not in ("", "file")), None):
         return Staged(f"files of {remote}:// are not mounted as a folder")
-    return tuple(str(path) for path in sorted(Path(unquote(url.path)) for url in urls))
+    paths = sorted(Path(unquote(url.path)) for url in urls)
+    return tuple(str(path.parent / path.readlink() if path.is_symlink() else path) for path in paths)
 
 
 def plan_of(spark: SparkSession, query: str) -> list[str]:

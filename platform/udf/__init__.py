@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,10 +15,11 @@ from .metrics import auc, auc_of, logloss, pcopc
 
 if TYPE_CHECKING:
     import duckdb
+    from pyspark.sql import SparkSession
 
 FUNCTIONS: tuple[Function, ...] = (feature_key, cross, bucketize, auc, logloss, pcopc)
 COMPUTED: tuple[Computed, ...] = (xxhash64, auc_of)
-DUCKDB_TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
+SQL_TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
@@ -29,9 +30,27 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 
     for function in COMPUTED:
         connection.create_function(
-            function.name, chunked(function.compute), None, DUCKDB_TYPES[function.result], type=ARROW, null_handling=SPECIAL
+            function.name, chunked(function.compute), None, SQL_TYPES[function.result], type=ARROW, null_handling=SPECIAL
         )
     connection.execute(MACRO_TEXT)
+
+
+def register_in_spark(spark: SparkSession) -> None:
+    """Make the computed functions known to a session of Spark; they run on executors, on Arrow's arrays."""
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # its stub is missing
+
+    for function in COMPUTED:
+        kind = SQL_TYPES[function.result].lower()
+        spark.udf.register(function.name, arrow_udf(on_arrays(function.compute), kind))
+
+
+def on_arrays(compute: Callable[[Sequence[pa.Array]], pa.Array]) -> Callable[..., pa.Array]:
+    """Adapt a function of a sequence of arrays to Spark's calls, one array per argument."""
+
+    def call(*columns: pa.Array) -> pa.Array:
+        return compute(columns)
+
+    return call
 
 
 def chunked(compute: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
@@ -43,4 +62,4 @@ def chunked(compute: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
     return call
 
 
-__all__ = ["COMPUTED", "FUNCTIONS", "Computed", "Function", "register"]
+__all__ = ["COMPUTED", "FUNCTIONS", "Computed", "Function", "register", "register_in_spark"]

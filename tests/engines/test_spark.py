@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,8 @@ ROWS = pa.table(
 
 
 @pytest.fixture
-def engine(spark: SparkSession) -> Iterator[SparkEngine]:
-    engine = SparkEngine(spark, owned=False)
-    yield engine
-    engine.close()
+def engine(spark_engine: SparkEngine) -> SparkEngine:
+    return spark_engine
 
 
 @pytest.fixture

@@ -3,55 +3,63 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
+from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb import DuckDBEngine
-from xpsql.platform.errors import ModelError, NotAvailableError, StatementError
+from xpsql.platform.engines.spark import SparkEngine
+from xpsql.platform.errors import ModelError, StatementError
 
 from .rows import rows
+
+
+@pytest.fixture
+def engine(opened: Callable[[], Engine]) -> Engine:
+    return opened()
 
 
 def files(warehouse: Path, table: str) -> list[str]:
     return sorted(path.name for path in (warehouse / "tables" / table / "_data").iterdir())
 
 
-def test_nothing_is_written_before_the_first_table(engine: DuckDBEngine, warehouse: Path) -> None:
+def test_nothing_is_written_before_the_first_table(engine: Engine, warehouse: Path) -> None:
     engine.execute("SELECT 1")
     assert engine.relations() == []
     assert not warehouse.exists()
 
 
-def test_a_table_outlives_the_session(engine: DuckDBEngine, warehouse: Path) -> None:
+def test_a_table_outlives_the_session(engine: Engine, opened: Callable[[], Engine]) -> None:
     assert engine.execute("CREATE TABLE T USING parquet AS SELECT 1 AS a, 'x' AS b") is None
-    other = DuckDBEngine(warehouse)
+    other = opened()
     assert rows(other, "SELECT * FROM default.t") == [(1, "x")]
-    other.close()
 
 
-def test_inserted_rows_come_after_those_there(engine: DuckDBEngine) -> None:
+def test_inserted_rows_come_after_those_there(engine: Engine) -> None:
     engine.execute("CREATE TABLE t (a BIGINT, b STRING COMMENT 'text', c DECIMAL, d TIMESTAMP, e ARRAY<INT>)")
     assert rows(engine, "SELECT * FROM t") == []
     engine.execute("INSERT INTO t (b, a) VALUES ('x', 1)")
     engine.execute("INSERT INTO TABLE t SELECT 2, 'y', 3.7, TIMESTAMP'2020-01-01 00:00:00', array(1)")
-    assert rows(engine, "SELECT a, b FROM t") == [(1, "x"), (2, "y")]
+    assert rows(engine, "SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, "y")]
     described = rows(engine, "DESCRIBE TABLE t")
     assert [kind for _, kind, _ in described] == ["bigint", "string", "decimal(10,0)", "timestamp", "array<int>"]
 
 
-def test_overwriting_replaces_all_rows_and_keeps_the_columns(engine: DuckDBEngine) -> None:
+def test_overwriting_replaces_all_rows_and_keeps_the_columns(engine: Engine) -> None:
     engine.execute("CREATE TABLE t AS SELECT 1L AS a")
     engine.execute("INSERT OVERWRITE TABLE t VALUES (7), (8)")
-    assert rows(engine, "SELECT * FROM t") == [(7,), (8,)]
+    assert sorted(rows(engine, "SELECT * FROM t")) == [(7,), (8,)]
     assert engine.schema("SELECT * FROM t").types == [pa.int64()]
     engine.execute("CREATE OR REPLACE TABLE t AS SELECT a + 1 AS b FROM t")
-    assert rows(engine, "SELECT * FROM t") == [(8,), (9,)]
+    assert sorted(rows(engine, "SELECT * FROM t")) == [(8,), (9,)]
 
 
-def test_if_not_exists_leaves_a_table_as_it_is(engine: DuckDBEngine) -> None:
+def test_if_not_exists_leaves_a_table_as_it_is(engine: Engine) -> None:
     engine.execute("CREATE TABLE t AS SELECT 1 AS a")
     engine.execute("CREATE TABLE IF NOT EXISTS t AS SELECT 2 AS a")
     assert rows(engine, "SELECT * FROM t") == [(1,)]
@@ -60,25 +68,26 @@ def test_if_not_exists_leaves_a_table_as_it_is(engine: DuckDBEngine) -> None:
     assert caught.value.position == (1, 14, "t")
 
 
-def test_a_dropped_table_is_gone(engine: DuckDBEngine, warehouse: Path) -> None:
+def test_a_dropped_table_is_gone(engine: Engine, warehouse: Path) -> None:
     engine.execute("CREATE TABLE t AS SELECT 1 AS a")
     engine.execute("DROP TABLE t")
     assert not (warehouse / "tables" / "t").exists()
     engine.execute("DROP TABLE IF EXISTS t")
-    with pytest.raises(StatementError, match="There is no table t"):
+    with pytest.raises(StatementError, match=r"There is no table (or view )?t"):
         engine.execute("DROP TABLE t")
 
 
-def test_tables_are_shown_by_pattern(engine: DuckDBEngine) -> None:
+def test_tables_are_shown_by_pattern(engine: Engine) -> None:
     for name in ("clicks", "users"):
         engine.execute(f"CREATE TABLE {name} AS SELECT 1 AS a")
     engine.execute("CREATE TEMPORARY VIEW clean AS SELECT * FROM clicks")
-    assert rows(engine, "SHOW TABLES") == [("", "clean", True), ("default", "clicks", False), ("default", "users", False)]
-    assert rows(engine, "SHOW TABLES IN default LIKE 'cl*'") == [("", "clean", True), ("default", "clicks", False)]
+    clean, clicks, users = ("", "clean", True), ("default", "clicks", False), ("default", "users", False)
+    assert sorted(rows(engine, "SHOW TABLES")) == [clean, clicks, users]
+    assert sorted(rows(engine, "SHOW TABLES IN default LIKE 'cl*'")) == [clean, clicks]
     assert rows(engine, "SHOW VIEWS") == [("", "clean", True)]
 
 
-def test_a_reader_of_the_state_before_goes_on(engine: DuckDBEngine, warehouse: Path) -> None:
+def test_a_reader_of_the_state_before_goes_on(engine: Engine, warehouse: Path) -> None:
     engine.execute("CREATE TABLE t AS SELECT id FROM range(500000)")
     scan = engine.scan("SELECT * FROM t")
     assert scan is not None
@@ -89,17 +98,17 @@ def test_a_reader_of_the_state_before_goes_on(engine: DuckDBEngine, warehouse: P
     assert len(files(warehouse, "t")) == 2
 
 
-def test_rows_that_are_added_leave_the_files_that_others_read(engine: DuckDBEngine) -> None:
+def test_rows_that_are_added_leave_the_files_that_others_read(engine: Engine) -> None:
     engine.execute("CREATE TABLE t AS SELECT 0 AS a")
     scan = engine.scan("SELECT * FROM t")
     assert scan is not None
     for i in range(1, 5):
         engine.execute(f"INSERT INTO t SELECT {i}")
     assert Path(scan.files[0]).exists()
-    assert rows(engine, "SELECT * FROM t") == [(i,) for i in range(5)]
+    assert rows(engine, "SELECT * FROM t ORDER BY a") == [(i,) for i in range(5)]
 
 
-def test_other_programs_read_the_folder_as_it_is(engine: DuckDBEngine, warehouse: Path) -> None:
+def test_other_programs_read_the_folder_as_it_is(engine: Engine, warehouse: Path) -> None:
     engine.execute("CREATE TABLE t AS SELECT 1 AS a")
     engine.execute("INSERT INTO t SELECT 2")
     folder = warehouse / "tables" / "t"
@@ -109,7 +118,7 @@ def test_other_programs_read_the_folder_as_it_is(engine: DuckDBEngine, warehouse
     assert rows(engine, f"SELECT * FROM parquet.`{folder}`") == [(3,)]
 
 
-def test_a_query_that_fails_half_way_leaves_no_table(engine: DuckDBEngine, warehouse: Path) -> None:
+def test_a_query_that_fails_half_way_leaves_no_table(engine: Engine, warehouse: Path) -> None:
     failing = "SELECT CAST(CASE WHEN id = 700000 THEN 'x' ELSE '1' END AS INT) AS a FROM range(1000000)"
     with pytest.raises(StatementError):
         engine.execute(f"CREATE TABLE t AS {failing}")
@@ -121,7 +130,7 @@ def test_a_query_that_fails_half_way_leaves_no_table(engine: DuckDBEngine, wareh
     assert not any((warehouse / "tables" / ".drafts").iterdir())
 
 
-def test_a_stream_becomes_a_table_whole_or_not_at_all(engine: DuckDBEngine) -> None:
+def test_a_stream_becomes_a_table_whole_or_not_at_all(engine: Engine) -> None:
     schema = pa.schema([("a", pa.int64())])
 
     def broken() -> object:
@@ -138,10 +147,17 @@ def test_a_stream_becomes_a_table_whole_or_not_at_all(engine: DuckDBEngine) -> N
     assert rows(engine, "SELECT * FROM t") == [(3,)]
 
 
-def test_names_are_whatever_backticks_hold(engine: DuckDBEngine) -> None:
+def test_names_are_whatever_backticks_hold(warehouse: Path, spark: SparkSession) -> None:
+    engine = DuckDBEngine(warehouse)
     engine.execute("CREATE TABLE `my t/a.ble` AS SELECT 1 AS `a b`")
     assert rows(engine, "SELECT `a b` FROM `My T/a.ble`") == [(1,)]
     assert engine.relations() == ["my t/a.ble"]
+    engine.close()
+    other = SparkEngine(spark, warehouse, owned=False)
+    assert other.relations() == []
+    with pytest.raises(StatementError, match="letters, digits and _ only"):
+        other.execute("CREATE TABLE `a b` AS SELECT 1 AS a")
+    other.close()
 
 
 @pytest.mark.parametrize(
@@ -149,32 +165,86 @@ def test_names_are_whatever_backticks_hold(engine: DuckDBEngine) -> None:
     [
         ("CREATE TABLE t AS SELECT 1 AS a, 2 AS A", "two columns named a"),
         ("CREATE TABLE t AS SELECT NULL AS a", "NULL without a type"),
+        ("INSERT INTO u VALUES (1)", "There is no table or view u. Did you mean"),
+        ("INSERT INTO uu VALUES (1, 2)", "the query has 2 columns"),
+        ("INSERT INTO uu (b) VALUES (1)", "There is no column of uu named b"),
+        ("INSERT INTO vv VALUES (1)", "vv`? is a view"),
+        ("DROP TABLE vv", "Use DROP VIEW"),
+        ("DROP VIEW uu", "Use DROP TABLE"),
+        ("CREATE TABLE vv AS SELECT 1 AS a", "The view vv exists"),
+        ("CREATE VIEW uu AS SELECT 1 AS a", "The table uu exists"),
+    ],
+)
+def test_statements_that_cannot_run_say_why(engine: Engine, statement: str, message: str) -> None:
+    engine.execute("CREATE TABLE uu AS SELECT 1 AS a")
+    engine.execute("CREATE VIEW vv AS SELECT 1 AS a")
+    with pytest.raises(StatementError, match=message):
+        engine.execute(statement)
+    assert engine.relations() == ["uu", "vv"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
         ("CREATE TABLE t (a INT, A STRING)", "listed twice"),
         ("CREATE TABLE t (a INT NOT NULL)", "NOT NULL"),
         ("CREATE TABLE t (a INT) PARTITIONED BY (a)", "PARTITIONED BY"),
         ("CREATE TABLE t USING csv AS SELECT 1 AS a", "Parquet"),
         ("CREATE TABLE other.t AS SELECT 1 AS a", "There is no database other"),
-        ("INSERT INTO u VALUES (1)", "There is no table or view u. Did you mean"),
-        ("INSERT INTO uu VALUES (1, 2)", "the query has 2 columns"),
-        ("INSERT INTO uu (b) VALUES (1)", "There is no column of uu named b"),
-        ("INSERT INTO vv VALUES (1)", "vv is a view"),
-        ("DROP TABLE vv", "Use DROP VIEW"),
-        ("DROP VIEW uu", "Use DROP TABLE"),
-        ("CREATE TABLE vv AS SELECT 1 AS a", "The view vv exists"),
-        ("CREATE VIEW uu AS SELECT 1 AS a", "The table uu exists"),
         ("TRUNCATE TABLE uu", "does not know 'TRUNCATE'"),
     ],
 )
-def test_statements_that_cannot_run_say_why(engine: DuckDBEngine, statement: str, message: str) -> None:
+def test_what_only_spark_has_is_refused_by_the_embedded_engine(warehouse: Path, statement: str, message: str) -> None:
+    engine = DuckDBEngine(warehouse)
     engine.execute("CREATE TABLE uu AS SELECT 1 AS a")
-    engine.execute("CREATE VIEW vv AS SELECT 1 AS a")
-    with pytest.raises(StatementError, match=message) as caught:
+    with pytest.raises(StatementError, match=message):
         engine.execute(statement)
-    assert isinstance(caught.value, NotAvailableError | StatementError)
-    assert engine.relations() == ["uu", "vv"]
+    assert engine.relations() == ["uu"]
+    engine.close()
 
 
-def test_a_damaged_or_newer_manifest_is_named(engine: DuckDBEngine, warehouse: Path) -> None:
+def test_tables_of_either_engine_are_the_other_ones(warehouse: Path, spark: SparkSession) -> None:
+    embedded, other = DuckDBEngine(warehouse), SparkEngine(spark, warehouse, owned=False)
+    statement = (
+        "CREATE TABLE {} AS SELECT id, CAST(id AS STRING) AS s, array(id) AS a, timestamp_seconds(id) AS t FROM range(3)"
+    )
+    embedded.execute(statement.format("mine"))
+    other.execute(statement.format("yours"))
+    other.execute("CREATE VIEW both AS SELECT * FROM mine UNION ALL SELECT * FROM yours")
+    for engine in (embedded, other):
+        assert sorted(engine.relations()) == ["both", "mine", "yours"]
+        found = rows(engine, "SELECT * FROM both ORDER BY id")
+        assert found[0::2] == found[1::2] == rows(engine, "SELECT * FROM mine ORDER BY id")
+        assert engine.schema("SELECT * FROM yours") == engine.schema("SELECT * FROM mine")
+        assert engine.scan("SELECT id, s FROM yours") is not None
+    embedded.execute("INSERT INTO yours SELECT 9, 'x', NULL, NULL")
+    other.execute("INSERT INTO mine SELECT 8, 'y', NULL, NULL")
+    for engine in (embedded, other):
+        assert rows(engine, "SELECT max(id), count(*) FROM both") == [(9, 8)]
+    other.execute("DROP TABLE mine")
+    assert embedded.relations() == ["both", "yours"]
+    embedded.execute("DROP TABLE yours")
+    with pytest.raises(StatementError, match="There is no table or view yours"):
+        other.execute("SELECT * FROM yours")
+    embedded.close()
+    other.close()
+
+
+def test_a_table_of_another_format_is_sparks_own(warehouse: Path, spark: SparkSession) -> None:
+    engine = SparkEngine(spark, warehouse, owned=False)
+    engine.execute("CREATE TABLE lines USING csv AS SELECT 1 AS a")
+    try:
+        engine.execute("INSERT INTO lines VALUES (2)")
+        assert rows(engine, "SELECT sum(a) FROM lines") == [(3,)]
+        with pytest.raises(StatementError, match="has a table lines of its own"):
+            engine.execute("CREATE TABLE lines AS SELECT 1 AS a")
+    finally:
+        engine.execute("DROP TABLE lines")
+    assert engine.relations() == []
+    assert not warehouse.exists()
+
+
+def test_a_damaged_or_newer_manifest_is_named(engine: Engine, warehouse: Path) -> None:
     engine.execute("CREATE TABLE t AS SELECT 1 AS a")
     manifest = warehouse / "tables" / "t" / "_manifest.json"
     values = json.loads(manifest.read_text())

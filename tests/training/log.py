@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import xpsql
 from xpsql.platform.progress import SilentReporter
@@ -45,6 +46,6 @@ def write(table: pa.Table, path: Path, row_group_rows: int = 1000) -> Path:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[xpsql.Session]:
-    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+def session(tmp_path: Path, engine: str | SparkSession) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "warehouse", engine, SilentReporter()) as session:
         yield session

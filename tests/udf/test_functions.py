@@ -1,42 +1,35 @@
-"""xpsql's own functions, called in queries on the embedded engine."""
+"""xpsql's own functions, called in queries on both engines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from xpsql.platform.engines.dialect import parse
-from xpsql.platform.engines.transpile import translate
+from xpsql.platform.engines.base import Engine
 from xpsql.platform.errors import StatementError
 from xpsql.platform.ps.keys import feature_keys
-from xpsql.platform.udf import COMPUTED, FUNCTIONS, Function, register
+from xpsql.platform.udf import COMPUTED, FUNCTIONS, Function
 from xpsql.platform.udf.metrics import area, auc_of_lists
+
+from ..engines.rows import rows
 
 SCORED = (
     "VALUES (1, 0.9D, 'a'), (0, 0.9D, 'a'), (1, 0.4D, 'a'), (0, 0.1D, 'b'), (1, 0.2D, 'b'), (NULL, 0.3D, 'b'), (0, NULL, 'b')"
 )
 
 
-@pytest.fixture(scope="module")
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        register(connection)
-        yield connection
+@pytest.fixture
+def engine(opened: Callable[[], Engine]) -> Engine:
+    return opened()
 
 
-def rows(connection: duckdb.DuckDBPyConnection, text: str) -> list[Any]:
-    return connection.sql(translate(parse(text), connection)).fetchall()
-
-
-def value(connection: duckdb.DuckDBPyConnection, expression: str) -> Any:
-    return rows(connection, f"SELECT {expression} FROM {SCORED} AS t(label, p, g)")[0][0]
+def value(engine: Engine, expression: str) -> Any:
+    return rows(engine, f"SELECT {expression} FROM {SCORED} AS t(label, p, g)")[0][0]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
@@ -50,62 +43,58 @@ def test_computed_functions_have_names_of_our_own() -> None:
     assert all(function.name.startswith("xpsql_") for function in COMPUTED)
 
 
-def test_xxhash64_has_the_values_of_spark(connection: duckdb.DuckDBPyConnection) -> None:
-    assert value(connection, "xxhash64('Spark', array(123), 2)") == 5602566077635097486
-    assert value(connection, "xxhash64(NULL)") == 42
+def test_xxhash64_has_the_values_of_spark(engine: Engine) -> None:
+    assert value(engine, "xxhash64('Spark', array(123), 2)") == 5602566077635097486
+    assert value(engine, "xxhash64(NULL)") == 42
 
 
-def test_xxhash64_hashes_chunks_with_nulls(connection: duckdb.DuckDBPyConnection) -> None:
-    hashes = rows(
-        connection, "SELECT xxhash64('s', CASE WHEN id % 2 = 1 THEN CAST(id AS STRING) END) FROM range(5000) ORDER BY id"
-    )
+def test_xxhash64_hashes_chunks_with_nulls(engine: Engine) -> None:
+    hashes = rows(engine, "SELECT xxhash64('s', CASE WHEN id % 2 = 1 THEN CAST(id AS STRING) END) FROM range(5000) ORDER BY id")
     assert len({row[0] for row in hashes[1::2]}) == 2500
-    assert {row[0] for row in hashes[0::2]} == {value(connection, "xxhash64('s')")}
+    assert {row[0] for row in hashes[0::2]} == {value(engine, "xxhash64('s')")}
 
 
 @pytest.mark.parametrize("text", ["'abc'", "42", "true", "DATE'2013-01-05'", "CAST(NULL AS STRING)"])
-def test_feature_key_is_the_key_that_models_use(connection: duckdb.DuckDBPyConnection, text: str) -> None:
-    plain = value(connection, f"CAST({text} AS STRING)")
+def test_feature_key_is_the_key_that_models_use(engine: Engine, text: str) -> None:
+    plain = value(engine, f"CAST({text} AS STRING)")
     expected = feature_keys("slot", pa.array([plain], pa.string())).view(np.int64)[0]
-    assert value(connection, f"feature_key('slot', {text})") == expected
+    assert value(engine, f"feature_key('slot', {text})") == expected
 
 
-def test_cross_joins_without_collisions(connection: duckdb.DuckDBPyConnection) -> None:
+def test_cross_joins_without_collisions(engine: Engine) -> None:
     calls = [r"'a|b', 'c'", r"'a', 'b|c'", r"'a\\', 'b'", r"'a', '\\b'", "NULL, 'c'", r"'\\N', 'c'", "'', 'c'"]
-    texts = [value(connection, f"cross({call})") for call in calls]
+    texts = [value(engine, f"cross({call})") for call in calls]
     assert len(set(texts)) == len(texts)
-    assert value(connection, "cross('AA', 7, NULL)") == r"AA|7|\N"
+    assert value(engine, "cross('AA', 7, NULL)") == r"AA|7|\N"
 
 
 @pytest.mark.parametrize(("x", "bucket"), [("-1", 0), ("0", 1), ("9.5", 1), ("10", 2), ("1e9", 2), ("NULL", None)])
-def test_bucketize_counts_the_bounds_that_are_at_most_x(
-    connection: duckdb.DuckDBPyConnection, x: str, bucket: int | None
-) -> None:
-    assert value(connection, f"bucketize({x}, array(0, 10))") == bucket
+def test_bucketize_counts_the_bounds_that_are_at_most_x(engine: Engine, x: str, bucket: int | None) -> None:
+    assert value(engine, f"bucketize({x}, array(0, 10))") == bucket
 
 
-def test_metrics_are_exact_and_pass_over_nulls(connection: duckdb.DuckDBPyConnection) -> None:
-    assert value(connection, "auc(label, p)") == pytest.approx((0.5 + 1 + 0 + 1 + 0 + 1) / 6)
-    assert value(connection, "pcopc(label, p)") == pytest.approx(2.5 / 3)
+def test_metrics_are_exact_and_pass_over_nulls(engine: Engine) -> None:
+    assert value(engine, "auc(label, p)") == pytest.approx((0.5 + 1 + 0 + 1 + 0 + 1) / 6)
+    assert value(engine, "pcopc(label, p)") == pytest.approx(2.5 / 3)
     losses = [-math.log(0.9), -math.log(0.1), -math.log(0.4), -math.log(0.9), -math.log(0.2)]
-    assert value(connection, "logloss(label, p)") == pytest.approx(sum(losses) / 5)
+    assert value(engine, "logloss(label, p)") == pytest.approx(sum(losses) / 5)
 
 
-def test_metrics_take_filters_groups_and_windows(connection: duckdb.DuckDBPyConnection) -> None:
-    assert value(connection, "auc(label, p) FILTER (WHERE g = 'b')") == 1.0
+def test_metrics_take_filters_groups_and_windows(engine: Engine) -> None:
+    assert value(engine, "auc(label, p) FILTER (WHERE g = 'b')") == 1.0
     grouped = f"SELECT g, auc(label, p), pcopc(label, p) FROM {SCORED} AS t(label, p, g) GROUP BY g ORDER BY g"
-    assert rows(connection, grouped) == [("a", 0.25, pytest.approx(1.1)), ("b", 1.0, pytest.approx(0.3))]
+    assert rows(engine, grouped) == [("a", 0.25, pytest.approx(1.1)), ("b", 1.0, pytest.approx(0.3))]
     windowed = f"SELECT DISTINCT g, logloss(label, p) OVER (PARTITION BY g) FROM {SCORED} AS t(label, p, g) ORDER BY g"
-    assert len(rows(connection, windowed)) == 2
+    assert len(rows(engine, windowed)) == 2
 
 
-def test_metrics_of_one_class_are_null(connection: duckdb.DuckDBPyConnection) -> None:
-    assert value(connection, "auc(0, p)") is None
-    assert value(connection, "pcopc(0, p)") is None
+def test_metrics_of_one_class_are_null(engine: Engine) -> None:
+    assert value(engine, "auc(0, p)") is None
+    assert value(engine, "pcopc(0, p)") is None
 
 
-def test_extreme_predictions_have_a_finite_loss(connection: duckdb.DuckDBPyConnection) -> None:
-    assert value(connection, "logloss(1, 0D)") == pytest.approx(-math.log(1e-15))
+def test_extreme_predictions_have_a_finite_loss(engine: Engine) -> None:
+    assert value(engine, "logloss(1, 0D)") == pytest.approx(-math.log(1e-15))
 
 
 def test_auc_equals_the_count_of_pairs_in_order() -> None:
@@ -121,6 +110,32 @@ def test_auc_of_missing_lists_is_null() -> None:
     assert auc_of_lists([lists, others]).to_pylist() == [1.0, None, None]
 
 
-def test_a_wrong_number_of_arguments_is_named_with_its_place(connection: duckdb.DuckDBPyConnection) -> None:
+def test_a_wrong_number_of_arguments_is_named_with_its_place(engine: Engine) -> None:
     with pytest.raises(StatementError, match=r"feature_key takes .*got 1 arguments.*line 2, column 3"):
-        rows(connection, "SELECT\n  feature_key('user')")
+        rows(engine, "SELECT\n  feature_key('user')")
+
+
+def test_calls_stand_inside_each_other_and_in_every_clause(engine: Engine) -> None:
+    assert value(engine, "feature_key('a', cross(1, 'b'))") == value(engine, "feature_key('a', '1|b')")
+    grouped = f"SELECT g FROM {SCORED} AS t(label, p, g) GROUP BY g"
+    assert rows(engine, f"{grouped} HAVING auc(label, p) > 0.5") == [("b",)]
+    assert rows(engine, f"{grouped} ORDER BY auc(label, p) DESC") == [("b",), ("a",)]
+
+
+def test_columns_of_calls_are_named_as_spark_names_calls(engine: Engine) -> None:
+    query = f"SELECT count(*) AS n, auc(label, p), round(pcopc(label, p), 2) FROM {SCORED} AS t(label, p, g)"
+    assert engine.schema(query).names == ["n", "auc(label, p)", "round(pcopc(label, p), 2)"]
+
+
+def test_errors_inside_a_call_have_their_place(engine: Engine) -> None:
+    with pytest.raises(StatementError, match="There is no column nope") as raised:
+        engine.execute("SELECT 1,\n  feature_key('user', nope) AS key FROM range(3)")
+    assert raised.value.position == (2, 23, "nope")
+
+
+def test_views_may_call_functions(opened: Callable[[], Engine]) -> None:
+    opened().execute("CREATE VIEW keys AS SELECT feature_key('n', id) AS key FROM range(2)")
+    engine = opened()
+    assert sorted(rows(engine, "SELECT key FROM keys")) == sorted(
+        rows(engine, "SELECT xxhash64('n', CAST(id AS STRING)) FROM range(2)")
+    )
