@@ -16,6 +16,7 @@ from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.engines.spark import SparkEngine
 from xpsql.platform.engines.spark_start import started
 
+MASTER = "local[6]"  # room for three shards and three workers at once
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.log.level": "OFF",
@@ -33,7 +34,7 @@ def spark_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
     if shutil.which("java") is None and not (Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java").exists():
         pytest.skip("Spark needs Java: install a JDK, version 17 or newer")
     folder = str(tmp_path_factory.mktemp("spark"))
-    spark = started("local[2]", {**SETTINGS, "spark.sql.warehouse.dir": folder, "spark.local.dir": folder})
+    spark = started(MASTER, {**SETTINGS, "spark.sql.warehouse.dir": folder, "spark.local.dir": folder})
     yield spark
     spark.stop()
 

@@ -67,9 +67,9 @@ def test_a_spark_session_is_an_engine_and_outlives_ours(spark: SparkSession, tmp
 
 
 def test_the_engine_spark_uses_the_spark_that_runs(spark: SparkSession, tmp_path: Path) -> None:
-    with connect(tmp_path, master="local[2]") as session:
+    with connect(tmp_path, master="local[6]") as session:
         assert session.engine.name == "spark"
-    with pytest.raises(StatementError, match=r"runs in this process already, on local\[2\], not on local\[3\]"):
+    with pytest.raises(StatementError, match=r"runs in this process already, on local\[6\], not on local\[3\]"):
         connect(tmp_path, "spark", master="local[3]")
     with pytest.raises(StatementError, match=r"already, with spark\.driver\.memory = 1g, not 2g"):
         connect(tmp_path, "spark", conf={"spark.driver.memory": "2g"})
@@ -77,7 +77,7 @@ def test_the_engine_spark_uses_the_spark_that_runs(spark: SparkSession, tmp_path
 
 def test_a_session_of_spark_has_its_settings_already(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StatementError, match="has its master and settings already"):
-        connect(tmp_path, spark, master="local[2]")
+        connect(tmp_path, spark, master="local[6]")
 
 
 def test_the_embedded_engine_takes_no_settings_of_spark(tmp_path: Path) -> None:
