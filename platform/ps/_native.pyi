@@ -81,6 +81,34 @@ def take_rows(values: npt.NDArray[Any], positions: npt.NDArray[np.int32], out: n
 def put_rows(out: npt.NDArray[Any], positions: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
     """Set out[positions[i]] = values[i]; see take_rows. Rows of `values` from n on are ignored."""
 
+class Frames:
+    """Says where the next bytes that a connection receives belong, and which frames they complete.
+
+        while (frame := frames.take(sock.recv_into(frames.room()))) is None:
+            ...
+
+    Args:
+        frame: a NamedTuple of status, checksum, contents_bytes, request, kind, and the rest of the frame as uint8[n].
+        error: raised for what is no frame, or announces more than the limits.
+    """
+
+    def __init__(
+        self, frame: type, error: type[Exception], magic: bytes, version: int, most_contents: int, most_body: int
+    ) -> None: ...
+    @property
+    def is_between(self) -> bool:
+        """Whether the last frame is complete and no byte of another one is there."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether what comes next is the rest of one frame, and nothing else."""
+
+    def room(self) -> memoryview:
+        """Return where the next bytes go; call take until it returns None before."""
+
+    def take(self, count: int) -> Any:
+        """Count bytes that have come, and return the next complete frame; None if there is none."""
+
 class Schema:
     """Writes and reads messages of declared types; platform/ps/codec.py has the format."""
 

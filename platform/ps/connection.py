@@ -14,14 +14,12 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from ..errors import TrainingError, XpsqlError
-from .codec import Buffer, Bytes, WireError
+from .codec import Buffer, WireError
 from .handshake import introduce
 from .sockets import BUFFERS_PER_CALL, Address, Stream, connect, joined, rest
 from .tls import client_context
-from .wire import FAILURE, HEADER, Call, Header, Limits, Status, error_of, message, pack, parse, room, total_bytes
+from .wire import FAILURE, Call, Frame, Limits, Status, error_of, frames, message, pack, total_bytes
 
 BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -79,10 +77,7 @@ class Connection:
         self._pending: deque[Pending[Any]] = deque()
         self._last = 0
         self._lost: TrainingError | None = None
-        self._head = memoryview(bytearray(HEADER.size))
-        self._header: Header | None = None
-        self._content: Bytes = np.empty(0, np.uint8)
-        self._missing = self._head
+        self._incoming = frames(limits)
         self._socket = self._connected(address, secret, public)
         self._socket.setblocking(False)
         self._alone = Exchange([self])
@@ -164,49 +159,32 @@ class Connection:
         return self._socket.sendmsg(buffers[:BUFFERS_PER_CALL])
 
     def _read(self) -> None:
-        """Receive what has come for the answers on their way."""
+        """Receive what has come, until all answers are there or no more has."""
+        incoming, receive = self._incoming, self._socket.recv_into
         try:
-            while True:
-                count = self._socket.recv_into(self._missing)
-                if count == 0:
-                    raise WireError("it closed the connection")
-                if count < len(self._missing):
-                    self._missing = self._missing[count:]
-                    continue
-                self._filled()
+            while count := receive(incoming.room()):
+                while (frame := incoming.take(count)) is not None:
+                    self._receive(frame)
+                    count = 0
                 if not self._pending:
                     return
         except BLOCKED:
-            pass
-
-    def _filled(self) -> None:
-        """Go on from a header to its frame, and from a frame to the next header."""
-        if self._header is None:
-            self._header = parse(self._head, self._limits)
-            self._content = room(self._header)
-            self._missing = self._content.data
-            if self._missing:
-                return
-        header, content = self._header, self._content
-        self._header, self._missing = None, self._head
-        self._receive(header, content)
-
-    def _receive(self, header: Header, content: Bytes) -> None:
-        """Give an answer to the request that awaits it."""
-        if header.status == Status.FAILURE:
-            error = error_of(message(header, content, FAILURE))
-            if header.request == 0:
-                raise WireError(f"it refused: {error}")
-            self._awaiting(header).fail(error)
             return
-        pending = self._awaiting(header)
-        pending.fulfil(message(header, content, pending.call.answer))
+        raise WireError("it closed the connection")
 
-    def _awaiting(self, header: Header) -> Pending[Any]:
-        if not self._pending or header.request != self._pending[0].number:
+    def _receive(self, frame: Frame) -> None:
+        """Give an answer to the request that awaits it."""
+        error = error_of(message(frame, FAILURE)) if frame.status == Status.FAILURE else None
+        if error is not None and frame.request == 0:
+            raise WireError(f"it refused: {error}")
+        if not self._pending or frame.request != self._pending[0].number:
             awaited = self._pending[0].number if self._pending else "none"
-            raise WireError(f"expected the answer to request {awaited}, got that to {header.request}")
-        return self._pending.popleft()
+            raise WireError(f"expected the answer to request {awaited}, got that to {frame.request}")
+        pending = self._pending.popleft()
+        if error is None:
+            pending.fulfil(message(frame, pending.call.answer))
+        else:
+            pending.fail(error)
 
     def _lose(self, error: Exception) -> None:
         during = self._pending[0].call.name if self._pending else "nothing"

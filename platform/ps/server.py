@@ -19,23 +19,22 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..errors import XpsqlError
+from ._native import Frames
 from .codec import Buffer, WireError
 from .handshake import full, welcome
 from .sockets import Stream, listen, tune
 from .tls import Certificate, server_context
 from .wire import (
     FAILURE,
-    HEADER,
     Failure,
+    Frame,
     Handler,
-    Header,
     Limits,
     Status,
     failure_of,
+    frames,
     message,
     pack,
-    parse,
-    room,
 )
 
 ACCEPT_PAUSE_SECONDS = 0.1
@@ -189,28 +188,29 @@ class Server:
         stream = Stream(sock, self._limits.handshake_seconds)
         welcome(stream, self._secret)
         stream.bound(self._limits.stall_seconds)
-        head = memoryview(bytearray(HEADER.size))
-        while not self._closing.is_set() and stream.await_piece(head):
-            self._answer(stream, head)
+        incoming = frames(self._limits)
+        while not self._closing.is_set() and self._answer(stream, incoming):
+            pass
 
-    def _answer(self, stream: Stream, head: memoryview) -> None:
-        """Read the rest of one request and answer it.
+    def _answer(self, stream: Stream, incoming: Frames) -> bool:
+        """Answer the next request; False if the client has closed the connection instead.
 
         Raises:
-            WireError: it is no request that this server knows; the client has been told.
+            WireError: what came is no request that this server knows; the client has been told.
         """
         number = 0
         try:
-            header = parse(head, self._limits)
-            handler, number = self._handler(header), header.request
-            rest = room(header)
-            stream.fill(rest.data)
-            request = message(header, rest, handler.call.request)
+            frame = stream.await_frame(incoming)
+            if frame is None:
+                return False
+            handler, number = self._handler(frame), frame.request
+            request = message(frame, handler.call.request)
         except WireError as error:
             with contextlib.suppress(OSError, WireError):  # the client may have gone
                 stream.send_all(pack(Status.FAILURE, b"", number, FAILURE, Failure("TrainingError", str(error))))
             raise
         stream.send_all(self._result(handler, request, number))
+        return True
 
     def _result(self, handler: Handler[Any, Any], request: object, number: int) -> list[Buffer]:
         """Return the frame of what a handler answers or raises."""
@@ -222,17 +222,17 @@ class Server:
                 logger.exception("%s: %s failed", self.name, call.name)
             return pack(Status.FAILURE, call.kind, number, FAILURE, failure_of(error, call.name))
 
-    def _handler(self, header: Header) -> Handler[Any, Any]:
+    def _handler(self, frame: Frame) -> Handler[Any, Any]:
         """Return the handler that a request asks for.
 
         Raises:
             WireError: there is none, or the request is of another version.
         """
-        if header.status != Status.REQUEST:
-            raise WireError(f"expected a request, got a frame that is {Status(header.status).name}")
-        handler = self._handlers.get(header.kind)
+        if frame.status != Status.REQUEST:
+            raise WireError(f"expected a request, got a frame that is {Status(frame.status).name}")
+        handler = self._handlers.get(frame.kind)
         if handler is None:
-            kind = header.kind.rstrip(b"\0").decode("ascii", "backslashreplace")
+            kind = frame.kind.rstrip(b"\0").decode("ascii", "backslashreplace")
             known = ", ".join(sorted(handler.call.name for handler in self._handlers.values()))
             raise WireError(f"{self.name} does not answer {kind!r}; it answers {known}")
         return handler

@@ -15,8 +15,9 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ._native import Frames
 from .codec import Buffer, WireError
-from .wire import total_bytes
+from .wire import Frame, total_bytes
 
 BUFFERS_PER_CALL = 512
 TLS_JOIN_BYTES = 1 << 16
@@ -89,7 +90,7 @@ def tune(tcp: socket.socket) -> None:
 
 
 class Plain:
-    """A blocking socket whose waits the kernel bounds, so that a frame is two reads and one write."""
+    """A blocking socket whose waits the kernel bounds, so that a short frame is one read and one write."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -101,13 +102,17 @@ class Plain:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
 
-    def read(self, memory: memoryview) -> int:
-        """Fill memory and return its size, or less: 0 at the end of the stream, any if the wait was too long.
+    def read(self, memory: memoryview, whole: bool) -> int:
+        """Put what comes next into memory and return how many bytes did; 0 at the end of the stream.
+
+        Args:
+            memory: not empty.
+            whole: wait until it is full, unless that takes too long.
 
         Raises:
             BlockingIOError: nothing came in time.
         """
-        return self._socket.recv_into(memory, 0, socket.MSG_WAITALL)
+        return self._socket.recv_into(memory, 0, socket.MSG_WAITALL if whole else 0)
 
     def write(self, buffers: Sequence[Buffer]) -> int:
         """Send buffers and return how many bytes went.
@@ -127,7 +132,7 @@ class Encrypted:
     def bound(self, seconds: float) -> None:
         self._socket.settimeout(seconds)
 
-    def read(self, memory: memoryview) -> int:
+    def read(self, memory: memoryview, whole: bool) -> int:
         try:
             return self._socket.recv_into(memory)
         except TimeoutError as error:
@@ -163,16 +168,30 @@ class Stream:
         self.fill(memoryview(data))
         return bytes(data)
 
-    def await_piece(self, memory: memoryview) -> bool:
-        """Fill memory with the next bytes, however long the first takes; False if the other end has closed instead."""
-        while True:
+    def await_frame(self, frames: Frames) -> Frame | None:
+        """Return the next frame, however long its first byte takes; None if the other end has closed instead.
+
+        Raises:
+            WireError: it is none within the limits, ends before its end, or takes too long.
+            OSError: the connection is lost.
+        """
+        frame: Frame | None = frames.take(0)
+        deadline = None
+        while frame is None:
+            if deadline is None and not frames.is_between:
+                deadline = time.monotonic() + self._seconds
             try:
-                count = self._ends.read(memory)
+                count = self._ends.read(frames.room(), frames.is_long)
             except BlockingIOError:
-                continue
-            if 0 < count < len(memory):
-                self.fill(memory[count:])
-            return count > 0
+                count = -1
+            if count == 0:
+                if frames.is_between:
+                    return None
+                raise WireError("the other end closed within a frame")
+            if deadline is not None and time.monotonic() >= deadline:
+                raise WireError(f"a frame was not complete within {self._seconds:g} s")
+            frame = frames.take(max(count, 0))
+        return frame
 
     def fill(self, memory: memoryview) -> None:
         """Fill memory with the next bytes.
@@ -184,7 +203,7 @@ class Stream:
         size, deadline = len(memory), time.monotonic() + self._seconds
         while memory:
             try:
-                count = self._ends.read(memory)
+                count = self._ends.read(memory, True)
             except BlockingIOError:
                 count = -1
             if count == len(memory):

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic, NamedTuple, TypeVar
 
-import numpy as np
-
 from .. import errors
-from .codec import Buffer, Bytes, Codec, WireError, aligned
+from ._native import Frames
+from .codec import Buffer, Bytes, Codec, WireError
 
 MAGIC = b"XPSQ"
 VERSION = 1
@@ -37,9 +36,6 @@ class Status(IntEnum):
     REQUEST = 0
     ANSWER = 1
     FAILURE = 2
-
-
-STATUSES = frozenset(map(int, Status))
 
 
 class Limits(NamedTuple):
@@ -102,15 +98,24 @@ class Handler(Generic[Q, A]):
 FAILURE = Codec(Failure)
 
 
-class Header(NamedTuple):
-    """The head of a frame, checked; `kind` is the name of a call, or empty, padded with zeros to 16 bytes."""
+class Frame(NamedTuple):
+    """A frame that was received; `kind` is the name of a call, or empty, padded with zeros to 16 bytes.
+
+    Attributes:
+        rest: uint8[n], what follows the header.
+    """
 
     status: int
     checksum: int
     contents_bytes: int
-    body_bytes: int
     request: int
     kind: bytes
+    rest: Bytes
+
+
+def frames(limits: Limits) -> Frames:
+    """Return what cuts received bytes into frames, and raises WireError for others."""
+    return Frames(Frame, WireError, MAGIC, VERSION, limits.contents_bytes, limits.frame_bytes)
 
 
 def pack(status: Status, kind: bytes, request: int, codec: Codec[Q], message: Q) -> list[Buffer]:
@@ -120,41 +125,15 @@ def pack(status: Status, kind: bytes, request: int, codec: Codec[Q], message: Q)
     return [head + contents, *body]
 
 
-def parse(head: Buffer, limits: Limits) -> Header:
-    """Return the header of 48 bytes.
-
-    Raises:
-        WireError: it is none of this version, or announces more than the limits allow.
-    """
-    magic, version, status, checksum, contents_bytes, body_bytes, request, kind = HEADER.unpack(head)
-    if magic != MAGIC:
-        raise WireError(f"expected a frame, which starts with {MAGIC!r}, got {magic!r}")
-    if version != VERSION:
-        raise WireError(f"expected version {VERSION} of the protocol, got {version}; use one version of xpsql everywhere")
-    if status not in STATUSES:
-        raise WireError(f"a frame has the unknown status {status}")
-    if contents_bytes > limits.contents_bytes or body_bytes > limits.frame_bytes:
-        raise WireError(
-            f"a frame announces {contents_bytes} + {body_bytes} bytes, the limits are {limits.contents_bytes} + "
-            f"{limits.frame_bytes}; use smaller batches"
-        )
-    return Header(status, checksum, contents_bytes, body_bytes, request, kind)
-
-
-def room(header: Header) -> Bytes:
-    """Return memory for a frame after its header, uint8[n]."""
-    return np.empty(aligned(header.contents_bytes) + header.body_bytes, np.uint8)
-
-
-def message(header: Header, rest: Bytes, codec: Codec[Q]) -> Q:
-    """Return the message of a frame; its arrays are views of `rest`.
+def message(frame: Frame, codec: Codec[Q]) -> Q:
+    """Return the message of a frame; its arrays are views of it.
 
     Raises:
         WireError: the frame holds another message.
     """
-    if header.checksum != codec.checksum:
+    if frame.checksum != codec.checksum:
         raise WireError(f"this is not the {codec.name} of this version; use one version of xpsql everywhere")
-    return codec.decode(rest, header.contents_bytes)
+    return codec.decode(frame.rest, frame.contents_bytes)
 
 
 def failure_of(error: BaseException, kind: str) -> Failure:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpsql.platform.errors import DataError
+from xpsql.platform.ps.codec import WireError
 from xpsql.platform.ps.connection import Connection
 from xpsql.platform.ps.handshake import introduce
 from xpsql.platform.ps.server import Server
@@ -97,9 +98,9 @@ def raw(address: Address, greet: bool = True) -> Iterator[Stream]:
 def until_closed(stream: Stream) -> bytes:
     """Return what the other end still says before it closes."""
     said = bytearray()
-    with contextlib.suppress(OSError):
-        while stream.await_piece(memoryview(byte := bytearray(1))):
-            said += byte
+    with contextlib.suppress(OSError, WireError):
+        while True:
+            said += stream.receive(1)
     return bytes(said)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ from hypothesis import given
 from numpy.typing import NDArray
 
 from xpsql.platform import errors
+from xpsql.platform.ps._native import Frames
 from xpsql.platform.ps.codec import DTYPES, Codec, WireError, aligned
 from xpsql.platform.ps.service import PULL, PUSH, Pull
 from xpsql.platform.ps.wire import (
@@ -20,15 +23,14 @@ from xpsql.platform.ps.wire import (
     RAISED,
     Call,
     Failure,
-    Header,
+    Frame,
     Limits,
     Status,
     error_of,
     failure_of,
+    frames,
     message,
     pack,
-    parse,
-    room,
 )
 
 
@@ -83,11 +85,25 @@ OUTERS = st.builds(
 )
 
 
-def received(frame: bytes) -> tuple[Header, NDArray[np.uint8]]:
-    header = parse(frame[: HEADER.size], LIMITS)
-    rest = room(header)
-    rest[:] = np.frombuffer(frame, np.uint8, offset=HEADER.size)
-    return header, rest
+def received(frame: bytes) -> Frame:
+    (found,) = cut(frame, frames(LIMITS), [len(frame)])
+    return found
+
+
+def cut(sent: bytes, incoming: Frames, pieces: list[int]) -> list[Frame]:
+    """Return the frames in bytes that come in pieces of these sizes, over and over."""
+    found: list[Frame] = []
+    for most in itertools.cycle(pieces):
+        room = incoming.room()
+        count = min(most, len(room), len(sent))
+        room[:count] = sent[:count]
+        sent = sent[count:]
+        while (frame := incoming.take(count)) is not None:
+            found.append(frame)
+            count = 0
+        if not sent:
+            return found
+    raise AssertionError("it cycles")
 
 
 def framed(sent: Outer) -> bytes:
@@ -116,18 +132,18 @@ def assert_same(one: Any, two: Any) -> None:
 
 @given(OUTERS)
 def test_a_message_arrives_as_it_left(sent: Outer) -> None:
-    header, rest = received(framed(sent))
-    assert (header.status, header.request, header.kind) == (Status.REQUEST, 7, b"kind".ljust(16, b"\0"))
-    assert_same(message(header, rest, CODEC), sent)
+    frame = received(framed(sent))
+    assert (frame.status, frame.request, frame.kind) == (Status.REQUEST, 7, b"kind".ljust(16, b"\0"))
+    assert_same(message(frame, CODEC), sent)
 
 
 def test_arrays_are_aligned_views_of_the_received_frame() -> None:
     inner = Inner("x", np.ones((3, 5), np.float32))
     values = np.arange(7, dtype=np.uint64), np.ones(3, np.float16)
-    header, rest = received(framed(Outer(1, 2.0, True, "", b"", *values, {"a": np.ones(1, np.uint32)}, inner, None, (), {})))
-    got = message(header, rest, CODEC)
+    frame = received(framed(Outer(1, 2.0, True, "", b"", *values, {"a": np.ones(1, np.uint32)}, inner, None, (), {})))
+    got = message(frame, CODEC)
     for array in (got.keys, got.anything, got.by_name["a"], got.inner.rows):
-        assert np.shares_memory(array, rest)
+        assert np.shares_memory(array, frame.rest)
         assert array.__array_interface__["data"][0] % 16 == 0
 
 
@@ -141,7 +157,7 @@ def test_an_array_that_lies_apart_in_memory_arrives_whole() -> None:
     inner = Inner("x", np.arange(12, dtype=np.float32).reshape(3, 4).T[::2])
     keys = np.arange(10, dtype=np.uint64)[::-3]
     sent = Outer(1, 2.0, True, "", b"", keys, np.ones(()), {}, inner, None, (), {})
-    assert_same(message(*received(framed(sent)), CODEC), sent)
+    assert_same(message(received(framed(sent)), CODEC), sent)
 
 
 @given(OUTERS, st.data())
@@ -149,15 +165,22 @@ def test_a_damaged_frame_is_refused_or_read_but_never_breaks_the_reader(sent: Ou
     frame = bytearray(framed(sent))
     for _ in range(data.draw(st.integers(1, 4))):
         frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        header = parse(bytes(frame[: HEADER.size]), Limits(frame_bytes=1 << 20))
-        rest = room(header)
-        have = frame[HEADER.size :][: len(rest)]
-        rest[:] = 0
-        rest[: len(have)] = np.frombuffer(bytes(have), np.uint8)
-        message(header, rest, CODEC)
-    except WireError:
-        pass
+    with contextlib.suppress(WireError):
+        for found in cut(bytes(frame), frames(Limits(frame_bytes=1 << 20)), [len(frame)]):
+            message(found, CODEC)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40_000), st.integers(0, 3)), max_size=6), st.lists(st.integers(1, 9000), min_size=1))
+def test_frames_are_found_in_whatever_pieces_they_come(shapes: list[tuple[int, int]], pieces: list[int]) -> None:
+    codec = Codec(Inner)
+    sent = [Inner("x" * (n % 50), np.full((n, axes), n, np.float32)) for n, axes in shapes]
+    stream = b"".join(b"".join(pack(Status.ANSWER, b"kind", i, codec, one)) for i, one in enumerate(sent))
+    incoming = frames(LIMITS)
+    found = cut(stream, incoming, [max(piece, len(stream) // 200) for piece in pieces]) if sent else []
+    assert [frame.request for frame in found] == list(range(len(sent)))
+    for frame, one in zip(found, sent, strict=True):
+        assert_same(message(frame, codec), one)
+    assert incoming.is_between
 
 
 @given(st.binary(max_size=200), st.integers(0, 500))
@@ -196,14 +219,14 @@ def test_bytes_that_are_left_over_are_refused() -> None:
 def test_a_message_of_another_declaration_is_refused() -> None:
     frame = b"".join(pack(Status.REQUEST, b"kind", 7, Codec(Outer2), Outer2(5)))
     with pytest.raises(WireError, match="not the Outer of this version"):
-        message(*received(frame), CODEC)
+        message(received(frame), CODEC)
 
 
 def test_sizes_beyond_the_limits_are_refused_before_memory_is_taken() -> None:
     for contents, body in ((1 << 30, 0), (0, 1 << 62)):
         head = HEADER.pack(b"XPSQ", 1, 0, 0, contents, body, 1, b"kind")
         with pytest.raises(WireError, match="the limits are"):
-            parse(head, LIMITS)
+            received(head)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +239,7 @@ def test_sizes_beyond_the_limits_are_refused_before_memory_is_taken() -> None:
 )
 def test_a_header_of_something_else_is_refused_with_the_reason(head: bytes, reason: str) -> None:
     with pytest.raises(WireError, match=reason):
-        parse(head, LIMITS)
+        received(head)
 
 
 def test_a_value_of_another_type_is_refused_where_it_is_sent() -> None:

@@ -8,6 +8,7 @@ void bind_hash(nanobind::module_& module);
 void bind_unique(nanobind::module_& module);
 void bind_placement(nanobind::module_& module);
 void bind_codec(nanobind::module_& module);
+void bind_frames(nanobind::module_& module);
 void bind_store(nanobind::module_& module);
 
 }  // namespace xpsql
@@ -19,5 +20,6 @@ NB_MODULE(_native, module) {
     xpsql::bind_unique(module);
     xpsql::bind_placement(module);
     xpsql::bind_codec(module);
+    xpsql::bind_frames(module);
     xpsql::bind_store(module);
 }
