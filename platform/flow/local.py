@@ -52,7 +52,7 @@ def run_workers(prepared: Prepared, client: LocalClient, done: Done) -> None:
         deal = functools.partial(dealer.next, number)
         try:
             with Ahead(lambda: source.batches(deal), AHEAD) as ahead:
-                worker.learn(ahead, functools.partial(pace.step, number))
+                worker.learn(ahead, functools.partial(pace.step, number), settings.sync == "ssp")
         except BaseException:
             pace.stop()
             raise

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ps.client import Client
+from ..ps.client import Client, Handle
 from ..ps.moments import merged, moments_of
 from ..ps.shard import Pulled, Push
 from ..ps.table import Touched
@@ -27,7 +27,7 @@ class Worker:
         number: among the workers of a training, from 0.
         client: reaches the shards.
         recipe: what is learned.
-        done: called after each batch that has been pushed, with its predictions float32[examples].
+        done: called after each batch whose push is sent, with its predictions float32[examples].
     """
 
     def __init__(self, number: int, client: Client, recipe: Recipe, done: Done) -> None:
@@ -38,18 +38,29 @@ class Worker:
         self._seed = recipe.dense.seed if recipe.algorithm.random else None
         self._done = done
 
-    def learn(self, batches: Iterable[Batch], begin: Callable[[], bool]) -> None:
+    def learn(self, batches: Iterable[Batch], begin: Callable[[], bool], paced: bool) -> None:
         """Learn from batches one after the other.
+
+        The next pull is sent with a push, not after its answer; shards carry them out in that order.
 
         Args:
             begin: waits until the next step may begin; False ends the work.
+            paced: a step begins when the push before it is acknowledged.
         """
+        pushed: Handle[None] | None = None
         for batch in batches:
+            if paced and pushed is not None:
+                pushed.result()
             if not begin():
-                return
-            self._learn(batch, self._client.pull(batch.keys, batch.size))
+                break
+            pulling = self._client.start_pull(batch.keys, batch.size)
+            if pushed is not None:
+                pushed.result()
+            pushed = self._learn(batch, pulling.result())
+        if pushed is not None:
+            pushed.result()
 
-    def _learn(self, batch: Batch, pulled: Pulled) -> None:
+    def _learn(self, batch: Batch, pulled: Pulled) -> Handle[None]:
         moments = moments_of(batch.dense[: len(pulled.moments.count)])
         size = batch.scalar.shape[1] if len(batch.scalar) else len(batch.weight)
         dense = scale(batch.dense, merged(pulled.moments, moments), size)
@@ -61,5 +72,8 @@ class Worker:
         arrays = (batch.keys, batch.slots, batch.counts, batch.clicks)
         touched = Touched(*arrays, batch.time_seconds, batch.id, batch.examples, positives)
         weights = {name: pulled.weights[name] for name in self._returned}
-        self._client.push(Push(touched, pulled.updates, gradients, weights, learned.dense, moments, self._number))
+        pushed = self._client.start_push(
+            Push(touched, pulled.updates, gradients, weights, learned.dense, moments, self._number)
+        )
         self._done(batch, np.asarray(learned.predictions)[: batch.examples, 0])
+        return pushed

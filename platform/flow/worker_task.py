@@ -42,7 +42,7 @@ def work(job: Job, task: Task) -> None:
             source = prepared.source()
             try:
                 with Ahead(lambda: source.batches(lambda: take(member, task.number)), AHEAD) as ahead:
-                    worker.learn(ahead, lambda: begin(member, task.number, job))
+                    worker.learn(ahead, lambda: begin(member, task.number, job), job.plan.settings.sync == "ssp")
             finally:
                 client.leave(task.number)
         telling.tell()

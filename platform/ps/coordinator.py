@@ -16,6 +16,7 @@ told to, or when the driver is gone; so nothing outlives a driver that dies.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 import time
@@ -69,9 +70,10 @@ class Join(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Whether the task takes part; if not, an attempt before it lives: ask again."""
+    """Whether the task takes part; if not, and the job has not ended, an attempt before it lives: ask again."""
 
     accepted: bool
+    ended: bool
 
 
 class Ready(NamedTuple):
@@ -203,15 +205,17 @@ class Coordinator:
     def _join(self, join: Join) -> Joined:
         who = (join.role, join.number)
         with self._changed:
+            if self._ended:
+                return Joined(accepted=False, ended=True)
             before = self._members.get(who)
             if before is not None and not before.left and join.attempt != before.attempt:
                 if age(before) < REPLACED_SECONDS:
-                    return Joined(accepted=False)
+                    return Joined(accepted=False, ended=False)
                 self._error = self._error or lost(who, "its process or machine is gone")
             elif before is None or join.attempt != before.attempt:
                 self._members[who] = Member(join)
             self._changed.notify_all()
-        return Joined(accepted=True)
+        return Joined(accepted=True, ended=False)
 
     def _ready(self, ready: Ready) -> Acknowledged:
         with self._changed:
@@ -275,8 +279,14 @@ class Membership:
         self._left = threading.Event()
 
     def __enter__(self) -> Self:
-        while not self.call(JOIN, self._join, CALL_SECONDS).accepted:
-            time.sleep(BEAT_SECONDS)
+        try:
+            while not (joined := self.call(JOIN, self._join, CALL_SECONDS)).accepted:
+                if joined.ended:
+                    raise EndedError
+                time.sleep(BEAT_SECONDS)
+        except BaseException:
+            self._connection.close()
+            raise
         self._beats.start()
         return self
 
@@ -329,13 +339,9 @@ class Membership:
     def _beat(self) -> None:
         """Say that the task lives until it leaves; find out when it must end."""
         beat = Beat(self._join.role, self._join.number)
-        try:
-            connection = self._connected()
+        with contextlib.suppress(XpsqlError), contextlib.closing(self._connected()) as connection:  # the driver may be gone
             while not connection.call(BEAT, beat, LOST_SECONDS).ended and not self._left.wait(BEAT_SECONDS):
                 pass
-            connection.close()
-        except XpsqlError:
-            pass  # the driver is gone
         if not self._left.is_set():
             self.ended.set()
 

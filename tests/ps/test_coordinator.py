@@ -1,0 +1,139 @@
+"""Where the driver and the tasks of a job meet."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from xpsql.platform.errors import DataError, TrainingError
+from xpsql.platform.ps import coordinator as module
+from xpsql.platform.ps.coordinator import Contact, Coordinator, EndedError, Membership
+from xpsql.platform.ps.sockets import Address
+
+
+class Departures(list[tuple[str, int]]):
+    """Notes who has left."""
+
+    def note(self, role: str, number: int) -> None:
+        self.append((role, number))
+
+
+@pytest.fixture(autouse=True)
+def fast_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.02)
+
+
+def opened(num_shards: int, departures: Departures | None = None) -> Coordinator:
+    return Coordinator("m v1", num_shards, "127.0.0.1", (), (Departures() if departures is None else departures).note)
+
+
+def test_shards_are_known_in_order_when_all_are_ready() -> None:
+    with opened(2) as coordinator:
+        with Membership(coordinator.contact, "shard", 1, 0) as second, Membership(coordinator.contact, "shard", 0, 0) as first:
+            second.ready(Address("b", 2))
+            assert coordinator.shards() is None
+            first.ready(Address("a", 1))
+            assert coordinator.shards() == [Address("a", 1), Address("b", 2)]
+            with Membership(coordinator.contact, "worker", 0, 0) as worker:
+                assert worker.shards(5) == [Address("a", 1), Address("b", 2)]
+        coordinator.check()
+
+
+def test_a_task_that_leaves_is_told_of_and_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOST_SECONDS", 0.0)
+    departures = Departures()
+    with opened(1, departures) as coordinator:
+        with Membership(coordinator.contact, "worker", 3, 0):
+            pass
+        assert departures == [("worker", 3)]
+        coordinator.check()
+
+
+def test_an_error_travels_to_the_driver_and_ends_the_others() -> None:
+    with opened(1) as coordinator, Membership(coordinator.contact, "shard", 0, 0) as other:
+        with pytest.raises(DataError), Membership(coordinator.contact, "worker", 0, 0):
+            raise DataError("row 7 is bad")
+        with pytest.raises(DataError, match="row 7 is bad"):
+            coordinator.check()
+        assert other.ended.wait(5)
+
+
+def test_an_unexpected_error_names_the_task_and_the_error() -> None:
+    with opened(1) as coordinator:
+        with pytest.raises(ZeroDivisionError), Membership(coordinator.contact, "worker", 2, 0):
+            print(1 // 0)
+        with pytest.raises(TrainingError, match="worker 2 failed with ZeroDivisionError"):
+            coordinator.check()
+
+
+def test_all_tasks_end_when_the_driver_says_so() -> None:
+    with opened(1) as coordinator, Membership(coordinator.contact, "shard", 0, 0) as member:
+        coordinator.end()
+        assert member.ended.wait(5)
+
+
+def test_all_tasks_end_when_the_driver_is_gone() -> None:
+    coordinator = opened(1)
+    with Membership(coordinator.contact, "shard", 0, 0) as member:
+        coordinator.__exit__(None, None, None)
+        assert member.ended.wait(5)
+
+
+def test_a_task_that_waits_for_shards_ends_with_the_job() -> None:
+    with opened(1) as coordinator, Membership(coordinator.contact, "worker", 0, 0) as worker:
+        threading.Timer(0.05, coordinator.end).start()
+        with pytest.raises(EndedError):
+            worker.shards(30)
+
+
+def test_shards_that_do_not_come_are_an_error() -> None:
+    with (
+        opened(1) as coordinator,
+        pytest.raises(TrainingError, match="Not all shards of m v1 have started"),
+        Membership(coordinator.contact, "worker", 0, 0) as worker,
+    ):
+        worker.shards(0.05)
+
+
+def test_a_silent_task_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(1) as coordinator, Membership(coordinator.contact, "shard", 0, 0):
+        monkeypatch.setattr(module, "LOST_SECONDS", -1.0)
+        with pytest.raises(TrainingError, match="Lost shard 0: it has not been heard of"):
+            coordinator.check()
+
+
+def test_a_second_attempt_waits_for_as_long_as_the_first_lives() -> None:
+    with opened(1) as coordinator, Membership(coordinator.contact, "shard", 0, 0) as first:
+        second = Membership(coordinator.contact, "shard", 0, 1)
+        entered = threading.Event()
+
+        def enter() -> None:
+            with pytest.raises(EndedError), second:
+                entered.set()
+
+        thread = threading.Thread(target=enter)
+        thread.start()
+        assert not entered.wait(0.2)
+        assert not first.ended.is_set()
+        coordinator.check()
+        coordinator.end()
+        assert first.ended.wait(5)
+        thread.join(5)
+        assert not entered.is_set()
+
+
+def test_a_second_attempt_of_a_dead_task_tells_that_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REPLACED_SECONDS", 0.0)
+    with opened(1) as coordinator, Membership(coordinator.contact, "shard", 0, 0):
+        with Membership(coordinator.contact, "shard", 0, 1) as second:
+            assert second.ended.wait(5)
+        with pytest.raises(TrainingError, match="Lost shard 0: its process or machine is gone"):
+            coordinator.check()
+
+
+def test_a_driver_that_cannot_be_reached_is_an_error() -> None:
+    with opened(1) as coordinator:
+        contact = coordinator.contact
+    with pytest.raises(TrainingError, match="Cannot connect to the coordinator of m v1"):
+        Membership(Contact(contact.job, contact.address, contact.secret), "shard", 0, 0)
