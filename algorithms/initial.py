@@ -8,6 +8,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from ..platform.operators.draws import mixed
+
 
 def uniform(scale: float, dim: int) -> Callable[[int, jax.Array], jax.Array]:
     """Return (seed, keys uint32[n, 2]) -> float32[n, dim], uniform around 0 with this standard deviation."""
@@ -19,13 +21,3 @@ def uniform(scale: float, dim: int) -> Callable[[int, jax.Array], jax.Array]:
         return (bits >> 8).astype(jnp.float32) * (2 * limit / (1 << 24)) - limit
 
     return init
-
-
-def mixed(bits: jax.Array) -> jax.Array:
-    """Return well-mixed 32-bit integers.
-
-    Source: the finalizer of MurmurHash3 (Appleby, 2011).
-    """
-    bits = (bits ^ (bits >> 16)) * jnp.uint32(0x85EBCA6B)
-    bits = (bits ^ (bits >> 13)) * jnp.uint32(0xC2B2AE35)
-    return bits ^ (bits >> 16)

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from ..platform.operators.base import DenseSpec
+from ..platform.operators.draws import mixed
 from .activations import ACTIVATIONS
-from .initial import mixed
 
 Parameters = Mapping[str, jax.Array]
 

@@ -12,6 +12,7 @@ from textwrap import fill
 from typing import Any
 
 from xpsql.algorithms import ALGORITHMS
+from xpsql.platform import worth
 from xpsql.platform.engines.functions import FUNCTIONS as SPARK_FUNCTIONS
 from xpsql.platform.engines.statements import FORMATS, RUNS
 from xpsql.platform.flow.plan import Settings
@@ -22,7 +23,6 @@ from xpsql.platform.sql.functions import FUNCTIONS as TABLE_FUNCTIONS
 from xpsql.platform.sql.statements import STATEMENTS
 from xpsql.platform.sql.statements.listing import shown
 from xpsql.platform.udf import FUNCTIONS
-from xpsql.warehouse import weights
 from xpsql.warehouse.exports import FORMATS as EXPORT_FORMATS
 from xpsql.warehouse.feature_info import SCHEMA as FEATURE_INFO_COLUMNS
 from xpsql.warehouse.progress import COLUMNS as TRAINING_INFO_COLUMNS
@@ -150,7 +150,7 @@ def table_functions() -> Iterator[str]:
         if function.name in RESULTS:
             yield RESULTS[function.name] + "\n"
     yield "The last columns of ML.WEIGHTS:\n"
-    yield fenced(inspect.cleandoc((weights.__doc__ or "").split("\n\n", 2)[2]))
+    yield fenced(inspect.cleandoc((worth.__doc__ or "").split("\n\n", 2)[1]))
 
 
 def functions() -> Iterator[str]:

@@ -23,10 +23,14 @@ P = TypeVar("P", covariant=True)
 
 
 class Value(NamedTuple):
-    """The value of one option in a statement: a literal (number, string, bool, None), a column name or a tuple of values."""
+    """The value of one option in a statement: a literal (number, string, bool, None), a column name or a tuple of values.
+
+    `relation` is the sign between name and value, `=`, `<` or `>`; None where nobody wrote one.
+    """
 
     value: Any
     position: Position | None = None
+    relation: str | None = None
 
 
 class Limits(NamedTuple):
@@ -38,6 +42,7 @@ class Limits(NamedTuple):
     open_minimum: bool
     open_maximum: bool
     choices: tuple[str, ...]
+    relation: str
 
     def text(self) -> str:
         """Return the range as readers write it: `(0, 1]`, `a | b`, or an empty string."""
@@ -64,9 +69,13 @@ def option(
     open_minimum: bool = False,
     open_maximum: bool = False,
     choices: tuple[str, ...] = (),
+    relation: str = "=",
 ) -> Any:
-    """Declare one option as a dataclass field: its default, one line of help, and the values it takes."""
-    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices)
+    """Declare one option as a dataclass field: its default, one line of help, and the values it takes.
+
+    An option that is a bound is written as one: with relation ">", `utility > 0.5`.
+    """
+    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation)
     return dataclasses.field(default=default, metadata={"limits": limits})
 
 
@@ -85,10 +94,16 @@ def describe(options: type[Any]) -> list[Described]:
     hints = get_type_hints(options)
     return [
         Described(
-            written_name(f.name), type_name(hints[f.name]), f.default, f.metadata["limits"].text(), f.metadata["limits"].help
+            described_name(f), type_name(hints[f.name]), f.default, f.metadata["limits"].text(), f.metadata["limits"].help
         )
         for f in dataclasses.fields(options)
     ]
+
+
+def described_name(field: dataclasses.Field[Any]) -> str:
+    """Return the name of an option, of a bound with its sign: `utility >`."""
+    relation = field.metadata["limits"].relation
+    return written_name(field.name) + ("" if relation == "=" else f" {relation}")
 
 
 def written_name(field: str) -> str:
@@ -121,6 +136,9 @@ def parse(options: type[O], given: Mapping[str, Value], owner: str) -> O:
 def check(value: Value, hint: Any, limits: Limits, what: str) -> Any:
     """Return the value converted to the declared type, or raise OptionError saying what was expected."""
     expected = type_name(hint)
+    if value.relation not in (None, limits.relation):
+        name = what.split()[1]
+        raise OptionError(f"{what} is written {name} {limits.relation} value, got {value.relation!r}.", value.position)
     converted = convert(value.value, expected)
     if converted is REFUSED:
         raise OptionError(f"{what} expects {article(expected)}, got {value.value!r}.", value.position)

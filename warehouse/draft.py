@@ -16,7 +16,7 @@ from .locks import Lock
 from .manifest import Manifest, write_manifest
 from .progress import append_progress
 
-DATA = ("rows", "dense", "staged")
+DATA = ("rows", "dense", "candidates", "staged")
 
 
 class Draft(VersionFiles):

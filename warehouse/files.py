@@ -28,6 +28,11 @@ class VersionFiles:
         """Where dense parameters go; durable with the commit."""
         return self.folder / "dense"
 
+    @property
+    def candidates(self) -> Path:
+        """Where features without rows go; durable with the commit."""
+        return self.folder / "candidates"
+
     def writer(self, table: Table, part: int = 0) -> RowWriter:
         """Open a writer of one part of a table's rows."""
         return RowWriter(self.folder / "rows" / table.name, table, part)

@@ -3,7 +3,7 @@
     <root>/models/<name>/lock             held by whoever changes the model
     <root>/models/<name>/model.json       the newest version's number, so that none is used twice
     <root>/models/<name>/promoted.json    the version that ALTER MODEL ... PROMOTE chose, if any
-    <root>/models/<name>/v<N>/            manifest.json, rows/<table>/, dense/, progress.jsonl, lock; staged/ while training
+    <root>/models/<name>/v<N>/            manifest.json, rows/, dense/, candidates/, progress.jsonl, lock; staged/
 
 Every change appears by one atomic step: a folder renamed into or out of its place, or a file replaced. Leftovers of a
 killed process have names that begin with a dot, and go with the next change of the model.
@@ -56,6 +56,11 @@ class Version:
     def dense(self) -> Path:
         """The folder of dense parameters."""
         return self.folder / "dense"
+
+    @property
+    def candidates(self) -> Path:
+        """The folder of features that occurred but have no row."""
+        return self.folder / "candidates"
 
     def files(self, table: str) -> list[Path]:
         """Return the Parquet files of a table's rows."""

@@ -40,9 +40,10 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
             _check(engine, _kept(relation, table, condition), condition)
         with models.begin(name, _child(parent, statement)) as draft:
             rows = sum(_write(draft, engine, relation, table, condition) for table in parent.manifest.tables)
-            if parent.dense.exists():
-                with storing(draft.dense):
-                    shutil.copytree(parent.dense, draft.dense)
+            for own, copied in ((parent.dense, draft.dense), (parent.candidates, draft.candidates)):
+                if own.exists():
+                    with storing(copied):
+                        shutil.copytree(own, copied)
             draft.commit(dataclasses.replace(draft.manifest, rows=rows))
             return parent.manifest, draft.manifest
 

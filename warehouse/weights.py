@@ -1,12 +1,7 @@
 """The weights of a version as a relation of SQL: the columns of ML.WEIGHTS, from the stored rows.
 
-The engine reads the Parquet files, so a model of any size streams. Everything here is Spark SQL.
-
-    utility      log1p(shows) * |weight|: how much a feature moves predictions, times how often, damped. A vector's |weight| is
-                 its Euclidean norm.
-    information  shows * KL(p || base), in nats: how far the feature's click rate p = (clicks + base) / (shows + 1), smoothed by
-                 one example of the base rate, is from the base rate of all examples. NULL where the version has no base rate.
-                 Source: S. Kullback, R. A. Leibler, On Information and Sufficiency, 1951.
+The engine reads the Parquet files, so a model of any size streams. Everything here is Spark SQL. platform/worth.py defines
+utility and information; the latter is NULL where the version has no base rate.
 """
 
 from __future__ import annotations
@@ -17,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..platform.worth import RECENT_CLICKS, RECENT_SHOWS, Sql, as_sql, information, sql_ln, utility
 from .manifest import Manifest, Table
 from .models import Version
 
@@ -77,8 +73,8 @@ def _columns(manifest: Manifest, table: Table) -> dict[str, str]:
         "last_seen": "CASE WHEN last_seen > 0 THEN timestamp_seconds(last_seen) END",
         "shows": "CAST(shows AS BIGINT)",
         "clicks": "CAST(clicks AS BIGINT)",
-        "utility": f"ln(CAST(shows AS DOUBLE) + 1D) * {magnitude(table)}",
-        "information": _information(manifest.base_rate),
+        "utility": utility(_recent(table, RECENT_SHOWS, "shows"), Sql(magnitude(table)), sql_ln).text,
+        "information": _information(table, manifest.base_rate),
     }
 
 
@@ -95,12 +91,16 @@ def magnitude(table: Table) -> str:
     return "sqrt(aggregate(w, 0D, (total, x) -> total + CAST(x AS DOUBLE) * CAST(x AS DOUBLE)))"
 
 
-def _information(base_rate: float | None) -> str:
+def _information(table: Table, base_rate: float | None) -> str:
     if base_rate is None or not 0 < base_rate < 1:
         return "CAST(NULL AS DOUBLE)"
-    base = f"{base_rate!r}D"
-    rate = f"((clicks + {base}) / (shows + 1D))"
-    return f"shows * ({rate} * ln({rate} / {base}) + (1D - {rate}) * ln((1D - {rate}) / (1D - {base})))"
+    shows, clicks = _recent(table, RECENT_SHOWS, "shows"), _recent(table, RECENT_CLICKS, "clicks")
+    return information(shows, clicks, as_sql(base_rate), sql_ln).text
+
+
+def _recent(table: Table, recent: str, ever: str) -> Sql:
+    """Return the expression of a count: the decayed one where the table keeps it."""
+    return Sql(f"CAST({recent if recent in table.columns else ever} AS DOUBLE)")
 
 
 def literal(text: str) -> str:

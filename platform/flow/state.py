@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ...warehouse.candidates import read_candidates, write_candidates
 from ...warehouse.dense import read_dense, write_dense
 from ...warehouse.files import VersionFiles
 from ...warehouse.manifest import Dense as DenseEntry
@@ -18,6 +19,7 @@ from ...warehouse.models import Version
 from ...warehouse.rows import rows_schema
 from ..cores import cores
 from ..errors import StatementError
+from ..ps.candidates import Counted
 from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
 from ..ps.shard import Description, Shard
@@ -101,6 +103,7 @@ def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns:
         shard.dense.load(dense)
         if number == 0:
             shard.moments = moments_of_version(parent, columns)
+        load_candidates(shard, number, num_shards, parent, now)
     for entry in parent.manifest.tables:
         for batch in parent.rows(entry.name):
             stored = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
@@ -111,6 +114,16 @@ def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns:
                 own = {name: column[mine] for name, column in stored.items()}
                 floats = {name: own[name].reshape(-1, dim) for name, dim in entry.columns.items()}
                 shard.tables[entry.name].load(np.ascontiguousarray(keys[mine]), {**own, **floats}, now)
+
+
+def load_candidates(shard: Shard, number: int, num_shards: int, parent: Version, now: int) -> None:
+    """Put the counts of features without rows into a shard, where its operators count them."""
+    candidates = shard.first.candidates
+    if candidates is None:
+        return
+    for keys, counts, before in read_candidates(parent.candidates):
+        mine = shard_of(keys, num_shards) == number
+        candidates.load(Counted(keys[mine], counts[mine], before[mine]), now)
 
 
 def moments_of_version(version: Version, columns: Columns) -> Moments:
@@ -173,6 +186,8 @@ def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entr
     as there are cores; and dense parameters, a file per shard that has any."""
     for number, shard in shards.items():
         shard.collect()
+        if shard.first.candidates is not None:
+            write_candidates(files.candidates, number, *shard.first.candidates.entries())
         if shard.dense.names:
             write_dense(files.dense, number, shard.dense.dump())
     parts = [p for entry in entries for n, shard in shards.items() for p in parts_of(shard, slices_of(n, num_shards), n, entry)]

@@ -8,14 +8,17 @@ from ..options import Part
 from .adagrad import ADAGRAD
 from .adam import ADAM
 from .adamw import ADAMW
+from .admit import ADMIT
 from .auto_session import AUTO_SESSION
 from .base import Operator
 from .decay import DECAY
 from .delay_compensation import DELAY_COMPENSATION
+from .expire import EXPIRE
 from .ftrl import FTRL
 from .gradient_average import GRADIENT_AVERAGE
 from .lion import LION
 from .momentum import MOMENTUM
+from .recent import RECENT
 from .regularize import REGULARIZE
 from .rmsprop import RMSPROP
 from .safety import SAFETY
@@ -29,6 +32,9 @@ OPERATORS: tuple[Part[Any, Operator], ...] = (
     SAFETY,
     REGULARIZE,
     DECAY,
+    RECENT,
+    ADMIT,
+    EXPIRE,
     AUTO_SESSION,
     FTRL,
     SGD,

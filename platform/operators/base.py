@@ -55,6 +55,8 @@ class Context(NamedTuple):
             gradients.
         age_seconds: float32[n], newest TIME pushed, this push included, minus the row's last_seen, never negative; 0 for a
             new row. A push sets last_seen to that newest TIME, so that ages add up to the time that passed.
+        idle_seconds: float32[n], newest TIME minus the TIME that the row was last seen, never negative; 0 for a new row. An age
+            begins anew where a version is continued, since all its rows are brought up to one TIME; this does not.
         new: bool[n], True where this push creates the row.
         slot: uint32[n], the number of the key's slot; `TableSpec.slots` has the numbers of names.
         draw: uint32[4], (seed, pass, split, batch): what anything random in a push is drawn from, beside the key, so that a
@@ -71,6 +73,7 @@ class Context(NamedTuple):
     staleness: jax.Array
     pulled: jax.Array
     age_seconds: jax.Array
+    idle_seconds: jax.Array
     new: jax.Array
     slot: jax.Array
     draw: jax.Array

@@ -109,6 +109,7 @@ def context(size: int, valid: int | None = None) -> Context:
         staleness=index % 4,
         pulled=pulled,
         age_seconds=(index * 86_400).astype(jnp.float32),
+        idle_seconds=(index * 86_400).astype(jnp.float32),
         new=index < 0,
         slot=index % 5,
         draw=jnp.asarray([SEED, 0, 1, 2], jnp.uint32),

@@ -14,16 +14,13 @@ from .table import MISSING, NUMBER, Counts, Floats, Gate, Keys, Mask, Table, Tou
 
 
 class LivingTable(Table):
-    """A table whose rows are admitted and expire; arguments as for Table.
-
-    Attributes:
-        candidates: features without rows that are counted, where admission asks how often they occurred.
-    """
+    """A table whose rows are admitted and expire; arguments as for Table."""
 
     def __init__(self, programs: Programs, first: Table | None) -> None:
         super().__init__(programs, first)
         counting = programs.chain.counting if first is None else None
-        self.candidates = Candidates(counting) if counting else None
+        if counting:
+            self.candidates = Candidates(counting)
 
     @property
     def memory_bytes(self) -> int:

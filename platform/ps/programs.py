@@ -207,7 +207,8 @@ class Programs:
             updates=given["updates"],
             staleness=none,
             pulled=jnp.zeros((len(absent), self.spec.dim)),
-            age_seconds=age(given, absent),
+            age_seconds=age(given, absent, given["@since"]),
+            idle_seconds=age(given, absent, jnp.uint32(0)),
             new=absent,
             slot=given["slot"].astype(jnp.uint32),
             draw=jnp.zeros(4, jnp.uint32),
@@ -280,10 +281,10 @@ def stored_in(given: Given, columns: Sequence[str]) -> Rows:
     return {name: given[name] for name in (*columns, *STATISTICS)}
 
 
-def age(given: Given, new: jax.Array) -> jax.Array:
-    """Return the seconds since each row was last brought up to date; 0 for new rows and without TIME.
+def age(given: Given, new: jax.Array, since: jax.Array) -> jax.Array:
+    """Return the seconds since each row was last pushed, or since `since` where that is later; 0 for new rows and without TIME.
 
-    `now` is the newest TIME pushed, `since` the TIME that all rows of a loaded version were brought up to.
+    The newest TIME pushed is `now`; `@since` is the TIME that all rows of a loaded version were brought up to.
     """
     now, last = given["@now"], given["last_seen"]
-    return jnp.where(new | (last == 0), 0, now - jnp.minimum(jnp.maximum(last, given["@since"]), now)).astype(jnp.float32)
+    return jnp.where(new | (last == 0), 0, now - jnp.minimum(jnp.maximum(last, since), now)).astype(jnp.float32)

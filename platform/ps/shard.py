@@ -109,6 +109,11 @@ class Shard:
         self._slot_name = slot_name
         self._lock = threading.Lock()
 
+    @property
+    def first(self) -> Table:
+        """The table that decides which keys have rows."""
+        return next(iter(self.tables.values()))
+
     def pull(self, keys: Keys, size: int) -> Pulled:
         """Return the rows of unique keys, padded to `size`, and the dense parameters; creates no row."""
         with self._lock:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._native import Store
+from .candidates import Candidates
 from .ladder import Ladder
 from .programs import STATISTICS, Program, Programs, Pushed
 from .watch import Watch
@@ -121,12 +122,14 @@ class Table:
     Attributes:
         base_rate: mean label of all examples pushed so far; its shard sets it.
         watch: told the range of weights, where somebody asks for it.
+        candidates: features without rows, where admission asks how often they occurred.
     """
 
     def __init__(self, programs: Programs, first: Table | None = None) -> None:
         self.programs = programs
         self.first = first
         self.watch: Watch | None = None
+        self.candidates: Candidates | None = None
         self.store = Store([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
         self.since = 0
         self.base_rate = 0.0

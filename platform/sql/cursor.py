@@ -12,6 +12,7 @@ from .passage import Passage
 
 T = TypeVar("T")
 CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
+RELATIONS = ("=", "<", ">")
 RESERVED = frozenset({"AS", "FROM", "SELECT", "USING", "WHERE", "WITH"})  # never names, unless in backticks
 
 
@@ -109,7 +110,7 @@ class Cursor:
     def options(self) -> dict[str, Value]:
         """Read a parenthesised list `(name = value, ...)`, possibly empty; no name may come twice.
 
-        The position of each value is that of its whole `name = value`.
+        A bound is written with its sign: `(utility > 0.5)`. The position of each value is that of its whole `name = value`.
         """
         options: dict[str, Value] = {}
         self.expect("(")
@@ -123,12 +124,14 @@ class Cursor:
         return options
 
     def option(self) -> tuple[str, Value]:
-        """Read one `name = value`; the name in lower case."""
+        """Read one `name = value`, `name < value` or `name > value`; the name in lower case."""
         first = self.index
         name = self.identifier("an option name").lower()
-        self.expect("=")
+        relation = next((sign for sign in RELATIONS if self.accept(sign)), None)
+        if relation is None:
+            raise self.expected("'='")
         value = self.value()
-        return name, Value(value, self.span(first))
+        return name, Value(value, self.span(first), relation)
 
     def value(self) -> Any:
         """Read a number, string, TRUE, FALSE, NULL, name, `slot AS slot` (a pair), or a parenthesised tuple of these."""

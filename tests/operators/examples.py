@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from xpsql.platform.operators import OPERATORS
+from xpsql.platform.operators.admit import AdmitOptions
 from xpsql.platform.operators.auto_session import AutoSessionOptions
 from xpsql.platform.operators.base import Operator
 from xpsql.platform.operators.conformance import TABLE
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
+from xpsql.platform.operators.expire import ExpireOptions
 from xpsql.platform.operators.ftrl import FtrlOptions
 from xpsql.platform.operators.gradient_average import GradientAverageOptions
 from xpsql.platform.operators.regularize import RegularizeOptions
@@ -25,6 +27,8 @@ EXAMPLES: dict[str, Any] = {
     "regularize": RegularizeOptions("elastic", 0.013, by_frequency=((2, 0.071), (4, 0.037))),
     "decay": DecayOptions(w=0.9, half_life="7 days"),
     "auto_session": AutoSessionOptions("3 examples", "2 hours", "30 days", prior=2.5),
+    "admit": AdmitOptions(min_count=5),
+    "expire": ExpireOptions(after="30 days"),
     "ftrl": FtrlOptions(alpha=0.2, beta=0.7, l1=0.3, l2=0.4),
 }
 

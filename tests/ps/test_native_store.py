@@ -289,3 +289,15 @@ def test_memory_that_ends_is_a_memory_error_and_the_store_goes_on() -> None:
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "refused\n"
+
+
+def test_rows_that_come_and_go_for_long_leave_every_probe_an_end() -> None:
+    store, held = Store([("w", "float32", 1)]), []
+    for seed in range(60):
+        held.append(np.random.default_rng(seed).integers(0, 2**64, 8192, np.uint64))
+        store.insert(held[-1])
+        if len(held) > 4:
+            assert store.evict(held.pop(0)) == 8192
+    for keys in held:
+        assert (store.lookup(keys) != MISSING).all()
+    assert (store.lookup(np.random.default_rng(99).integers(0, 2**64, 8192, np.uint64)) == MISSING).all()

@@ -84,12 +84,15 @@ class Index {
         const Slice& slice = slices_[key >> slice_shift];
         if (slice.num_buckets == 0) return no_row;
         const uint64_t hash = mix(key);
-        for (uint32_t at = slice.home(hash);; at = slice.next(at)) {
+        uint32_t at = slice.home(hash);
+        // After many evictions every bucket of a small slice may have been passed by some key: all of them are looked at once.
+        for (uint32_t left = slice.num_buckets; left > 0; --left, at = slice.next(at)) {
             const Bucket& bucket = *slice.at(at);
             for (Slots hits = bucket.match(tag(hash)); hits; hits.drop_first())
                 if (records_.key(bucket.rows[hits.first()]) == key) return bucket.rows[hits.first()];
             if (bucket.overflow == 0) return no_row;
         }
+        return no_row;
     }
 
     // Makes room for one more key in the key's slice. Throws std::bad_alloc and leaves the index as it was.
@@ -143,7 +146,7 @@ class Index {
         uint32_t home(uint64_t hash) const { return static_cast<uint32_t>((hash >> 32) * num_buckets >> 32); }
         uint32_t next(uint32_t bucket) const { return bucket + 1 == num_buckets ? 0 : bucket + 1; }
 
-        // Ten keys for twelve slots: few probes go on to a second bucket, and each ends.
+        // Ten keys for twelve slots: few probes go on to a second bucket, and a key always finds room.
         uint64_t capacity() const { return uint64_t{10} * num_buckets; }
 
         template <class Visit>

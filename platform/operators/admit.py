@@ -1,0 +1,72 @@
+"""Which features get rows."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from ..errors import OptionError
+from ..options import Part, option
+from .base import Context, Counting, Operator, Rows, TableSpec
+from .draws import uniform
+from .duration import duration_seconds
+from .lifecycle import among, information_of, numbers_of, utility_of
+
+MOST_COUNTED = 1023
+
+
+@dataclass(frozen=True)
+class AdmitOptions:
+    """Options of admit; a feature has to satisfy all that are given."""
+
+    min_count: int | None = option(None, "occurrences before a feature gets weights", minimum=1, maximum=MOST_COUNTED)
+    within: str | None = option(None, "TIME after which an occurrence may be forgotten, such as '7 days'; after twice it is")
+    probability: float | None = option(None, "chance of each occurrence to be the one", minimum=0, maximum=1, open_minimum=True)
+    utility: float | None = option(None, "what the utility of the feature must exceed", minimum=0, relation=">")
+    information: float | None = option(None, "what the information of the feature must exceed", minimum=0, relation=">")
+    slots: tuple[str, ...] = option((), "the slots that it applies to; all where none is named")
+
+
+def admit(options: AdmitOptions, table: TableSpec) -> Operator:
+    """Give a feature a row only once it has shown that it deserves one; until then it reads as absent.
+
+    min_count: from its n-th occurrence on. Before, it costs about eleven bytes. Occurrences are counted for ever, or `within`
+    a time, which bounds the memory of a stream.
+    probability: an occurrence admits with probability p, c occurrences in a push with 1 - (1 - p)^c, drawn from (seed, key,
+    pass, split, batch). It costs nothing before.
+    utility, information: of the row as the push that would start it leaves it; in a later table's own operators, of the
+    feature's row in the first table.
+
+    Source: inclusion by count and by probability, McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013,
+    section 3.1, with exact counts instead of Bloom filters.
+    """
+    bounds = (options.min_count, options.probability, options.utility, options.information)
+    if all(bound is None for bound in bounds):
+        raise OptionError("operator admit needs min_count = n, probability = p, utility > x or information > x.")
+    if options.within is not None and options.min_count is None:
+        raise OptionError("option within of operator admit says how long occurrences are counted; give min_count too.")
+    within = math.inf if options.within is None else duration_seconds(options.within, "option within of operator admit")
+    numbers = numbers_of(options.slots, table, "operator admit")
+
+    def admits(rows: Rows, context: Context) -> jax.Array:
+        tests = [~among(context.slot, numbers)] if numbers else []
+        met: list[jax.Array] = []
+        if options.min_count is not None:
+            met.append(rows["count"] >= options.min_count)
+        if options.probability is not None:
+            met.append(uniform(context) < 1 - (1 - options.probability) ** context.count.astype(jnp.float32))
+        if options.utility is not None:
+            met.append(utility_of(rows) > options.utility)
+        if options.information is not None:
+            met.append(information_of(rows, context) > options.information)
+        return functools.reduce(jnp.logical_or, tests, functools.reduce(jnp.logical_and, met))
+
+    counting = Counting(options.min_count, within) if options.min_count is not None else None
+    return Operator({}, name="admit", needs_time=options.within is not None, admit=admits, counting=counting)
+
+
+ADMIT = Part("admit", AdmitOptions, admit)

@@ -1,0 +1,57 @@
+"""Which rows end."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from ..errors import OptionError
+from ..options import Part, option
+from .base import Context, Operator, Rows, TableSpec
+from .duration import duration_seconds
+from .lifecycle import among, numbers_of, utility_of
+
+
+@dataclass(frozen=True)
+class ExpireOptions:
+    """Options of expire; a row ends where all conditions given hold."""
+
+    after: str | None = option(None, "TIME since the feature was last seen, such as '30 days'")
+    utility: float | None = option(None, "what the utility of the row is below", minimum=0, open_minimum=True, relation="<")
+    grace: int = option(10, "updates that a row has had before its utility counts", minimum=0)
+    slots: tuple[str, ...] = option((), "the slots that it applies to; all where none is named")
+
+
+def expire(options: ExpireOptions, table: TableSpec) -> Operator:
+    """End rows that are of no more use: the feature reads as absent, and starts anew where it comes again.
+
+    after: the newest TIME seen minus the TIME that the feature was last seen is larger. Of a model that is continued, too.
+    utility: below the bound, `grace` updates or more after the row started; with `recent`, the utility of late. Information is
+    no condition: it depends on the base rate of all examples too, so that a row that had ended could come back to life.
+
+    One expire ends a row where all of its conditions hold; of several, each for itself. Rows end at once, for pulls, pushes
+    and versions alike; their memory is taken back by the way, some rows with each push.
+
+    Source: time to live, as in Gray and Cheriton, "Leases: An Efficient Fault-Tolerant Mechanism for Distributed File Cache
+    Consistency", SOSP 1989; utility and information: platform/worth.py.
+    """
+    if options.after is None and options.utility is None:
+        raise OptionError("operator expire needs after = '30 days' or utility < x.")
+    numbers = numbers_of(options.slots, table, "operator expire")
+    after = None if options.after is None else duration_seconds(options.after, "option after of operator expire")
+
+    def expires(rows: Rows, context: Context) -> jax.Array:
+        held = [among(context.slot, numbers)]
+        if after is not None:
+            held.append(context.idle_seconds > after)
+        if options.utility is not None:
+            held.append((utility_of(rows) < options.utility) & (context.updates >= options.grace))
+        return functools.reduce(jnp.logical_and, held)
+
+    return Operator({}, name="expire", needs_time=after is not None, expire=expires)
+
+
+EXPIRE = Part("expire", ExpireOptions, expire)

@@ -1,0 +1,53 @@
+"""What admission and expiry share: the worth of rows, and the slots that an operator applies to."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from ..errors import OptionError, suggestion
+from ..worth import RECENT_CLICKS, RECENT_SHOWS, information, utility
+from .base import Context, Rows, TableSpec
+
+
+def utility_of(rows: Rows) -> jax.Array:
+    """Return the utility of rows, float32[n]."""
+    size: jax.Array = jnp.linalg.norm(rows["w"], axis=1)
+    return utility(counted(rows, RECENT_SHOWS, "shows"), size, jnp.log)
+
+
+def information_of(rows: Rows, context: Context) -> jax.Array:
+    """Return the information of rows, float32[n]; 0 while the base rate is 0 or 1."""
+    base = context.base_rate
+    known = (base > 0) & (base < 1)
+    shows, clicks = counted(rows, RECENT_SHOWS, "shows"), counted(rows, RECENT_CLICKS, "clicks")
+    return jnp.where(known, information(shows, clicks, jnp.where(known, base, 0.5), jnp.log), 0)
+
+
+def counted(rows: Rows, recent: str, ever: str) -> jax.Array:
+    return rows[recent][:, 0] if recent in rows else rows[ever].astype(jnp.float32)
+
+
+def numbers_of(slots: tuple[str, ...], table: TableSpec, owner: str) -> tuple[int, ...]:
+    """Return the numbers of the slots that an operator names.
+
+    Args:
+        owner: the operator, for messages: "operator admit".
+
+    Raises:
+        OptionError: the training has no such slot with rows of its own.
+    """
+    known = {name.lower(): number for name, number in table.slots}
+    for slot in slots:
+        if known and slot.lower() not in known:
+            raise OptionError(f"option slots of {owner} names {slot!r}.{suggestion(slot, [name for name, _ in table.slots])}")
+    return tuple(known[slot.lower()] for slot in slots if known)
+
+
+def among(slot: jax.Array, numbers: tuple[int, ...]) -> jax.Array:
+    """Return which rows are of one of these slots, bool[n]; all where none is named."""
+    if not numbers:
+        return jnp.ones(slot.shape, jnp.bool_)
+    return functools.reduce(jnp.logical_or, (slot == number for number in numbers))

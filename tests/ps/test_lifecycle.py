@@ -1,0 +1,319 @@
+"""Rows that are admitted and expire, against a plain Python model, with restarts on other numbers of shards in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from xpsql.platform.operators.admit import AdmitOptions, admit
+from xpsql.platform.operators.base import Operator, TableSpec, chain
+from xpsql.platform.operators.expire import ExpireOptions, expire
+from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
+from xpsql.platform.operators.recent import RecentOptions, recent
+from xpsql.platform.ps.candidates import Counted
+from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.placement import shard_of, slices_of
+from xpsql.platform.ps.programs import Programs
+from xpsql.platform.ps.shard import Push, Shard
+from xpsql.platform.ps.table import BatchId, Touched
+
+from .plain_life import Event, Plain, PlainRow, information, utility
+from .test_table import NO_DENSE
+
+DAY = 86_400
+START = 1_700_000_000
+SIZE = 16
+SPEC = TableSpec("weights", 1, slots=(("user", 0), ("item", 1), ("price", 2)))
+KEYS = [(k * 0x9E3779B97F4A7C15) % 2**64 for k in range(1, 13)]
+STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
+
+
+class Life(NamedTuple):
+    """Operators and their plain model; bounds are such that float32 and float64 agree on what is beyond them."""
+
+    name: str
+    operators: tuple[Operator, ...]
+    plain: dict[str, Any]
+
+
+def only_users(event: Event, row: PlainRow, base: float, batch: int) -> bool:
+    return event.slot != 0 or row.count >= 4
+
+
+LIVES = (
+    Life(
+        "min_count",
+        (admit(AdmitOptions(min_count=5), SPEC),),
+        {"counting": True, "admits": lambda event, row, base, batch: row.count >= 5},
+    ),
+    Life(
+        "min_count within",
+        (admit(AdmitOptions(min_count=5, within="3 days"), SPEC),),
+        {"counting": True, "within": 3.0 * DAY, "admits": lambda event, row, base, batch: row.count >= 5},
+    ),
+    Life(
+        "min_count of a slot",
+        (admit(AdmitOptions(min_count=4, slots=("user",)), SPEC),),
+        {"counting": True, "admits": only_users},
+    ),
+    Life(
+        "admit utility",
+        (admit(AdmitOptions(utility=0.0711), SPEC),),
+        {"admits": lambda event, row, base, batch: utility(row, False) > 0.0711},
+    ),
+    Life(
+        "admit information",
+        (admit(AdmitOptions(information=0.5173), SPEC),),
+        {"admits": lambda event, row, base, batch: information(row, base, False) > 0.5173},
+    ),
+    Life(
+        "expire after",
+        (expire(ExpireOptions(after="4 days"), SPEC),),
+        {"expires": lambda slot, row, idle, base: idle > 4 * DAY},
+    ),
+    Life(
+        "expire utility",
+        (expire(ExpireOptions(utility=0.1313, grace=2), SPEC),),
+        {"expires": lambda slot, row, idle, base: row.updates >= 2 and utility(row, False) < 0.1313},
+    ),
+    Life(
+        "expire recent utility of slots",
+        (recent(RecentOptions("2 days"), SPEC), expire(ExpireOptions(utility=0.1313, grace=1, slots=("user", "item")), SPEC)),
+        {
+            "half_life": 2.0 * DAY,
+            "expires": lambda slot, row, idle, base: slot < 2 and row.updates >= 1 and utility(row, True) < 0.1313,
+        },
+    ),
+    Life(
+        "all",
+        (
+            recent(RecentOptions("2 days"), SPEC),
+            admit(AdmitOptions(min_count=3, within="5 days"), SPEC),
+            admit(AdmitOptions(utility=0.0219, slots=("price",)), SPEC),
+            expire(ExpireOptions(after="6 days"), SPEC),
+            expire(ExpireOptions(utility=0.0317, grace=3), SPEC),
+            expire(ExpireOptions(utility=0.0391, after="3 days", grace=0, slots=("item",)), SPEC),
+        ),
+        {
+            "half_life": 2.0 * DAY,
+            "counting": True,
+            "within": 5.0 * DAY,
+            "admits": lambda event, row, base, batch: row.count >= 3 and (event.slot != 2 or utility(row, True) > 0.0219),
+            "expires": lambda slot, row, idle, base: (
+                idle > 6 * DAY
+                or (row.updates >= 3 and utility(row, True) < 0.0317)
+                or (slot == 1 and idle > 3 * DAY and utility(row, True) < 0.0391)
+            ),
+        },
+    ),
+)
+PROGRAMS = {life.name: Programs(SPEC, chain(*life.operators, ftrl(FtrlOptions(), SPEC)), seed=7) for life in LIVES}
+
+
+class Step(NamedTuple):
+    """A push, after the rows went to another number of shards where that is not 0."""
+
+    events: list[Event]
+    hours: int
+    positives: int
+    shards: int
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> list[Step]:
+    gradients = st.sampled_from([-1.7, -0.53, 0.11, 0.71, 2.3])
+    counts = st.tuples(st.integers(1, 3), st.integers(0, 3)).map(lambda pair: (pair[0], min(pair)))
+    event = st.builds(lambda k, pair, g: Event(KEYS[k], k % 3, *pair, g), st.integers(0, 11), counts, gradients)
+    pushes = st.lists(event, min_size=1, max_size=8, unique_by=lambda one: one.key)
+    step = st.builds(Step, pushes, st.sampled_from([0, 1, 7, 30, 100]), st.integers(1, 9), st.sampled_from([0, 0, 0, 1, 3]))
+    return draw(st.lists(step, min_size=1, max_size=12))
+
+
+def new(programs: Sequence[Programs], num_shards: int) -> LocalClient:
+    return LocalClient([Shard(programs, NO_DENSE, str) for _ in range(num_shards)])
+
+
+def push(client: LocalClient, events: list[Event], time: int, batch: int, positives: int) -> None:
+    keys = np.array([event.key for event in events], np.uint64)
+    counted = [np.array([getattr(event, name) for event in events], np.uint32) for name in ("count", "clicks")]
+    slots = np.array([event.slot for event in events], np.uint16)
+    touched = Touched(keys, slots, *counted, time, BatchId(0, 0, 0, batch), 10, positives)
+    updates = client.pull(keys, SIZE).updates
+    gradients = {}
+    for name, table in client.shards[0].tables.items():
+        gradients[name] = np.zeros((SIZE, table.programs.spec.dim), np.float32)
+        gradients[name][: len(events)] = np.array([[event.gradient] for event in events])
+    client.push(Push(touched, updates, gradients))
+
+
+def moved(old: LocalClient, num_shards: int) -> LocalClient:
+    """Dump all that the shards know and load it into other ones, as a continued training does."""
+    client = new([table.programs for table in old.shards[0].tables.values()], num_shards)
+    now = old.shards[0].now
+    for fresh in client.shards:
+        fresh.now = now
+        fresh.count(old.shards[0].examples, old.shards[0].positives)
+    for number, shard in enumerate(old.shards):
+        shard.collect()
+        for name, table in shard.tables.items():
+            for keys, columns in table.dump(now, slices_of(number, len(old.shards))):
+                owner = shard_of(keys, num_shards)
+                for target, fresh in enumerate(client.shards):
+                    mine = owner == target
+                    fresh.tables[name].load(keys[mine], {n: values[mine] for n, values in columns.items()}, now)
+        if shard.first.candidates is not None:
+            counted = shard.first.candidates.entries()
+            owner = shard_of(counted.keys, num_shards)
+            for target, fresh in enumerate(client.shards):
+                assert fresh.first.candidates is not None
+                fresh.first.candidates.load(Counted(*(values[owner == target] for values in counted)), now)
+    return client
+
+
+def rows_of(client: LocalClient, table: str = "weights") -> dict[int, dict[str, Any]]:
+    found = {}
+    for number, shard in enumerate(client.shards):
+        shard.collect()
+        for keys, columns in shard.tables[table].dump(shard.now, slices_of(number, len(client.shards))):
+            for i, key in enumerate(keys.tolist()):
+                found[key] = {name: values[i] for name, values in columns.items()}
+    return found
+
+
+def pulled(client: LocalClient, table: str = "weights") -> NDArray[np.float32]:
+    return np.asarray(client.pull(np.array(KEYS, np.uint64), SIZE).weights[table][: len(KEYS)])
+
+
+@pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name)
+@settings(max_examples=40, deadline=None)
+@given(stream=steps())
+def test_rows_live_as_in_the_plain_model(life: Life, stream: list[Step]) -> None:
+    programs, plain = PROGRAMS[life.name], Plain(**life.plain)
+    client, time = new([programs], 2), START
+    for batch, step in enumerate(stream):
+        if step.shards:
+            client = moved(client, step.shards)
+        time += step.hours * 3600
+        push(client, step.events, time, batch, step.positives)
+        plain.push(step.events, time, batch, 10, step.positives)
+        living = plain.living()
+        expected = [living[key].w if key in living else 0.0 for key in KEYS]
+        np.testing.assert_allclose(pulled(client)[:, 0], expected, rtol=1e-3, atol=1e-5)
+    found, living = rows_of(client), plain.living()
+    assert found.keys() == living.keys()
+    for key, row in living.items():
+        assert [int(found[key][name]) for name in STATISTICS] == [getattr(row, name) for name in STATISTICS]
+        if "recent_shows" in found[key]:
+            faded = [float(found[key][name][0]) for name in ("recent_shows", "recent_clicks")]
+            np.testing.assert_allclose(faded, [row.recent_shows, row.recent_clicks], rtol=1e-3, atol=1e-5)
+
+
+def test_a_draw_is_a_function_of_seed_key_and_batch_and_as_likely_as_said() -> None:
+    programs = Programs(SPEC, chain(admit(AdmitOptions(probability=0.25), SPEC), ftrl(FtrlOptions(), SPEC)), seed=7)
+    keys = np.random.default_rng(1).integers(0, 2**64, 20_000, np.uint64)
+
+    def admitted(num_shards: int, batches: range) -> set[int]:
+        client = new([programs], num_shards)
+        for batch in batches:
+            once, size = np.ones(len(keys), np.uint32), 20_480
+            touched = Touched(keys, np.zeros(len(keys), np.uint16), once, once, 0, BatchId(0, 0, 3, batch), 1, 1)
+            push_ = Push(touched, {"weights": once}, {"weights": np.ones((size, 1), np.float32)})
+            client.push(push_)
+        return set(rows_of(client))
+
+    first = admitted(1, range(1))
+    assert abs(len(first) / len(keys) - 0.25) < 0.01
+    assert admitted(3, range(1)) == first
+    assert admitted(2, range(1, 2)) != first
+    both = admitted(2, range(2))
+    assert first < both
+    assert abs(len(both) / len(keys) - (1 - 0.75**2)) < 0.01
+
+
+def two_tables(own: tuple[Operator, ...], statement: tuple[Operator, ...]) -> list[Programs]:
+    second = TableSpec("long", 2, lambda seed, keys: (keys[:, :2] % 7).astype(np.float32) + 1)
+    first = Programs(SPEC, chain(*statement, ftrl(FtrlOptions(), SPEC)), seed=7)
+    return [first, Programs(second, chain(*own, ftrl(FtrlOptions(), second)), 7, first)]
+
+
+def test_a_later_table_admits_by_what_the_first_one_knows() -> None:
+    client = new(two_tables((admit(AdmitOptions(information=2.0), SPEC),), ()), 2)
+    telling, dull = Event(KEYS[0], 0, 3, 3, -0.5), Event(KEYS[1], 1, 3, 1, 0.1)
+    for batch in range(4):
+        push(client, [telling, dull], START, batch, positives=3)
+    assert rows_of(client).keys() == {KEYS[0], KEYS[1]}
+    assert rows_of(client, "long").keys() == {KEYS[0]}
+    assert pulled(client, "long")[0].any()
+    assert not pulled(client, "long")[1:].any()
+
+
+def test_a_key_that_the_first_table_refuses_or_ends_has_no_row_in_any() -> None:
+    statement = (admit(AdmitOptions(min_count=4), SPEC), expire(ExpireOptions(after="2 days"), SPEC))
+    client = new(two_tables((), statement), 3)
+    often, rare = Event(KEYS[0], 0, 4, 1, 0.5), Event(KEYS[1], 1, 1, 0, 0.5)
+    push(client, [often, rare], START, 0, 1)
+    assert rows_of(client, "long").keys() == rows_of(client).keys() == {KEYS[0]}
+    push(client, [rare], START + 3 * DAY, 1, 1)
+    assert not pulled(client, "long").any()
+    push(client, [Event(KEYS[1], 1, 2, 0, 0.5)], START + 3 * DAY, 2, 1)
+    assert rows_of(client, "long").keys() == rows_of(client).keys() == {KEYS[1]}
+
+
+def test_a_row_that_ended_starts_anew_in_every_table() -> None:
+    client = new(two_tables((), (expire(ExpireOptions(after="2 days"), SPEC),)), 1)
+    event = Event(KEYS[0], 0, 2, 1, 0.5)
+    push(client, [event], START, 0, 1)
+    once = {name: rows_of(client, name)[KEYS[0]] for name in ("weights", "long")}
+    for batch in range(3):
+        push(client, [event], START + 10, 1 + batch, 1)
+    push(client, [event], START + 5 * DAY, 4, 1)
+    for name, before in once.items():
+        row = rows_of(client, name)[KEYS[0]]
+        assert (row["count"], row["updates"]) == (2, 1)
+        np.testing.assert_allclose(row["w"], before["w"], rtol=1e-6)
+
+
+def test_memory_of_rows_that_ended_is_used_again() -> None:
+    programs = Programs(SPEC, chain(expire(ExpireOptions(after="1 hour"), SPEC), ftrl(FtrlOptions(), SPEC)), seed=7)
+    client = new([programs], 1)
+    once, size = np.ones(8192, np.uint32), 8192
+    sizes = []
+    for batch in range(40):
+        keys = np.random.default_rng(batch).integers(0, 2**64, len(once), np.uint64)
+        touched = Touched(keys, np.zeros(len(keys), np.uint16), once, once, START + batch * 1800, BatchId(), 1, 1)
+        client.push(Push(touched, {"weights": once}, {"weights": np.ones((size, 1), np.float32)}))
+        sizes.append(len(client.shards[0]))
+    assert max(sizes) < 6 * size  # two or three batches live at a time, and a few wait for the sweep
+    assert max(sizes[-5:]) <= max(sizes[:20])
+
+
+def test_the_range_of_weights_holds_every_weight_and_forgets_old_extremes() -> None:
+    programs = Programs(SPEC, chain(ftrl(FtrlOptions(l2=0.0), SPEC)), seed=7)
+    client = new([programs], 1)
+    shard = client.shards[0]
+    push(client, [Event(KEYS[0], 0, 1, 0, -8.0)], 0, 0, 1)
+    shard.watch()
+    high = float(rows_of(client)[KEYS[0]]["w"][0])
+    assert shard.describe().high == pytest.approx(high)
+    for batch in range(40):
+        push(client, [Event(KEYS[1], 0, 1, 0, 0.5 - batch % 2)], 0, batch, 1)
+        weights = [float(row["w"][0]) for row in rows_of(client).values()]
+        assert shard.describe().low <= min(weights) + 1e-6
+        assert shard.describe().high >= max(weights) - 1e-6
+    push(client, [Event(KEYS[0], 0, 1, 0, 8.0)], 0, 99, 1)
+    for _ in range(2):
+        shard.collect()
+    weights = [float(row["w"][0]) for row in rows_of(client).values()]
+    assert shard.describe().high == pytest.approx(max(weights), rel=1e-5)
+
+
+def test_tables_without_lifecycle_know_nothing_of_it() -> None:
+    plain = Programs(SPEC, chain(ftrl(FtrlOptions(), SPEC)), seed=7)
+    assert not plain.lives
+    assert not {"slot", "@base_rate", "@known", "@pass", "count", "shows", "last_seen"} & plain.push.needs
