@@ -11,7 +11,7 @@ from ..engines.base import Engine
 from ..ps.dense import DenseProgram
 from ..ps.programs import Programs
 from .estimates import estimated_bytes, estimated_features, estimated_seconds, row_bytes
-from .places import Places, places_of
+from .places import Places, fitting, places_of
 from .plan import Plan, batch_size
 from .recipe import Recipe, fitted
 from .slots import Columns
@@ -41,7 +41,6 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         rows.append((f"row of {spec.name}", row_text(programs)))
     rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense)) for name, spec in recipe.dense.specs.items()]
     rows += input_rows(plan, engine, columns, recipe, places)
-    rows += [("shards", str(places.shards)), ("workers", f"{places.workers}, sync {plan.settings.sync}")]
     rows.append(("passes", str(plan.settings.passes)))
     return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
 
@@ -74,9 +73,11 @@ def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe, pla
             ("input", "staged: the query runs once, its result is written as Parquet"),
             ("estimated rows", "known once staged"),
             ("batch size", str(plan.settings.batch_size or "by the number of rows")),
+            *place_rows(places, plan),
         ]
     splits = splits_of(scan)
     examples = sum(split.rows for split in splits)
+    places = fitting(places, plan.settings, examples, len(splits) * plan.settings.passes)
     how = "read in place" if scan.project is None else "read in place, expressions and filters evaluated piece by piece"
     features = estimated_features(scan, splits, vector_dims(columns, scan, splits))
     size = estimated_bytes(recipe, features)
@@ -88,4 +89,9 @@ def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe, pla
         ("batch size", str(batch_size(plan.settings, examples, recipe.algorithm.large_batches))),
         ("estimated memory", f"about {size / 2**20:.0f} MiB for {features:,} features, judged by the beginning of the input"),
         ("estimated time", f"about {seconds:.1f} s of learning"),
+        *place_rows(places, plan),
     ]
+
+
+def place_rows(places: Places, plan: Plan) -> list[tuple[str, str]]:
+    return [("shards", str(places.shards)), ("workers", f"{places.workers}, sync {plan.settings.sync}")]

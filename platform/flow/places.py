@@ -10,6 +10,8 @@ from .plan import Settings
 
 SLOTS_PER_SHARD = 4
 MOST_BY_DEFAULT = 64
+ROWS_PER_WORKER = 200_000
+ROWS_PER_SHARD = 1_000_000
 
 
 class Places(NamedTuple):
@@ -41,6 +43,17 @@ def places_of(settings: Settings, tasks: Tasks | None) -> Places:
             "cores, such as --master 'local[4]'."
         )
     return Places(shards, workers)
+
+
+def fitting(places: Places, settings: Settings, rows: int, turns: int) -> Places:
+    """Return fewer shards and workers for a small input, where the statement does not say: each would wait for the others.
+
+    Args:
+        rows: of the input, before filters.
+        turns: splits in all passes; a worker without one has nothing to do.
+    """
+    shards = settings.shards or min(places.shards, 1 + rows // ROWS_PER_SHARD)
+    return Places(shards, settings.workers or min(places.workers, turns, 1 + rows // ROWS_PER_WORKER))
 
 
 def plural(noun: str, count: int) -> str:

@@ -22,12 +22,15 @@ class Settings:
     passes: int = option(1, "times the data is read", minimum=1, maximum=10_000)
     workers: int | None = option(
         None,
-        "workers under way at once; with one, results are deterministic; by default one, on Spark as many as its cores allow",
+        "workers under way at once; with one, results are deterministic; by default one, on Spark by cores and rows",
         minimum=1,
         maximum=4096,
     )
     shards: int | None = option(
-        None, "servers of the parameter server; by default one, on Spark one for every four cores", minimum=1, maximum=1024
+        None,
+        "servers of the parameter server; by default one, on Spark by cores and rows",
+        minimum=1,
+        maximum=1024,
     )
     sync: str = option("asp", "consistency between workers", choices=("asp", "ssp", "bsp"))
     slack: int = option(4, "steps a worker may be ahead of the slowest (ssp)", minimum=0)

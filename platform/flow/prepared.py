@@ -8,7 +8,7 @@ from ..engines.base import Scan
 from ..engines.tasks import Tasks
 from ..errors import StatementError
 from .estimates import estimated_bytes, estimated_features
-from .places import Places
+from .places import Places, fitting
 from .plan import Plan, batch_size
 from .recipe import Recipe, recipe_of
 from .slots import Columns
@@ -64,9 +64,9 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
     recipe = recipe_of(plan, columns)
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
-    size = batch_size(plan.settings, sum(split.rows for split in splits), recipe.algorithm.large_batches)
-    if plan.settings.workers is None:
-        places = places._replace(workers=min(places.workers, len(splits) * plan.settings.passes))
+    rows = sum(split.rows for split in splits)
+    size = batch_size(plan.settings, rows, recipe.algorithm.large_batches)
+    places = fitting(places, plan.settings, rows, len(splits) * plan.settings.passes)
     return Prepared(plan, recipe, columns, scan, splits, size, parent, places)
 
 
