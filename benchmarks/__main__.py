@@ -19,10 +19,17 @@ from typing import NamedTuple
 from . import vw
 from .figures import Figure, heading
 from .process import Measured, cores, measure, middle
-from .scripts import PREDICT, TRAIN, Stages, Xpsql
+from .scripts import ALGORITHM, PREDICT, TRAIN, Stages, Xpsql
 from .transport_figures import round_trips, shards
 
 QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000
+# Each with the least rows/s and test AUC on the log of a million rows; see docs/benchmarks.md for whose figures these are.
+ALGORITHMS: tuple[tuple[str, float | None, float], ...] = (
+    ("fm", 108_000, 0.763),
+    ("ffm", None, 0.765),
+    ("xnn", 70_000, 0.766),
+    ("xnn (dim = 16)", 58_000, 0.766),
+)
 CONSTANT_BYTES = 600 * 2**20
 # The fastest of absl::flat_hash_map, ankerl::unordered_dense and boost::unordered_flat_map: ns per key, see docs/benchmarks.md.
 STORE_TARGETS = {
@@ -88,6 +95,21 @@ def two_cores(run: Run) -> Iterator[Figure]:
     yield Figure(f"{name}, two cores: times Vowpal Wabbit", middle(theirs).seconds / middle(both).seconds, "x", bounds[1])
 
 
+def algorithms(run: Run) -> Iterator[Figure]:
+    """Algorithms with their defaults, whole processes on one core: speed, test AUC, PCOPC."""
+    data, test = run.log / "train.parquet", run.log / "test.parquet"
+    for written, speed, auc in ALGORITHMS:
+        statement = ALGORITHM.format(algorithm=written, data=data)
+        with cores(1):
+            run.xpsql.run(statement)  # not counted: compiles what later processes find
+            done = middle([run.xpsql.run(statement) for _ in range(run.rounds)])
+        yield Figure(f"{written}: one core", num_rows(data) / done.seconds, "rows/s", speed)
+        yield Figure(f"{written}: one core, CPU", num_rows(data) / done.cpu_seconds, "rows/s")
+        quality = run.xpsql.qualities(test)
+        yield Figure(f"{written}: test AUC", quality["auc"], "", auc)
+        yield Figure(f"{written}: test PCOPC, off 1 by", abs(quality["pcopc"] - 1), "", 0.03, at_least=False)
+
+
 def prediction(run: Run) -> Iterator[Figure]:
     """ML.PREDICT of the training rows on one core; only the prediction is selected."""
     data = run.log / "train.parquet"
@@ -137,6 +159,7 @@ def transport(run: Run) -> Iterator[Figure]:
 GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "training": training,
     "two_cores": two_cores,
+    "algorithms": algorithms,
     "prediction": prediction,
     "store": store,
     "command": command,

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from .process import Measured, measure
 
 TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) WITH (workers = {workers}) AS SELECT * FROM parquet.`{data}`"
-EVALUATE = "SELECT auc FROM ML.EVALUATE(MODEL ctr, (SELECT * FROM parquet.`{data}`))"
+ALGORITHM = "TRAIN OR REPLACE MODEL ctr USING {algorithm} IGNORE (ts) AS SELECT * FROM parquet.`{data}`"
+EVALUATE = "SELECT auc, pcopc FROM ML.EVALUATE(MODEL ctr, (SELECT * FROM parquet.`{data}`))"
 PREDICT = "SELECT avg(predicted_label) AS mean FROM ML.PREDICT(MODEL ctr, (SELECT * FROM parquet.`{data}`))"
 
 
@@ -36,13 +37,20 @@ class Xpsql(NamedTuple):
 
     def train(self, data: Path, workers: int) -> Measured:
         """Train as a process of its own, from Parquet to the committed model."""
-        script = self.script(TRAIN.format(workers=workers, data=data))
-        return measure([*self.command("run"), script, "--quiet"])
+        return self.run(TRAIN.format(workers=workers, data=data))
+
+    def run(self, statement: str) -> Measured:
+        """Run a statement as a process of its own."""
+        return measure([*self.command("run"), self.script(statement), "--quiet"])
 
     def evaluate(self, data: Path) -> float:
         """Return the model's AUC."""
+        return self.qualities(data)["auc"]
+
+    def qualities(self, data: Path) -> dict[str, float]:
+        """Return the model's AUC and PCOPC."""
         done = measure([*self.command("sql"), EVALUATE.format(data=data), "--format", "json", "--quiet"])
-        return float(json.loads(done.output)["auc"])
+        return dict(json.loads(done.output))
 
     def stages(self, statement: str) -> Stages:
         """Run a statement and return its stages."""
