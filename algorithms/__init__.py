@@ -10,5 +10,6 @@ from .ffm import FFM
 from .fm import FM
 from .xftrl import XFTRL
 from .xnn import XNN
+from .xsvd import XSVD
 
-ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (XFTRL, FM, FFM, XNN)
+ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (XFTRL, FM, FFM, XNN, XSVD)

@@ -34,6 +34,11 @@ class Layout(NamedTuple):
     vectors: tuple[tuple[str, int], ...] = ()
     labels: tuple[str, ...] = ("label",)
 
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """All slots, in this order."""
+        return (*self.scalar, *self.bags, *self.continuous, *(name for name, _ in self.vectors))
+
 
 class Inputs(NamedTuple):
     """One encoded batch as the jitted step sees it. Indices point into the pulled rows [n, dim]; absent features and padded

@@ -15,7 +15,7 @@ from .base import Algorithm, Inputs, Layout
 from .initial import uniform
 from .linear import linear_scores
 from .losses import LossOptions, loss_of
-from .pooling import dense_vectors, slot_vectors
+from .pooling import all_vectors
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,13 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
 
     Source: Juan et al., Field-aware Factorization Machines for CTR Prediction, RecSys 2016.
     """
-    loss, slots = loss_of(options), len(layout.scalar) + len(layout.bags) + len(layout.continuous) + len(layout.vectors)
+    loss, slots = loss_of(options), len(layout.slots)
 
     def optimizer(table: TableSpec) -> Operator:
         return ftrl(FtrlOptions(alpha=options.alpha if table.name == "weights" else options.vector_alpha), table)
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
-        vectors = slot_vectors(parameters["vectors"], inputs, layout, mean=False)
-        if layout.continuous or layout.vectors:
-            vectors = jnp.concatenate([vectors, dense_vectors(parameters["vectors"], inputs, layout)], axis=1)
+        vectors = all_vectors(parameters["vectors"], inputs, layout, "sum")
         return linear_scores(parameters["weights"], inputs) + met_score(vectors.reshape(-1, slots, slots, options.dim))
 
     size = slots * options.dim

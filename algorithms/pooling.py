@@ -7,34 +7,45 @@ import jax.numpy as jnp
 
 from .base import Inputs, Layout
 
+POOLINGS = ("sum", "mean", "root")
 SMALLEST = 1e-6
 
 
-def slot_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, mean: bool) -> jax.Array:
+def slot_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> jax.Array:
     """Return the vector of each categorical slot, then of each multi-valued and weighted one, zeros where it is absent.
 
     Args:
         vectors: float32[n, dim].
         inputs: one batch.
-        mean: a slot of several values has their weighted mean, else their weighted sum.
+        pooling: what a slot of several values has: their weighted sum, that over the sum of weights (mean), or that over its
+            square root (root).
 
     Returns:
         float32[batch, slots, dim]
     """
     scalar = vectors.at[inputs.scalar[: len(layout.scalar)].T].get(mode="promise_in_bounds")
-    return jnp.concatenate([scalar, bag_vectors(vectors, inputs, layout, mean)], axis=1) if layout.bags else scalar
+    return jnp.concatenate([scalar, bag_vectors(vectors, inputs, layout, pooling)], axis=1) if layout.bags else scalar
 
 
-def bag_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, mean: bool) -> jax.Array:
+def bag_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> jax.Array:
     """Return the vectors of multi-valued and weighted slots, float32[batch, slots, dim]."""
     batch, slots = len(inputs.weight), len(layout.bags)
     place = inputs.bag_example * slots + inputs.bag_slot
     values = vectors.at[inputs.bag_index].get(mode="promise_in_bounds") * inputs.bag_weight[:, None]
     pooled = jax.ops.segment_sum(values, place, num_segments=batch * slots)
-    if mean:
+    if pooling != "sum":
         weight = jax.ops.segment_sum(jnp.abs(inputs.bag_weight), place, num_segments=batch * slots)
-        pooled = pooled / jnp.maximum(weight, SMALLEST)[:, None]
+        weight = jnp.maximum(weight, SMALLEST)
+        pooled = pooled / (weight if pooling == "mean" else jnp.sqrt(weight))[:, None]
     return pooled.reshape(batch, slots, -1)
+
+
+def all_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> jax.Array:
+    """Return the vector of every slot, float32[batch, slots, dim]: those of slot_vectors, then those of dense_vectors."""
+    pooled = slot_vectors(vectors, inputs, layout, pooling)
+    if not (layout.continuous or layout.vectors):
+        return pooled
+    return jnp.concatenate([pooled, dense_vectors(vectors, inputs, layout)], axis=1)
 
 
 def dense_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout) -> jax.Array:

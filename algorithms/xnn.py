@@ -22,7 +22,7 @@ from .interactions import bi_interaction, pair_score
 from .layers import Layer, layer_norm
 from .linear import linear_scores
 from .losses import LossOptions, loss_of
-from .pooling import dense_vectors, slot_vectors
+from .pooling import POOLINGS, dense_vectors, slot_vectors
 
 if TYPE_CHECKING:
     import optax
@@ -35,7 +35,7 @@ class XnnOptions(LossOptions):
     activation: str = option("relu", "of the hidden layers", choices=tuple(ACTIVATIONS))
     residual: bool = option(False, "add a layer's inputs to its outputs where it has as many")
     dropout: float = option(0.0, "share of hidden units left out of each update", minimum=0, maximum=1, open_maximum=True)
-    pooling: str = option("sum", "how the vectors of a multi-valued slot are joined", choices=("sum", "mean"))
+    pooling: str = option("sum", "how the vectors of a multi-valued slot are joined", choices=POOLINGS)
     continuous: str = option("standardise", "what the network sees of continuous slots", choices=("standardise", "log1p"))
     normalise: str = option("none", "normalisation of the network's inputs", choices=("none", "layer_norm"))
     interaction: str = option(
@@ -106,14 +106,14 @@ class Network:
             for i, (inputs, units) in enumerate(itertools.pairwise(sizes), 1)
         )
         self._output = Layer("output", len(sizes), sizes[-1], labels, "linear")
-        pairs = pooled + len(layout.continuous) + len(layout.vectors)
+        pairs = len(layout.slots)
         strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
         layers = (spec for layer in (*self._hidden, self._output) for spec in layer.specs())
         self.specs = (*layers, *((strength,) if options.interaction == "pairs" else ()))
 
     def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         """Return float32[batch, num_labels]."""
-        slots = slot_vectors(parameters["vectors"], inputs, self._layout, self._options.pooling == "mean")
+        slots = slot_vectors(parameters["vectors"], inputs, self._layout, self._options.pooling)
         x, score = [slots.reshape(len(inputs.weight), -1), self._transformed(inputs.dense)], jnp.zeros(())
         if self._options.interaction != "none":
             if self._layout.continuous or self._layout.vectors:

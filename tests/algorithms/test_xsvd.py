@@ -1,0 +1,68 @@
+"""XSVD against its definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from xpsql.algorithms.xsvd import XsvdOptions, xsvd
+from xpsql.platform.errors import OptionError
+
+from ..training.log import session, write
+from .inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
+
+__all__ = ["session"]
+
+DIM = 3
+
+
+@pytest.mark.parametrize("feedback", [(), ("tags",)])
+def test_scores_are_biases_and_the_match_of_user_and_item(feedback: tuple[str, ...]) -> None:
+    algorithm = xsvd(XsvdOptions(user=("user", "Price"), item=("item",), feedback=feedback, dim=DIM), LAYOUT)
+    random, inputs = np.random.default_rng(1), random_inputs()
+    weights = random.normal(size=(NUM_ROWS, 1)).astype(np.float32)
+    vectors = random.normal(size=(NUM_ROWS, DIM)).astype(np.float32)
+    found = algorithm.scores({"weights": jnp.asarray(weights), "vectors": jnp.asarray(vectors)}, inputs)
+    for example in range(BATCH):
+        own = features(inputs, example)
+        score = weights[15, 0] + sum(weights[f.row, 0] * f.value for f in own)
+        side = {slot: sum((vectors[f.row] * f.value for f in own if f.slot == slot), np.zeros(DIM)) for slot in LAYOUT.slots}
+        history = sum(f.value for f in own if f.slot == "tags")
+        mine = side["user"] + side["price"]
+        if feedback and history:
+            mine = mine + side["tags"] / np.sqrt(history)
+        np.testing.assert_allclose(found[example, 0], score + mine @ side["item"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"user": ("usr",)}, "names 'usr', which is no such slot. Did you mean user"),
+        ({"feedback": ("item",)}, "option feedback of algorithm xsvd names 'item'"),
+        ({"item": ()}, "expects one or more slots, like item"),
+    ],
+)
+def test_options_that_name_no_slot_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        xsvd(XsvdOptions(**options), LAYOUT)
+
+
+def test_what_users_like_is_learned_from_their_history_with_shared_rows(session: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    taste, item = random.integers(0, 2, 8_000), random.integers(0, 40, 8_000)
+    history = [[int(x) * 2 + t for x in random.integers(0, 20, 5)] for t in taste]
+    label = (random.random(8_000) < np.where(item % 2 == taste, 0.8, 0.2)).astype(np.int8)
+    table = pa.table({"label": label, "visit": np.arange(8_000), "item": item, "history": history})
+    path = write(table, tmp_path / "log.parquet")
+    session.sql(
+        "TRAIN MODEL m USING xsvd (user = (visit), feedback = (history), dim = 4, vector_alpha = 0.2, init_scale = 0.1) "
+        f"WITH (share = (history AS item), batch_size = 100) AS SELECT * FROM parquet.`{path}` LIMIT 6000"
+    )
+    test = f"SELECT * FROM parquet.`{path}` WHERE visit >= 6000"
+    (row,) = session.sql(f"SELECT auc FROM ML.EVALUATE(MODEL m, ({test}))").arrow().to_pylist()
+    assert row["auc"] > 0.7
