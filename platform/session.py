@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .engines.base import Engine
 
 DEFAULT_WAREHOUSE = "xpsql_warehouse"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tells the program where it is
 
 
 class Session:
@@ -126,8 +127,8 @@ def connect(
     Args:
         warehouse: the folder of tables and models, a path or file:// URL; by default $XPSQL_WAREHOUSE or ./xpsql_warehouse.
             It is made by the first statement that writes.
-        engine: where queries run: "duckdb", "spark", or a Spark session that runs. By default duckdb, or spark where a
-            master is given.
+        engine: where queries run: "duckdb", "spark", or a Spark session that runs. By default duckdb; spark where a master
+            is given, and in a program that spark-submit runs.
         reporter: told the progress of trainings; by default a bar or log lines on stderr.
         master: where Spark is started: "local[4]", "spark://host:7077". By default what spark-submit says, or local[*].
         conf: settings of a Spark that is started: {"spark.driver.memory": "4g"}.
@@ -137,11 +138,16 @@ def connect(
         NotAvailableError: Spark is asked for, and PySpark or Java are missing.
     """
     root = warehouse_path(warehouse if warehouse is not None else os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE))
-    opened = open_engine(engine or ("duckdb" if master is None else "spark"), root, master, conf or {})
+    opened = open_engine(engine or default_engine(master), root, master, conf or {})
 
     from ..warehouse.models import Models
 
     return Session(opened, Models(root), reporter or reporter_for(sys.stderr, quiet=False))
+
+
+def default_engine(master: str | None) -> str:
+    """Return the engine of a session that names none."""
+    return "duckdb" if master is None and SUBMITTED not in os.environ else "spark"
 
 
 def open_engine(engine: str | SparkSession, warehouse: Path, master: str | None, conf: Mapping[str, str]) -> Engine:

@@ -1,6 +1,7 @@
-"""`python -m xpsql`: the command line."""
+"""`python -m xpsql`, and `spark-submit .../xpsql/__main__.py`: the command line."""
 
-from .platform.cli import main
+# Not relative: spark-submit runs this file as a script, which belongs to no package.
+from xpsql.platform.cli import main
 
 if __name__ == "__main__":
     main(prog_name="xpsql")

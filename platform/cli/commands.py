@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,10 +20,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Choices(NamedTuple):
-    """The options that `run` and `sql` share."""
+    """The options that `run`, `sql` and `shell` share."""
 
     variables: dict[str, str]
-    engine: str
+    engine: str | None
+    master: str | None
+    conf: dict[str, str]
     warehouse: str | None
     format: str
     quiet: bool
@@ -37,11 +40,33 @@ def variables(context: click.Context, parameter: click.Parameter, given: tuple[s
     return dict(text.split("=", 1) for text in given)
 
 
+def settings(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """Read every `key=value` of --conf."""
+    for text in given:
+        if not text.partition("=")[0] or "=" not in text:
+            raise click.BadParameter(f"expected key=value, got {text!r}")
+    return dict(text.split("=", 1) for text in given)
+
+
+MASTER = click.option("--master", metavar="URL", help="Where Spark runs: local[4], spark://host:7077, yarn, ...")
+CONF = click.option(
+    "--conf",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=settings,
+    help="Setting of Spark: spark.driver.memory=4g; repeatable.",
+)
 OPTIONS = (
     click.option(
         "-D", "variables", metavar="NAME=VALUE", multiple=True, callback=variables, help="Value of ${name}; repeatable."
     ),
-    click.option("--engine", type=click.Choice([kind.name for kind in ENGINES]), default="duckdb", help="Where queries run."),
+    click.option(
+        "--engine",
+        type=click.Choice([kind.name for kind in ENGINES]),
+        help="Where queries run. [default: duckdb; spark with --master and under spark-submit]",
+    ),
+    MASTER,
+    CONF,
     click.option(
         "--warehouse", metavar="URL", help="Folder of tables and models. [default: $XPSQL_WAREHOUSE, ./xpsql_warehouse]"
     ),
@@ -102,6 +127,25 @@ def shell(**options: Any) -> None:
         read_statements(session, chosen.variables, FORMATS[chosen.format], chosen.debug)
 
 
+@main.command(context_settings={"ignore_unknown_options": True})
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@MASTER
+@CONF
+@click.option("--python", default="python3", help="The Python of executors, of this one's minor version. [default: python3]")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def submit(file: str, master: str | None, conf: dict[str, str], python: str, arguments: tuple[str, ...]) -> None:
+    """Run the statements of FILE by spark-submit, which is sent what executors need.
+
+    Further options are those of `run`.
+    """
+    from .submit import submission
+
+    with failing("", "", debug=False):
+        command, environment = submission(master, conf, python)
+    done = subprocess.run([*command, "run", file, *arguments], env=environment, check=False)
+    sys.exit(done.returncode)
+
+
 def read(file: TextIO) -> str:
     try:
         return file.read()
@@ -123,7 +167,8 @@ def execute(text: str, name: str, chosen: Choices) -> None:
 
 
 def opened(chosen: Choices) -> Session:
-    return connect(chosen.warehouse, chosen.engine, reporter_for(sys.stderr, chosen.quiet))
+    reporter = reporter_for(sys.stderr, chosen.quiet)
+    return connect(chosen.warehouse, chosen.engine, reporter, master=chosen.master, conf=chosen.conf)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -16,7 +17,7 @@ from ..errors import NotAvailableError, StatementError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GATEWAY = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tells the program that it runs where
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tells the program where it is
 OLDEST = (4, 1)
 STATIC = {"spark.app.name": "xpsql", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
 SESSION = {"spark.sql.session.timeZone": "UTC"}
@@ -60,7 +61,7 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    submitted = GATEWAY in os.environ
+    submitted = SUBMITTED in os.environ
     if not submitted:
         require_java()
     builder = SparkSession.builder
@@ -69,7 +70,7 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     for name, value in {**({} if submitted else STATIC), **conf}.items():
         builder = builder.config(name, value)
     try:
-        with executors_python(), warnings.catch_warnings():
+        with contextlib.nullcontext() if submitted else executors_python(), warnings.catch_warnings():
             # JAX warns of forks, which is right for those that go on in Python; this one starts Java at once.
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             spark = builder.getOrCreate()

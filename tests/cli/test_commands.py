@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+from xpsql.platform.cli import main
 from xpsql.platform.session import Session
 
 from .conftest import Command
@@ -62,7 +64,7 @@ def test_a_failed_statement_shows_its_line_with_a_caret(xpsql: Command, tmp_path
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
-        f"Error ({file}, line 3, column 9): There is no algorithm 'xftlr'. Did you mean xftrl? Valid: fm, xftrl.",
+        f"Error ({file}, line 3, column 9): There is no algorithm 'xftlr'. Did you mean xftrl? Valid: ffm, fm, xftrl, xnn.",
         "    3 | \t USING xftlr AS SELECT 1",
         "      | \t       ^^^^^",
     ]
@@ -111,10 +113,11 @@ def test_a_file_that_is_no_text_is_wrong_usage(xpsql: Command, tmp_path: Path) -
     assert "is not UTF-8 text" in result.stderr
 
 
-def test_an_engine_to_come_fails_clearly(xpsql: Command) -> None:
-    result = xpsql("sql", "SELECT 1", "--engine", "spark")
+def test_settings_of_spark_are_refused_by_the_embedded_engine(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["sql", "SELECT 1", "--engine", "duckdb", "--conf", "a=b", "--warehouse", str(tmp_path)])
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: The engine spark is not available yet.")
+    assert result.stderr.startswith("Error: A master and settings are Spark's")
+    assert CliRunner().invoke(main, ["sql", "SELECT 1", "--conf", "a"]).exit_code == 2
 
 
 def test_an_interrupt_is_130(xpsql: Command, monkeypatch: pytest.MonkeyPatch) -> None:

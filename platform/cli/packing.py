@@ -1,0 +1,103 @@
+"""An archive of what executors import: xpsql with its native module, and the packages that it requires."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+NOT_NEEDED = frozenset(("duckdb", "prompt-toolkit", "pyspark", "py4j", "rich", "xpsql"))
+"""What only the driver uses, what Spark brings, and xpsql itself, which is packed from where it is imported."""
+SOURCES = frozenset((".py", ".typed", ".json", ".sql"))
+
+
+def environment_archive() -> Path:
+    """Return the path of the archive, made when the packages have changed since the last one.
+
+    It lies in the user's cache folder; archives of before are removed.
+    """
+    files = dict(package_files())
+    for package in required("xpsql"):
+        files |= dict(files_of(package))
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xpsql"
+    root.mkdir(parents=True, exist_ok=True)
+    archive = root / f"environment-{state_of(files)}.zip"
+    if not archive.exists():
+        draft = archive.with_suffix(f".{os.getpid()}")
+        write(files, draft)
+        for old in root.glob("environment-*.zip"):
+            old.unlink()
+        draft.rename(archive)
+    return archive
+
+
+def required(root: str) -> list[Distribution]:
+    """Return the installed packages that a package requires, directly or not, with those of its extra `spark`."""
+    found: dict[str, Distribution | None] = {}
+    waiting = [root]
+    while waiting:
+        name = normal(waiting.pop())
+        if name in found or (name in NOT_NEEDED and name != root):
+            continue
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:
+            continue  # required on another system, or for another version of Python
+        found[name] = package if name != root else None
+        waiting += [requirement for requirement in package.requires or () if wanted(requirement, name == root)]
+    return [package for package in found.values() if package is not None]
+
+
+def normal(requirement: str) -> str:
+    """Return a requirement's name as packages are compared by: `Opt_Einsum>=3` is opt-einsum."""
+    match = NAME.match(requirement)
+    assert match is not None  # metadata has names
+    return re.sub(r"[-_.]+", "-", match[0]).lower()
+
+
+def wanted(requirement: str, ours: bool) -> bool:
+    """Tell whether a requirement holds without extras, or for our extra `spark`."""
+    marker = requirement.partition(";")[2]
+    return "extra" not in marker or (ours and re.search(r"""extra == ['"]spark['"]""", marker) is not None)
+
+
+def files_of(package: Distribution) -> Iterator[tuple[str, Path]]:
+    """Yield the files of an installed package: place in the archive, and path."""
+    for file in package.files or ():
+        if ".." not in file.parts and file.suffix != ".pyc":
+            yield file.as_posix(), Path(str(file.locate()))
+
+
+def package_files() -> Iterator[tuple[str, Path]]:
+    """Yield xpsql's own files; an installation for editing has its native module elsewhere."""
+    import xpsql
+    from xpsql.platform.ps import _native
+
+    root = Path(xpsql.__file__).parent
+    for folder, _, names in os.walk(root, followlinks=True):
+        for path in (Path(folder) / name for name in names):
+            if path.suffix in SOURCES:
+                yield (Path("xpsql") / path.relative_to(root)).as_posix(), path
+    native = Path(_native.__file__)
+    yield f"xpsql/platform/ps/{native.name}", native
+
+
+def state_of(files: dict[str, Path]) -> str:
+    """Return a text that is another when a file, or Python, is another."""
+    digest = hashlib.sha256(sys.version.encode())
+    for name, path in sorted(files.items()):
+        stat = path.stat()
+        digest.update(f"{name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def write(files: dict[str, Path], archive: Path) -> None:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        for name, path in sorted(files.items()):
+            packed.write(path, name)

@@ -1,0 +1,56 @@
+"""`xpsql submit`: the command of spark-submit that runs ours, with what executors need."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..engines.spark_start import require_java, require_pyspark
+from .packing import environment_archive
+
+FOLDER = "xpsql_environment"
+
+
+def submission(master: str | None, conf: Mapping[str, str], python: str) -> tuple[list[str], dict[str, str]]:
+    """Return the command that runs our command line in a Spark application, up to our arguments, and its environment.
+
+    On a cluster, executors get an archive of the packages that this Python has, and find them there. They need a Python of
+    this one's minor version, and nothing else. With local[N], executors are this Python.
+
+    Args:
+        master: where Spark runs; None for what spark-defaults.conf says.
+        conf: settings of Spark.
+        python: the Python of a cluster's executors.
+
+    Raises:
+        NotAvailableError: PySpark or Java are missing.
+    """
+    require_pyspark()
+    require_java()
+    command = [spark_submit(), *(["--master", master] if master is not None else [])]
+    local = master is not None and master.startswith("local") and not master.startswith("local-cluster")
+    given = dict(conf)
+    if not local:
+        command += ["--archives", f"{environment_archive()}#{FOLDER}"]
+        given["spark.executorEnv.PYTHONPATH"] = ":".join(filter(None, (FOLDER, conf.get("spark.executorEnv.PYTHONPATH"))))
+    for name, value in given.items():
+        command += ["--conf", f"{name}={value}"]
+    pythons = {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_PYTHON": sys.executable if local else python}
+    return [*command, str(entry())], {**os.environ, **pythons}
+
+
+def spark_submit() -> str:
+    """Return the path of spark-submit: that of SPARK_HOME, or the one that PySpark brings."""
+    import pyspark
+
+    home = os.environ.get("SPARK_HOME")
+    return str((Path(home) if home else Path(pyspark.__file__).parent) / "bin" / "spark-submit")
+
+
+def entry() -> Path:
+    """Return the file that spark-submit runs."""
+    import xpsql
+
+    return Path(xpsql.__file__).parent / "__main__.py"
