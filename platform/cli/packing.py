@@ -84,6 +84,9 @@ def package_files() -> Iterator[tuple[str, Path]]:
         for path in (Path(folder) / name for name in names):
             if path.suffix in SOURCES:
                 yield (Path("xpsql") / path.relative_to(root)).as_posix(), path
+    for name, path in files_of(distribution("xpsql")):
+        if ".dist-info/" in name:  # the version, and plugins
+            yield name, path
     native = Path(_native.__file__)
     yield f"xpsql/platform/ps/{native.name}", native
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import NotAvailableError, StatementError
+from .spark_failures import plain, root_cause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +59,7 @@ def session_of(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSessio
 
 def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     """Start Spark."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -74,8 +76,8 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
             # JAX warns of forks, which is right for those that go on in Python; this one starts Java at once.
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             spark = builder.getOrCreate()
-    except (PySparkException, RuntimeError, OSError) as error:
-        raise StatementError(f"Spark does not start: {error}. Its own messages stand above.") from error
+    except (PySparkException, Py4JJavaError, RuntimeError, OSError) as error:
+        raise StatementError(f"Spark does not start: {plain(root_cause(str(error)))} Its own messages stand above.") from error
     given = spark.sparkContext.getConf()
     for name, value in SESSION.items():
         if not given.contains(name):

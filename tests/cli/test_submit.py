@@ -1,0 +1,65 @@
+"""`xpsql submit` and the entry for spark-submit: the command, the archive, and a run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from xpsql.platform.cli.packing import normal, package_files, required, wanted, write
+from xpsql.platform.cli.submit import entry, spark_submit, submission
+
+
+def test_a_submission_on_one_machine_sends_nothing(spark: SparkSession) -> None:
+    command, environment = submission("local[2]", {"spark.ui.enabled": "false"}, "python3")
+    assert command == [spark_submit(), "--master", "local[2]", "--conf", "spark.ui.enabled=false", str(entry())]
+    assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_the_archive_has_what_executors_import(tmp_path: Path) -> None:
+    names = {package.name.lower() for package in required("xpsql")}
+    assert {"numpy", "jax", "jaxlib", "optax", "pyarrow", "sqlglot", "scipy"} <= names
+    assert not names & {"duckdb", "pyspark", "pytest", "rich"}
+    write(dict(package_files()), tmp_path / "own.zip")
+    with zipfile.ZipFile(tmp_path / "own.zip") as archive:
+        archive.extractall(tmp_path / "unpacked")
+    program = "import xpsql; from xpsql.platform.ps import _native; print(xpsql.__version__, _native.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'unpacked')!r}); {program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert str(tmp_path / "unpacked") in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("requirement", "ours", "needed"),
+    [
+        ("numpy>=2.0", True, True),
+        ("pandas<3,>=2.2; extra == 'spark'", True, True),
+        ('pandas<3,>=2.2; extra == "spark"', False, False),
+        ("pytest>=8; extra == 'dev'", True, False),
+        ("tzdata; sys_platform == 'win32'", False, True),
+    ],
+)
+def test_requirements_hold_without_extras_but_ours(requirement: str, ours: bool, needed: bool) -> None:
+    assert wanted(requirement, ours) == needed
+    assert normal("Opt_Einsum>=3.3; x") == "opt-einsum"
+
+
+def test_spark_submit_runs_the_entry_on_the_engine_spark(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "job.sql").write_text("CREATE TABLE t AS SELECT 1 AS a; SELECT a + ${n} AS b, version() AS spark FROM t")
+    command, environment = submission("local[1]", {"spark.ui.enabled": "false", "spark.driver.memory": "512m"}, "python3")
+    arguments = ["run", str(tmp_path / "job.sql"), "-D", "n=2", "--format", "json", "--warehouse", str(tmp_path / "warehouse")]
+    done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout.splitlines()[-1])
+    assert row["b"] == 3
+    assert row["spark"].startswith(spark.version)
