@@ -91,6 +91,7 @@ class Algorithm(NamedTuple):
         operators: the operators of a table's own, which stand before the statement's: TableSpec -> operators. A table after the
             first has rows for keys that the first one has, and where its own operators admit them: admit(information > x) gives
             a feature a second, longer vector once it has told enough.
+        multi_label: it learns several labels at once, num_labels of them.
         random: an update needs `Inputs.random`.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
     """
@@ -105,5 +106,6 @@ class Algorithm(NamedTuple):
     dense: tuple[DenseSpec, ...] = ()
     dense_optimizer: Callable[[], optax.GradientTransformation] | None = None
     operators: Callable[[TableSpec], tuple[Operator, ...]] = no_operators
+    multi_label: bool = False
     random: bool = False
     large_batches: bool = False

@@ -36,13 +36,14 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
         return ftrl(FtrlOptions(alpha=options.alpha, beta=options.beta, l1=options.l1, l2=options.l2), table)
 
     return Algorithm(
-        tables=(TableSpec("weights", 1),),
+        tables=(TableSpec("weights", len(layout.labels)),),
         optimizer=optimizer,
         scores=scores,
         link=loss.link,
         loss=loss.value,
         classifier=loss.classifier,
         intercept=options.intercept,
+        multi_label=True,
         large_batches=True,
     )
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from ..platform.errors import OptionError
 from ..platform.operators.adagrad import AdagradOptions, adagrad
+from ..platform.operators.admit import AdmitOptions, admit
 from ..platform.operators.base import DenseSpec, Operator, TableSpec
 from ..platform.operators.ftrl import FtrlOptions, ftrl
 from ..platform.options import Part, option
@@ -27,10 +28,14 @@ from .pooling import POOLINGS, dense_vectors, slot_vectors
 if TYPE_CHECKING:
     import optax
 
+LONG = "long_vectors"
+
 
 @dataclass(frozen=True)
 class XnnOptions(LossOptions):
     dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
+    long_dim: int = option(0, "elements of a second vector, for features that tell much; 0 for none", minimum=0, maximum=1024)
+    long_information: float = option(10.0, "information that a feature must exceed to have it, in nats", minimum=0)
     hidden: tuple = option((128, 64), "units of each hidden layer")  # type: ignore[type-arg]
     activation: str = option("relu", "of the hidden layers", choices=tuple(ACTIVATIONS))
     residual: bool = option(False, "add a layer's inputs to its outputs where it has as many")
@@ -53,6 +58,9 @@ class XnnOptions(LossOptions):
 def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     """Learn a neural network over a vector per slot: FTRL for weights, AdaGrad for vectors, Adam for layers.
 
+    A feature whose information exceeds `long_information` gets a second vector of `long_dim` elements, from zero on: the
+    dimension of a feature grows with what is known of it. The second vectors are a table that admit(information > x) guards.
+
     Source: He and Chua, Neural Factorization Machines for Sparse Predictive Analytics, SIGIR 2017 (interaction = 'bi'); Pan et
     al., Field-weighted Factorization Machines, WWW 2018 ('pairs'); Cheng et al., Wide & Deep Learning for Recommender Systems,
     2016 (wide).
@@ -70,9 +78,13 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
 
         return optax.adam(options.learning_rate)
 
-    weights = (TableSpec("weights", 1),) if options.wide else ()
+    def operators(table: TableSpec) -> tuple[Operator, ...]:
+        return (admit(AdmitOptions(information=options.long_information), table),) if table.name == LONG else ()
+
+    weights = (TableSpec("weights", len(layout.labels)),) if options.wide else ()
+    long = (TableSpec(LONG, options.long_dim),) if options.long_dim else ()
     return Algorithm(
-        tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))),
+        tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)), *long),
         optimizer=optimizer,
         scores=network.scores,
         link=loss.link,
@@ -81,6 +93,8 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
         intercept=options.wide,
         dense=network.specs,
         dense_optimizer=dense_optimizer,
+        operators=operators,
+        multi_label=True,
         random=options.dropout > 0,
     )
 
@@ -100,7 +114,8 @@ class Network:
         self._layout = layout
         pooled, labels = len(layout.scalar) + len(layout.bags), len(layout.labels)
         continuous = len(layout.continuous) + sum(elements for _, elements in layout.vectors)
-        sizes = [(pooled + (options.interaction == "bi")) * options.dim + continuous, *options.hidden]
+        inputs = pooled * (options.dim + options.long_dim) + continuous
+        sizes = [inputs + (options.dim if options.interaction == "bi" else 0), *options.hidden]
         self._hidden = tuple(
             Layer(f"hidden_{i}", i, inputs, units, options.activation, options.residual, options.dropout)
             for i, (inputs, units) in enumerate(itertools.pairwise(sizes), 1)
@@ -113,8 +128,11 @@ class Network:
 
     def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         """Return float32[batch, num_labels]."""
-        slots = slot_vectors(parameters["vectors"], inputs, self._layout, self._options.pooling)
-        x, score = [slots.reshape(len(inputs.weight), -1), self._transformed(inputs.dense)], jnp.zeros(())
+        pooling, batch = self._options.pooling, len(inputs.weight)
+        slots = slot_vectors(parameters["vectors"], inputs, self._layout, pooling)
+        x, score = [slots.reshape(batch, -1), self._transformed(inputs.dense)], jnp.zeros(())
+        if self._options.long_dim:
+            x.append(slot_vectors(parameters[LONG], inputs, self._layout, pooling).reshape(batch, -1))
         if self._options.interaction != "none":
             if self._layout.continuous or self._layout.vectors:
                 slots = jnp.concatenate([slots, dense_vectors(parameters["vectors"], inputs, self._layout)], axis=1)

@@ -38,17 +38,17 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     """Make the parts of a plan; equal plans over equal slots get the same ones, so that a CONTINUE compiles nothing.
 
     Raises:
-        StatementError: operators in an order that cannot work, one that needs TIME where there is none, or one that allows no
-            second pass.
+        StatementError: more labels than the algorithm learns, operators in an order that cannot work, one that needs TIME where
+            there is none, or one that allows no second pass.
     """
-    if len(plan.labels) > 1:
-        raise StatementError(
-            f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each."
-        )
     operators = tuple((found("operator", use.name), use.options) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(options, "slots", ()) for _, options in operators) else ()
     algorithm = found("algorithm", plan.algorithm.name)
     recipe = make(algorithm, plan.algorithm.options, layout_of(columns), operators, numbers, plan.settings.seed)
+    if len(plan.labels) > 1 and not recipe.algorithm.multi_label:
+        raise StatementError(
+            f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each."
+        )
     for programs in recipe.programs:
         if programs.chain.needs_time and plan.time is None:
             raise StatementError(

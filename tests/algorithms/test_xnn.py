@@ -72,6 +72,30 @@ def test_scores_follow_the_definition(interaction: str, pooling: str, wide: bool
         np.testing.assert_allclose(scores[example, 0], score + deep(values, x, 2), rtol=1e-4, atol=1e-4)
 
 
+def test_long_vectors_are_more_inputs_of_the_network() -> None:
+    algorithm = xnn(XnnOptions(dim=DIM, long_dim=2, hidden=(5,)), LAYOUT)
+    values, inputs = parameters(algorithm), random_inputs()
+    kernel = values["hidden_1.kernel"]
+    without = xnn(XnnOptions(dim=DIM, hidden=(5,)), LAYOUT)
+    assert kernel.shape[0] == without.dense[0].shape[0] + 2 * 4
+    scores = algorithm.scores({**values, "long_vectors": jnp.zeros((NUM_ROWS, 2))}, inputs)
+    expected = without.scores({**values, "hidden_1.kernel": kernel[: without.dense[0].shape[0]]}, inputs)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    assert not np.allclose(algorithm.scores(values, inputs), expected)
+
+
+def test_several_labels_have_an_output_and_weights_each() -> None:
+    layout = LAYOUT._replace(labels=("click", "buy"))
+    algorithm = xnn(XnnOptions(dim=DIM, hidden=(5,), interaction="pairs"), layout)
+    values, inputs = parameters(algorithm), random_inputs()
+    scores = algorithm.scores(values, inputs)
+    assert scores.shape == (BATCH, 2)
+    one = xnn(XnnOptions(dim=DIM, hidden=(5,), interaction="pairs"), LAYOUT)
+    for label in range(2):
+        outputs = {name: values[name][..., [label]] for name in ("output.kernel", "output.bias", "weights")}
+        np.testing.assert_allclose(scores[:, [label]], one.scores({**values, **outputs}, inputs), rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -79,6 +103,7 @@ def test_scores_follow_the_definition(interaction: str, pooling: str, wide: bool
         {"normalise": "layer_norm", "continuous": "log1p"},
         {"hidden": ()},
         {"loss": "squared", "dropout": 0.5},
+        {"long_dim": 4, "interaction": "bi"},
     ],
 )
 def test_every_option_gives_finite_scores_and_gradients_for_every_parameter(options: dict[str, Any]) -> None:

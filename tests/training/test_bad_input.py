@@ -38,7 +38,7 @@ def path(session: xpsql.Session, tmp_path: Path) -> Path:
         ),
         ("TRAIN MODEL m USING xftrl OPERATORS (decay(half_life = '1 day')) IGNORE (ts) AS SELECT * FROM {}", "TIME"),
         ("TRAIN MODEL m USING xftrl WITH (batch_sise = 1) AS SELECT * FROM {}", "Did you mean batch_size"),
-        ("TRAIN MODEL m USING xftrl LABEL label, item IGNORE (ts) AS SELECT * FROM {}", "LABEL names 2 columns"),
+        ("TRAIN MODEL m USING fm LABEL label, item IGNORE (ts) AS SELECT * FROM {}", "LABEL names 2 columns"),
         ("TRAIN MODEL m USING xftrl LABEL clik IGNORE (ts) AS SELECT * FROM {}", "LABEL names 'clik'"),
         ("TRAIN MODEL m USING xftrl IGNORE (ts, colour) AS SELECT * FROM {}", "IGNORE names 'colour'"),
         ("TRAIN MODEL m USING xftrl AS SELECT * FROM {}", "ts has type"),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import xpsql
@@ -67,3 +68,31 @@ def test_layers_that_are_none_are_refused_before_anything_starts(session: xpsql.
     with pytest.raises(OptionError, match="hidden of algorithm xnn expects whole numbers"):
         train(session, path, "m", "hidden = (0, 4)")
     assert session.models.names() == []
+
+
+def test_features_that_tell_much_have_long_vectors(session: xpsql.Session, path: Path) -> None:
+    train(session, path, "m", "dim = 4, long_dim = 6, long_information = 3")
+    version = session.models.version("m")
+    assert {table.name: table.dim for table in version.manifest.tables} == {"weights": 1, "vectors": 4, "long_vectors": 6}
+    told = session.sql("SELECT table, key, information FROM ML.WEIGHTS(MODEL m)").arrow().to_pylist()
+    long = {row["key"] for row in told if row["table"] == "long_vectors"}
+    information = {row["key"]: row["information"] for row in told if row["table"] == "weights"}
+    assert 0 < len(long) < len(information) / 2
+    assert {key for key, value in information.items() if value > 12} <= long
+    assert len(predictions(session, path, "m")) == 6_000
+
+
+@pytest.mark.parametrize("algorithm", ["xftrl", "xnn (dim = 4)"])
+def test_several_labels_are_learned_at_once(session: xpsql.Session, tmp_path: Path, algorithm: str) -> None:
+    table = log(6_000)
+    dear = pa.array(np.nan_to_num(table["price"].to_numpy()) > 7)
+    query = ALL.format(write(table.append_column("dear", dear.cast(pa.int32())), tmp_path / "log.parquet"))
+    session.sql(f"TRAIN MODEL m USING {algorithm} LABEL label, dear IGNORE (ts) WITH (batch_size = 100) AS {query}")
+    measured = session.sql(
+        "SELECT auc(label, predicted_label) AS label, auc(dear, predicted_dear) AS dear, auc(label, predicted_dear) AS wrong "
+        f"FROM ML.PREDICT(MODEL m, ({query}))"
+    )
+    (row,) = measured.arrow().to_pylist()
+    assert row["label"] > 0.7
+    assert row["dear"] > 0.9
+    assert row["wrong"] < 0.6
