@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ..cores import cores
 from ..errors import TrainingError
 from .spark_failures import plain, root_cause
 from .tasks import Running, Task
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MEBIBYTE = 1 << 20
+UNBOUNDED = 1 << 20
+LOCAL = re.compile(r"local(?:\[(\*|\d+).*)?$")
+COMING_SECONDS = 30.0
+POLL_SECONDS = 0.2
 OVERHEAD_FACTOR = 0.1
 LEAST_OVERHEAD_MEBIBYTES = 384
 DEFAULT_EXECUTOR_MEBIBYTES = 1024
@@ -31,19 +38,31 @@ class SparkTasks:
         self._session = session
         self._context = session.sparkContext
         self._master = str(self._context.master)
+        self._on_one_machine = LOCAL.match(self._master) is not None
         self.host = str(self._setting("spark.driver.host") or "127.0.0.1")
 
-    def slots(self) -> int:
+    def slots(self, wanted: int) -> int:
         """See Tasks; dynamic allocation counts with all executors that it may take."""
         cpus = int(self._setting("spark.task.cpus") or 1)
         if (self._setting("spark.dynamicAllocation.enabled") or "false").lower() == "true":
-            most = int(self._setting("spark.dynamicAllocation.maxExecutors") or 2**31 - 1)
+            most = int(self._setting("spark.dynamicAllocation.maxExecutors") or UNBOUNDED)
             return most * (int(self._setting("spark.executor.cores") or 1) // cpus)
-        return self._context.defaultParallelism // cpus
+        deadline = time.monotonic() + (0 if self._on_one_machine else COMING_SECONDS)
+        while (found := self._cores() // cpus) < wanted and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return found
+
+    def _cores(self) -> int:
+        """Return the cores of all executors; a setting that hides them is looked behind where it can be."""
+        if self._setting("spark.default.parallelism") is None:
+            return int(self._context.defaultParallelism)
+        if local := LOCAL.match(self._master):
+            return cores() if local[1] == "*" else int(local[1] or 1)
+        return int(self._setting("spark.executor.instances") or UNBOUNDED) * int(self._setting("spark.executor.cores") or 1)
 
     def memory_bytes(self) -> int | None:
         """See Tasks; on one machine (local[N]) nothing limits it."""
-        if self._master.startswith("local") and not self._master.startswith("local-cluster"):
+        if self._on_one_machine:
             return None
         if own := self._setting("spark.executor.pyspark.memory"):
             return mebibytes(own) * MEBIBYTE

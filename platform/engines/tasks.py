@@ -45,8 +45,11 @@ class Tasks(Protocol):
 
     host: str
 
-    def slots(self) -> int:
-        """Return how many tasks can run at once when the engine has all machines that it may take."""
+    def slots(self, wanted: int) -> int:
+        """Return how many tasks can run at once when the engine has all machines that it may take.
+
+        Where they are fewer than wanted, it waits a little for machines that are still coming.
+        """
         ...
 
     def memory_bytes(self) -> int | None:

@@ -32,7 +32,7 @@ def places_of(settings: Settings, tasks: Tasks | None) -> Places:
     """
     if tasks is None:
         return Places(settings.shards or 1, settings.workers or 1)
-    slots = tasks.slots()
+    slots = tasks.slots((settings.shards or 1) + (settings.workers or 1))
     default = min(slots, MOST_BY_DEFAULT)
     shards = settings.shards or max(1, min(default // SLOTS_PER_SHARD, default - (settings.workers or 1)))
     workers = settings.workers or max(1, default - shards)

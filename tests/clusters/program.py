@@ -1,0 +1,69 @@
+"""A program on a cluster of several executors: `program MASTER LOG WAREHOUSE`; prints what it finds as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import xpsql
+from xpsql.platform.engines.spark import SparkEngine
+from xpsql.platform.engines.tasks import Task
+from xpsql.platform.flow import prediction
+from xpsql.platform.progress import SilentReporter
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "2",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def parent(pid: int) -> int:
+    """Return the process that started another one."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return int(fields[1])
+
+
+def executors(engine: SparkEngine, count: int) -> list[int]:
+    """Return the executors' processes of some tasks that run at once."""
+    with tempfile.TemporaryDirectory() as folder:
+
+        def note(task: Task) -> None:
+            daemon = parent(os.getpid())
+            (Path(folder) / f"{task.number}.part").write_text(str(parent(daemon)), encoding="utf-8")
+            (Path(folder) / f"{task.number}.part").rename(Path(folder) / str(task.number))
+            deadline = time.monotonic() + 60
+            while len(list(Path(folder).glob("[0-9]"))) < count and time.monotonic() < deadline:
+                time.sleep(0.01)
+
+        running = engine.tasks.start(note, count, "who runs where", False)
+        assert running.wait(120)
+        return [int((Path(folder) / str(number)).read_text(encoding="utf-8")) for number in range(count)]
+
+
+def main(master: str, log: str, warehouse: str) -> None:
+    prediction.SMALL_ROWS = 0
+    with xpsql.connect(warehouse, engine="spark", master=master, conf=SETTINGS, reporter=SilentReporter()) as session:
+        assert isinstance(session.engine, SparkEngine)
+        assert session.engine.tasks.slots(4) == 4
+        found: dict[str, object] = {"executors": executors(session.engine, 2)}
+        query = f"SELECT * FROM parquet.`{log}`"
+        session.sql(f"TRAIN MODEL m USING xftrl WITH (workers = 2, shards = 2, sync = 'bsp', batch_size = 100) AS {query}")
+        session.sql(f"CREATE TABLE scored AS SELECT * FROM ML.PREDICT(MODEL m, ({query}))")
+        session.sql("EXPORT MODEL m TO TABLE exported")
+        for name, text in {
+            "scored": "SELECT count(*) AS n, sum(predicted_label) AS total FROM scored",
+            "exported": "SELECT count(*) AS n FROM exported",
+            "weights": "SELECT key, weight, count FROM ML.WEIGHTS(MODEL m) ORDER BY key",
+        }.items():
+            found[name] = session.sql(text).arrow().to_pylist()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
