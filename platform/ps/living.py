@@ -45,8 +45,8 @@ class LivingTable(Table):
         self._start(given, keys, fresh)
         given |= self._rest(program, keys, fresh, size, now)
         done: Pushed = program(given | self._pushed(program, touched, seen, pulled, gradients) | {"@known": pad(known, size)})
-        if int(done.failed) >= 0:
-            raise refused(touched, int(done.failed))
+        if (row := done.refused_row) is not None:
+            raise refused(touched, row)
         shut = fresh & ~self._admitted(touched, done, gate, size, now)
         if ended.any():
             self.store.evict(keys[ended])

@@ -78,16 +78,22 @@ class Pushed(NamedTuple):
     Attributes:
         columns: name -> float32[size, dim], the new stored columns.
         report: name -> sum over keys of a transient column.
-        failed: the first row that failed, or -1.
+        failed: the first row that failed, or -1; None where no operator of the chain can fail.
         admitted: bool[size], rows that may start; None where a row needs no admission.
         bounds: the least and the largest new weight, where asked for; None elsewhere.
     """
 
     columns: dict[str, jax.Array]
     report: dict[str, jax.Array]
-    failed: jax.Array
+    failed: jax.Array | None
     admitted: jax.Array | None
     bounds: tuple[jax.Array, jax.Array] | None
+
+    @property
+    def refused_row(self) -> int | None:
+        """The first row that failed; None if none did."""
+        first = -1 if self.failed is None else int(self.failed)
+        return None if first < 0 else first
 
 
 class Programs:
@@ -229,7 +235,6 @@ class Programs:
         after = updated(self.chain, rows, cleared(given["@gradients"], given["@rows"]), context)
         transient = [name for name in self.chain.columns if name not in self.dims]
         counted = {name: jnp.where(context.valid[:, None], after[name], 0) for name in transient}
-        failed = counted["failed"][:, 0] if "failed" in counted else jnp.zeros(1)
         admitted, kept = None, context.valid
         if self.chain.admit is not None and self.first is None:
             admitted = self.chain.admit({**after, **counted_in(given)}, context)
@@ -237,13 +242,18 @@ class Programs:
         return Pushed(
             columns={name: after[name] for name in self.stored},
             report={name: values.sum() for name, values in counted.items()},
-            failed=jnp.where(failed.any(), jnp.argmax(failed), -1),
+            failed=first_of(counted["failed"][:, 0]) if "failed" in counted else None,
             admitted=admitted,
             bounds=bounds(after["w"], kept) if watched else None,
         )
 
     def _draw(self, given: Given) -> jax.Array:
         return jnp.stack([jnp.uint32(self.seed), given["@pass"], given["@split"], given["@batch"]])
+
+
+def first_of(flags: jax.Array) -> jax.Array:
+    """Return the position of the first flag that is not 0, or -1."""
+    return jnp.where(flags.any(), jnp.argmax(flags), -1)
 
 
 def counted_in(given: Given) -> Rows:

@@ -191,9 +191,9 @@ class Table:
         self._start(given, touched.keys, created)
         given |= self._rest(program, touched.keys, created, size, now)
         done: Pushed = program(given | self._pushed(program, touched, seen, pulled, gradients))
-        if int(done.failed) >= 0:
+        if (row := done.refused_row) is not None:
             self.store.evict(touched.keys[created])
-            raise refused(touched, int(done.failed))
+            raise refused(touched, row)
         stored = self.programs.stored
         columns = [np.asarray(done.columns[name]) for name in stored]
         self.store.scatter(rows, [self._numbers[name] for name in stored], columns)
