@@ -24,7 +24,7 @@ MANIFEST = "_manifest.json"
 DENSE = "_dense"
 
 
-def export_table(version: Version, engine: Engine, table: str, replace: bool) -> int:
+def export_table(version: Version, engine: Engine, table: str, replace: bool, format: str) -> int:
     """Write the columns of ML.WEIGHTS to a warehouse table, and return how many rows it has.
 
     Raises:
@@ -32,7 +32,7 @@ def export_table(version: Version, engine: Engine, table: str, replace: bool) ->
     """
     with weights(version, engine) as relation:
         counted = Counted(engine.reader(relation.select()))
-        engine.write_table(table, counted.reader, replace)
+        engine.write_table(table, counted.reader, replace, format)
     return counted.rows
 
 

@@ -62,6 +62,10 @@ class Engine(Protocol):
         """Return how to read a query's result in place, or None where it has to be staged."""
         ...
 
+    def staging_reason(self, query: str) -> str:
+        """Say why a query has to be staged; what completes "staged, as ..."."""
+        ...
+
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query once and write its result, in its order, as Parquet files (row groups of 122,880 rows) into `folder`."""
         ...
@@ -70,8 +74,12 @@ class Engine(Protocol):
         """Make Parquet files a temporary view of this session, replacing one of that name."""
         ...
 
-    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool) -> None:
-        """Write a warehouse table; it appears whole or not at all."""
+    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool, format: str) -> None:
+        """Write a table, of the warehouse or of Spark's catalog; one of the warehouse appears whole or not at all.
+
+        Args:
+            format: "parquet", or another one that the engine's tables can have.
+        """
         ...
 
     def relations(self) -> list[str]:

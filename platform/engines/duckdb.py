@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ..errors import StatementError
 from . import parquet
 from .base import Scan
 from .definitions import Definitions
@@ -57,6 +58,10 @@ class DuckDBEngine:
         """Return how to read a query's result in place, or None."""
         return scan_of(read_query(query), self._relations, self._queries)
 
+    def staging_reason(self, query: str) -> str:
+        """Say why a query has to be staged."""
+        return "its rows are not made one by one of the rows of Parquet files"
+
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query steadily and write its rows."""
         rows = self._queries.stream(read_query(query), steady=True)
@@ -69,8 +74,14 @@ class DuckDBEngine:
         """Make Parquet files a temporary view."""
         self._relations.temporary[name.lower()] = Source.of_files([str(file.absolute()) for file in files])
 
-    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool) -> None:
-        """Write a warehouse table."""
+    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool, format: str) -> None:
+        """Write a warehouse table.
+
+        Raises:
+            StatementError: the format is another than parquet.
+        """
+        if format.lower() != "parquet":
+            raise StatementError(f"Tables of the embedded engine are parquet, got {format}. Leave it out, or use Spark.")
         self._definitions.write_table(read_name(name), rows, replace)
 
     def relations(self) -> list[str]:

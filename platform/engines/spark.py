@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ from sqlglot.tokenizer_core import TokenType
 
 from .. import udf
 from ..errors import StatementError
-from . import parquet
 from .base import Scan
 from .failures import place, tokens_of
 from .scans import all_columns
@@ -79,10 +77,10 @@ class SparkEngine:
         found = self._reading(query)
         return None if isinstance(found, Staged) else found
 
-    def staging_reason(self, query: str) -> str | None:
-        """Say why a query's result cannot be read in place."""
+    def staging_reason(self, query: str) -> str:
+        """Say why a query has to be staged."""
         found = self._reading(query)
-        return found.reason if isinstance(found, Staged) else None
+        return found.reason if isinstance(found, Staged) else "it was written just now"
 
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query and write its rows; a file is a partition, and files are in the order of rows."""
@@ -97,16 +95,13 @@ class SparkEngine:
         with explained(NO_TEXT, self.relations):
             self.spark.read.parquet(*(file.absolute().as_uri() for file in files)).createOrReplaceTempView(name)
 
-    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool) -> None:
-        """Write a table: one of the warehouse, or of the catalog that the name is of."""
+    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool, format: str) -> None:
+        """Write a table: one of the warehouse, or of Spark's catalog where the name or the format says so."""
         with explained(NO_TEXT, self.relations):
-            if self._tables.are_default and (own := own_name(name)) is not None:
+            if self._tables.are_default and format.lower() == "parquet" and (own := own_name(name)) is not None:
                 self._tables.write(own, rows, replace)
-                return
-            with tempfile.TemporaryDirectory(prefix="xpsql-table-") as folder:
-                parquet.write(path := Path(folder) / "rows.parquet", rows)
-                frame = self.spark.read.parquet(path.as_uri())
-                frame.write.mode("overwrite" if replace else "error").saveAsTable(name, format="parquet")
+            else:
+                self._tables.write_to_catalog(name, rows, replace, format)
 
     def relations(self) -> list[str]:
         """Return the names of tables and views of the current database and the warehouse, and of temporary views."""

@@ -119,6 +119,14 @@ class SparkTables:
             parquet.write(draft / "part.parquet", rows)
             self._put(name, draft, "replace" if replace else "new")
 
+    def write_to_catalog(self, name: str, rows: pa.RecordBatchReader, replace: bool, format: str) -> None:
+        """Make rows a table of Spark's catalog; they pass through the warehouse's folder, which executors can read."""
+        with self._tables.draft() as draft:
+            path = draft / "rows.parquet"
+            parquet.write(path, rows)
+            mode = "overwrite" if replace else "error"
+            self._spark.read.parquet(path.as_uri()).write.mode(mode).saveAsTable(name, format=format)
+
     def forget(self) -> None:
         """Remove from Spark's catalog what was made known."""
         if not self._in_memory:

@@ -70,7 +70,7 @@ def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe, pla
     scan = engine.scan(plan.query)
     if scan is None:
         return [
-            ("input", "staged: the query runs once, its result is written as Parquet"),
+            ("input", f"staged, as {engine.staging_reason(plan.query)}: the query runs once and is written as Parquet"),
             ("estimated rows", "known once staged"),
             ("batch size", str(plan.settings.batch_size or "by the number of rows")),
             *place_rows(places, plan),

@@ -138,12 +138,12 @@ def test_a_stream_becomes_a_table_whole_or_not_at_all(engine: Engine) -> None:
         raise StatementError("The source ended.")
 
     with pytest.raises(StatementError, match="The source ended"):
-        engine.write_table("t", pa.RecordBatchReader.from_batches(schema, broken()), replace=False)
+        engine.write_table("t", pa.RecordBatchReader.from_batches(schema, broken()), replace=False, format="parquet")
     assert engine.relations() == []
-    engine.write_table("default.t", pa.table({"a": [1, 2]}).to_reader(), replace=False)
+    engine.write_table("default.t", pa.table({"a": [1, 2]}).to_reader(), replace=False, format="parquet")
     with pytest.raises(StatementError, match="exists"):
-        engine.write_table("t", pa.table({"a": [3]}).to_reader(), replace=False)
-    engine.write_table("t", pa.table({"a": [3]}).to_reader(), replace=True)
+        engine.write_table("t", pa.table({"a": [3]}).to_reader(), replace=False, format="parquet")
+    engine.write_table("t", pa.table({"a": [3]}).to_reader(), replace=True, format="parquet")
     assert rows(engine, "SELECT * FROM t") == [(3,)]
 
 
@@ -232,7 +232,7 @@ def test_tables_of_either_engine_are_the_other_ones(warehouse: Path, spark: Spar
 
 def test_a_table_of_another_format_is_sparks_own(warehouse: Path, spark: SparkSession) -> None:
     engine = SparkEngine(spark, warehouse, owned=False)
-    engine.execute("CREATE TABLE lines USING csv AS SELECT 1 AS a")
+    engine.write_table("lines", pa.table({"a": pa.array([1], pa.int32())}).to_reader(), replace=False, format="csv")
     try:
         engine.execute("INSERT INTO lines VALUES (2)")
         assert rows(engine, "SELECT sum(a) FROM lines") == [(3,)]
@@ -241,7 +241,11 @@ def test_a_table_of_another_format_is_sparks_own(warehouse: Path, spark: SparkSe
     finally:
         engine.execute("DROP TABLE lines")
     assert engine.relations() == []
-    assert not warehouse.exists()
+    assert [path.name for path in (warehouse / "tables").iterdir()] == [".drafts"]
+    embedded = DuckDBEngine(warehouse)
+    with pytest.raises(StatementError, match="Tables of the embedded engine are parquet, got csv"):
+        embedded.write_table("t", pa.table({"a": [1]}).to_reader(), replace=False, format="csv")
+    embedded.close()
 
 
 def test_a_damaged_or_newer_manifest_is_named(engine: Engine, warehouse: Path) -> None:

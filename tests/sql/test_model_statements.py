@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import xpsql
 from xpsql.platform.errors import ModelError, NotAvailableError, OptionError, StatementError
@@ -24,8 +25,8 @@ from ..warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[xpsql.Session]:
-    with xpsql.connect(tmp_path / "warehouse") as session:
+def session(tmp_path: Path, engine: str | SparkSession) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "warehouse", engine) as session:
         yield session
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...session import Session
 
 GRAMMAR = """\
-EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (replace = false)]
+EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (replace = false, format = 'parquet')]
 EXPORT MODEL name [VERSION n] TO 'path' FORMAT parquet | csv | json"""
 
 
@@ -28,6 +28,7 @@ class ExportOptions:
     """The options of WITH."""
 
     replace: bool = option(False, "replace a table of that name")
+    format: str = option("parquet", "format of the table: on Spark any that the session has")
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class ExportTable:
         from ....warehouse.exports import export_table
 
         version = session.models.version(*self.named)
-        rows = export_table(version, session.engine, self.table, self.options.replace)
+        rows = export_table(version, session.engine, self.table, self.options.replace, self.options.format)
         dense = str(version.dense) if version.dense.exists() else None
         return answer(version.manifest.model, version.number, rows, self.table, dense)
 
