@@ -108,6 +108,10 @@ class Manifest:
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
         rows: in all tables.
         metrics: of its training, as ML.EVALUATE shows them.
+        evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
+        release: the condition of RELEASE WHEN, as written.
+        evaluation: the metrics over all windows of its training.
+        calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
         base_rate: mean label of all examples so far, for the information of features.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
     """
@@ -139,6 +143,10 @@ class Manifest:
     examples_total: int = 0
     rows: int = 0
     metrics: Mapping[str, float | None] = field(default_factory=dict)
+    evaluate: Mapping[str, Any] | None = None
+    release: str | None = None
+    evaluation: Mapping[str, float | None] = field(default_factory=dict)
+    calibration: tuple[tuple[float, float, int], ...] = ()
     base_rate: float | None = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None

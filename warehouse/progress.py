@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,18 @@ COLUMNS = {
     "time": pa.timestamp("us", "UTC"),
     "batch": pa.int64(),
     "examples": pa.int64(),
+    "pass": pa.int64(),
+    "split": pa.int64(),
+    "window": pa.int64(),
+    "segment": pa.string(),
     **dict.fromkeys(("auc", "logloss", "normalized_entropy", "mae", "rmse", "pcopc", "gauc"), pa.float64()),
     **dict.fromkeys(("max_weight", "min_weight", "max_abs_weight"), pa.float64()),
     "rows": pa.int64(),
     "violations": pa.float64(),
     "examples_per_second": pa.float64(),
 }
-"""The columns of ML.TRAINING_INFO. A training may add numbers of its own, such as a new metric."""
+"""The columns of ML.TRAINING_INFO. A line with a `window` is of a window of EVALUATE, one with a `segment` of a value of its BY
+column; examples are those measured. A training may add numbers of its own, such as a new metric."""
 
 
 def append_progress(folder: Path, values: Mapping[str, Any]) -> None:
@@ -46,9 +51,19 @@ def read_progress(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+def latest(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out the lines of windows that a replay has measured again."""
+    last = {place(line): number for number, line in enumerate(lines)}
+    return [line for number, line in enumerate(lines) if "window" not in line or last[place(line)] == number]
+
+
+def place(line: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(line.get(name) for name in ("pass", "split", "window", "segment"))
+
+
 def progress_table(versions: Iterable[tuple[int, Path]]) -> pa.Table:
     """Return the progress of versions (number, folder): the columns of COLUMNS, then those that a training added."""
-    rows = [{**line, "version": number} for number, folder in versions for line in read_progress(folder)]
+    rows = [{**line, "version": number} for number, folder in versions for line in latest(read_progress(folder))]
     for row in rows:
         row["time"] = datetime.fromisoformat(row["time"])
     more = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..ps._native import Deduplicator
 from ..ps.ladder import Ladder
 from ..ps.table import BatchId
-from .encode import ABSENT, Bag, Chunk
+from .encode import ABSENT, Bag, Chunk, Facets
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -32,6 +32,7 @@ class Batch(NamedTuple):
         offered_index: int32[num_offered], the rows that are learned for what operators offer.
         label: float32[num_labels, batch]; weight: float32[batch].
         time_seconds: newest TIME of the batch.
+        facets: of an evaluation that groups or divides examples; None elsewhere.
     """
 
     id: BatchId
@@ -52,6 +53,7 @@ class Batch(NamedTuple):
     label: Floats
     weight: Floats
     time_seconds: int
+    facets: Facets | None = None
 
 
 class Ladders(NamedTuple):
@@ -116,6 +118,7 @@ def cut(
         label=label,
         weight=filled(chunk.weight[start:stop], batch_size, 0),
         time_seconds=int(chunk.time[start:stop].max()),
+        facets=chunk.facets.part(start, stop) if chunk.facets is not None else None,
     )
 
 

@@ -51,6 +51,7 @@ class Chunk(NamedTuple):
         label: float32[num_labels, rows], NaN where null.
         weight: float32[rows].
         time: uint32[rows], seconds since 1970; 0 without TIME.
+        facets: of an evaluation that groups or divides examples; None elsewhere.
     """
 
     keys: NDArray[np.uint64]
@@ -63,6 +64,23 @@ class Chunk(NamedTuple):
     label: NDArray[np.float32]
     weight: NDArray[np.float32]
     time: NDArray[np.uint32]
+    facets: Facets | None = None
+
+
+class Facets(NamedTuple):
+    """What an evaluation knows of examples beside label and prediction; empty where it asks for none.
+
+    Attributes:
+        groups: uint64[rows], hashes of the GROUP column.
+        segments: str[rows], values of the BY column.
+    """
+
+    groups: NDArray[np.uint64]
+    segments: NDArray[np.object_]
+
+    def part(self, start: int, stop: int) -> Facets:
+        """Return those of examples start:stop."""
+        return Facets(self.groups[start:stop], self.segments[start:stop])
 
 
 class Vocabulary:
@@ -132,7 +150,27 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool) -> Chunk:
         np.stack([floats(table.column(name)) for name in columns.labels]) if with_labels else np.zeros((0, rows), np.float32),
         example_weights(table, columns.weight if with_labels else None),
         seconds(table.column(columns.time)) if with_labels and columns.time else np.zeros(rows, np.uint32),
+        facets_of(table, columns) if with_labels and (columns.grouped or columns.by) else None,
     )
+
+
+def facets_of(table: pa.Table, columns: Columns) -> Facets:
+    """Return what an evaluation knows of examples; NULL is a group and a segment, `NULL`."""
+    groups, segments = np.empty(0, np.uint64), np.empty(0, np.object_)
+    if columns.grouped and columns.group:
+        words = words_of(table.column(columns.group))
+        groups = feature_keys(columns.group, words.dictionary)[words.indices.to_numpy()]
+    if columns.by:
+        words = words_of(table.column(columns.by))
+        segments = words.dictionary.to_numpy(zero_copy_only=False)[words.indices.to_numpy()]
+    return Facets(groups, segments)
+
+
+def words_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return the values of a column as text."""
+    array = column.combine_chunks()
+    plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return plain.cast(pa.string()).fill_null("NULL").dictionary_encode()
 
 
 def encode_categorical(

@@ -20,6 +20,7 @@ from .prepared import Prepared
 from .slots import Columns
 from .splits import Split
 from .state import Saved
+from .windows import Window
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -77,11 +78,12 @@ class Stepped(NamedTuple):
 
 
 class Report(NamedTuple):
-    """How many batches a worker has learned so far, and how it scored them before."""
+    """How many batches a worker has learned so far, how it scored them before, and the windows closed since its last report."""
 
     worker: int
     batches: int
     tally: Tally
+    windows: tuple[Window, ...]
 
 
 class Save(NamedTuple):

@@ -14,7 +14,8 @@ from .monitor import Monitor
 from .pace import Pace
 from .prepared import Prepared
 from .state import Held, load, new_shard, save, total
-from .worker import Done, Worker
+from .windows import Collector
+from .worker import Worker
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -32,15 +33,18 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     shards = {n: new_shard(prepared.recipe, n, num_shards, prepared.columns) for n in range(num_shards)}
     if prepared.parent is not None:
         load(shards, num_shards, prepared.parent, prepared.columns)
+    if prepared.plan.evaluate is not None:
+        for shard in shards.values():
+            shard.watch()
     monitor.watch(lambda: total(shard.describe() for shard in shards.values()))
     together = prepared.plan.settings.sync == "bsp" and num_workers > 1
     client = LocalClient([Gang(shard, num_workers) if together else shard for shard in shards.values()])
-    run_workers(prepared, client, monitor.step)
+    run_workers(prepared, client, monitor)
     saved = save(shards, num_shards, draft, draft.manifest.tables)
     return Held(saved, total(shard.describe() for shard in shards.values()))
 
 
-def run_workers(prepared: Prepared, client: LocalClient, done: Done) -> None:
+def run_workers(prepared: Prepared, client: LocalClient, monitor: Monitor) -> None:
     """Run the workers, a thread each, until there are no more batches; the first error stops all and is raised."""
     settings, source, num_workers = prepared.plan.settings, prepared.source(), prepared.places.workers
     bsp = settings.sync == "bsp"
@@ -48,11 +52,13 @@ def run_workers(prepared: Prepared, client: LocalClient, done: Done) -> None:
     pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None)
 
     def run(number: int) -> None:
-        worker = Worker(number, client, prepared.recipe, done)
+        windows = Collector(prepared.plan.evaluate, prepared.recipe.algorithm.classifier, monitor.step, monitor.close)
+        worker = Worker(number, client, prepared.recipe, windows.learned)
         deal = functools.partial(dealer.next, number)
         try:
             with Ahead(lambda: source.batches(deal), AHEAD) as ahead:
                 worker.learn(ahead, functools.partial(pace.step, number), settings.sync == "ssp")
+            windows.finish()
         except BaseException:
             pace.stop()
             raise

@@ -101,6 +101,22 @@ class Metrics:
         below = np.cumsum(negatives) - negatives
         return float((positives * (below + 0.5 * negatives)).sum() / pairs)
 
+    def calibration(self, parts: int) -> tuple[tuple[float, float, int], ...]:
+        """Return mean prediction, mean label and examples of parts of about equal size, in order of prediction.
+
+        The mean prediction is that of bins' middles. Empty where there are no probabilities.
+        """
+        self._settle()
+        counts = self.histogram.sum(axis=0)
+        bins = np.flatnonzero(counts)
+        if not len(bins):
+            return ()
+        middles = 1 / (1 + np.exp(-((bins + 0.5) / (BINS / 2) - 1) * LOGIT_LIMIT))
+        part = np.minimum((np.cumsum(counts[bins]) - counts[bins] / 2) / counts.sum() * parts, parts - 1).astype(np.int64)
+        weights = (counts[bins] * middles, self.histogram[1, bins], counts[bins])
+        predicted, clicked, examples = (np.bincount(part, values, parts) for values in weights)
+        return tuple((float(predicted[i] / n), float(clicked[i] / n), int(n)) for i, n in enumerate(examples) if n)
+
     @property
     def label_rate(self) -> float:
         self._settle()
@@ -126,7 +142,16 @@ class Metrics:
 
 
 def gauc(groups: NDArray[np.int64], labels: Floats, predictions: Floats) -> float | None:
-    """Return the mean of the groups' exact AUCs, weighted by their examples; groups of one label do not count.
+    """Return the mean of the groups' exact AUCs, weighted by their examples; None where no group has both labels.
+
+    See gauc_sums.
+    """
+    won, examples = gauc_sums(groups, labels, predictions)
+    return won / examples if examples else None
+
+
+def gauc_sums(groups: NDArray[np.int64], labels: Floats, predictions: Floats) -> tuple[float, float]:
+    """Return the sum of exact AUC x examples over groups, and their examples; groups of one label do not count.
 
     Source: Zhu et al., Optimized Cost per Click in Taobao Display Advertising, KDD 2017, equation 5.
 
@@ -135,7 +160,7 @@ def gauc(groups: NDArray[np.int64], labels: Floats, predictions: Floats) -> floa
         labels: float32[n]; predictions: float32[n].
     """
     if not len(groups):
-        return None
+        return 0.0, 0.0
     order = np.lexsort((predictions, groups))
     groups, positive, predictions = groups[order], labels[order] > 0, predictions[order]
     starts = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
@@ -148,4 +173,4 @@ def gauc(groups: NDArray[np.int64], labels: Floats, predictions: Floats) -> floa
     pairs = positives * (size - positives)
     wins = np.bincount(group, rank * positive) - positives * (positives + 1) / 2
     both = pairs > 0
-    return float((wins[both] / pairs[both] * size[both]).sum() / size[both].sum()) if both.any() else None
+    return float((wins[both] / pairs[both] * size[both]).sum()), float(size[both].sum())

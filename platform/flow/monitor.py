@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..ps.shard import Description
 from .metrics import Metrics
+from .windows import Window, metrics_of
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -28,9 +29,14 @@ class Monitor:
 
     Args:
         metrics: of a new training.
+
+    Attributes:
+        windows: of its evaluation, by key; a replay replaces them.
     """
 
-    def __init__(self, metrics: Metrics, draft: Draft, reporter: Reporter) -> None:
+    def __init__(self, metrics: Metrics, draft: Draft, reporter: Reporter, evaluated: bool) -> None:
+        self.windows: dict[tuple[int, int, int], Window] = {}
+        self._evaluated = evaluated
         self.metrics = metrics
         self._describe: Callable[[], Description] | None = None
         self._draft = draft
@@ -51,12 +57,41 @@ class Monitor:
             self.metrics.add(batch.label[0, : batch.examples], predictions)
             self._tell_at_times()
 
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self._began
+
+    def close(self, window: Window) -> None:
+        """Take in a window: a line of progress for it and for each of its segments."""
+        with self._lock:
+            self._close(window)
+
+    def evaluation(self) -> dict[str, float | None]:
+        """Return the metrics over all windows."""
+        return metrics_of(self.windows.values(), self.metrics.classifier)
+
+    def _close(self, window: Window) -> None:
+        self.windows[window.key] = window
+        described = self._describe() if self._describe is not None else None
+        stored = {} if described is None else stored_in(described)
+        place = {"pass": window.pass_number, "split": window.split, "window": window.number, "batch": self._batches}
+        speed = self.metrics.examples / max(time.monotonic() - self._began, 1e-9)
+        metrics = metrics_of([window], self.metrics.classifier)
+        self._draft.progress({**place, **metrics, **stored, "examples_per_second": speed})
+        for segment, tally in window.segments.items():
+            found = Metrics.of(self.metrics.classifier, [tally]).as_dict()
+            self._draft.progress({**place, "segment": segment, **found})
+        self._tell(metrics)
+
     def absorb(self, report: Report) -> None:
         """Take in what a worker elsewhere tells, which replaces what it told before; tell once in a while."""
         with self._lock:
             self._reports[report.worker] = report
             self._batches = sum(one.batches for one in self._reports.values())
             self.metrics = Metrics.of(self.metrics.classifier, (one.tally for one in self._reports.values()))
+            for window in report.windows:
+                self._close(window)
             self._tell_at_times()
 
     def write(self, described: Description, weights: Mapping[str, float]) -> None:
@@ -67,14 +102,14 @@ class Monitor:
         """
         self._written = time.monotonic()
         metrics = self.metrics.as_dict()
-        counted = {"rows": described.rows, **weights, "violations": 0, **described.reports}
+        counted = {**stored_in(described), **weights}
         speed = self.metrics.examples / max(self._written - self._began, 1e-9)
         self._draft.progress({"batch": self._batches, **metrics, **counted, "examples_per_second": speed})
         self._tell(metrics)
 
     def _tell_at_times(self) -> None:
         now = time.monotonic()
-        if self._describe is not None and now - self._written >= PROGRESS_SECONDS:
+        if self._describe is not None and not self._evaluated and now - self._written >= PROGRESS_SECONDS:
             self.write(self._describe(), {})
         elif now - self._told >= TELL_SECONDS:
             self._tell(self.metrics.as_dict())
@@ -83,3 +118,12 @@ class Monitor:
         self._told = time.monotonic()
         shown = {name: value for name in ("logloss", "auc") if (value := metrics[name]) is not None}
         self._reporter.update(self.metrics.examples, shown)
+
+
+def stored_in(described: Description) -> dict[str, float]:
+    """Return what shards hold as ML.TRAINING_INFO names it; the range of weights where they know it."""
+    counted = {"rows": described.rows, "violations": 0, **described.reports}
+    if described.low > described.high:
+        return counted
+    largest = max(abs(described.low), abs(described.high))
+    return {**counted, "max_weight": described.high, "min_weight": described.low, "max_abs_weight": largest}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..options import option
+from .release import Condition
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ def batch_size(settings: Settings, rows: int, large: bool) -> int:
     return settings.batch_size or next(size for least, size in DEFAULT_BATCH_SIZES if least == 0 or (large and rows >= least))
 
 
+class Evaluate(NamedTuple):
+    """EVALUATE EVERY `every` BATCHES ON `on` BATCHES [BY `by`]."""
+
+    every: int
+    on: int
+    by: str | None
+
+
 @dataclass(frozen=True)
 class Use:
     """A part as a statement uses it: its name, the options given, and the options object with defaults filled in."""
@@ -83,3 +92,5 @@ class Plan:
     settings: Settings = field(default_factory=Settings)
     parent: int | None = None
     replace: bool = False
+    evaluate: Evaluate | None = None
+    release: Condition | None = None

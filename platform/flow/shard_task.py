@@ -39,5 +39,7 @@ def host_shard(job: Job, task: Task) -> None:
     ):
         if job.parent is not None:
             load({number: shard}, job.places.shards, job.parent, job.columns)
+        if job.plan.evaluate is not None:
+            shard.watch()
         member.ready(server.address)
         member.ended.wait()

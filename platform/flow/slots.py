@@ -47,7 +47,7 @@ class Columns:
     """How a model reads a query's columns: its slots and the columns with another role; the algorithm tells of an intercept.
 
     `offered` are the inputs made of what operators offer of features: of each categorical slot, then of each multi-valued and
-    weighted one, as many as operators offer.
+    weighted one, as many as operators offer. `grouped` and `by`: what an evaluation reads, the GROUP column and that of BY.
     """
 
     slots: tuple[Slot, ...]
@@ -59,6 +59,8 @@ class Columns:
     null_features: bool
     intercept: bool = False
     offered: tuple[Slot, ...] = ()
+    grouped: bool = False
+    by: str | None = None
 
     def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
         return tuple(slot for slot in self.slots if slot.kind in kinds)
@@ -71,7 +73,8 @@ class Columns:
     @property
     def learned(self) -> tuple[str, ...]:
         """The columns that training needs."""
-        return self.inputs + self.labels + tuple(c for c in (self.weight, self.time) if c)
+        needed = (*self.inputs, *self.labels, self.weight, self.time, self.group if self.grouped else None, self.by)
+        return tuple(dict.fromkeys(column for column in needed if column))
 
     @property
     def intercept_slot(self) -> tuple[Slot, ...]:
@@ -105,6 +108,8 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     own = {name.lower(): name for name in schema.names}
     roles = [("LABEL", plan.labels), ("IGNORE", plan.ignore)]
     roles += [(role, (c,)) for role, c in (("WEIGHT", plan.weight), ("TIME", plan.time), ("GROUP", plan.group)) if c]
+    if plan.evaluate is not None and plan.evaluate.by is not None:
+        roles.append(("EVALUATE", (plan.evaluate.by,)))
     roles += [("WITH hashed", plan.settings.hashed), ("WITH share", tuple(c for pair in plan.settings.share for c in pair))]
     for role, wanted in roles:
         for column in wanted:
@@ -140,6 +145,8 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
         only["GROUP"],
         found["IGNORE"],
         plan.settings.nulls == "feature",
+        grouped=plan.evaluate is not None and plan.group is not None,
+        by=found["EVALUATE"][0] if "EVALUATE" in found else None,
     )
 
 

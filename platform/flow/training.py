@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
 from ..engines.base import Engine
 from ..engines.tasks import Tasks
+from ..errors import TrainingError
 from .compiled import prepare_jax
 from .distributed import learn_on
 from .local import learn_here
@@ -22,12 +24,14 @@ from .prepared import Prepared, check_memory, prepare
 from .recipe import Recipe, fitted
 from .scaling import as_entry
 from .slots import CONTINUOUS, Columns
-from .state import check_continues, dense_entries, table_entries
+from .state import Held, check_continues, dense_entries, table_entries
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
     from ...warehouse.models import Models, Version
     from ..progress import Reporter
+
+CALIBRATION_PARTS = 20
 
 
 def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
@@ -55,13 +59,23 @@ def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.
         except BaseException:
             draft.discard()
             raise
-        return run(prepared, engine.tasks, draft, reporter)
+        return run(prepared, engine.tasks, draft, reporter, metrics_served(models, plan.model))
 
 
-def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporter) -> pa.Table:
-    """Learn from the input and commit."""
+def run(
+    prepared: Prepared,
+    tasks: Tasks | None,
+    draft: Draft,
+    reporter: Reporter,
+    served: Mapping[str, float | None] | None,
+) -> pa.Table:
+    """Learn from the input and commit; `served` are the metrics of the version served now, if one is.
+
+    Raises:
+        TrainingError: the version is held, its condition of release is false.
+    """
     plan, recipe, columns = prepared.plan, prepared.recipe, prepared.columns
-    monitor = Monitor(Metrics(recipe.algorithm.classifier), draft, reporter)
+    monitor = Monitor(Metrics(recipe.algorithm.classifier), draft, reporter, plan.evaluate is not None)
     reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)
     ended = ""
     try:
@@ -71,6 +85,8 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     finally:
         reporter.finish(ended)
     metrics = monitor.metrics
+    evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
+    failing = plan.release.failing(evaluation, served) if plan.release is not None else None
     draft.commit(
         dataclasses.replace(
             draft.manifest,
@@ -80,15 +96,37 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
             examples=metrics.examples,
             rows=held.saved.rows,
             metrics=metrics.as_dict(),
+            evaluation=evaluation,
+            calibration=metrics.calibration(CALIBRATION_PARTS),
             base_rate=base_rate(metrics, prepared.parent),
             statistics={
                 "scaler": as_entry(held.described.moments),
                 "scaled": [s.name for s in columns.of_kind(CONTINUOUS)],
                 "now": held.described.now,
             },
-        )
+        ),
+        "ready" if failing is None else "held",
     )
+    if failing is not None and plan.release is not None:
+        raise TrainingError(
+            f"Version {draft.number} of model {plan.model} is held, not served: RELEASE WHEN {plan.release.text} is false, "
+            f"{failing}. Promote it by hand with ALTER MODEL {plan.model} PROMOTE VERSION {draft.number}, or train again."
+        )
     return summary(draft)
+
+
+def evaluation_of(monitor: Monitor, held: Held) -> dict[str, float | None]:
+    """Return the metrics over all windows, and of the rows at the end."""
+    metrics = monitor.evaluation()
+    speed = monitor.metrics.examples / max(monitor.seconds, 1e-9)
+    stored = {"rows": held.saved.rows, "violations": held.described.reports.get("violations", 0.0), **held.saved.weights}
+    return {**metrics, **stored, "examples_per_second": speed}
+
+
+def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
+    """Return the metrics of the version served, those over its windows where it has any; None where none is served."""
+    version = next((v for v in models.versions(name) if v.served), None) if name in models.names() else None
+    return None if version is None else {**version.manifest.metrics, **version.manifest.evaluation}
 
 
 def base_rate(metrics: Metrics, parent: Version | None) -> float:
@@ -111,6 +149,8 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe) -> Manifest:
         group=columns.group,
         ignore=columns.ignore,
         settings=dataclasses.asdict(plan.settings),
+        evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,
+        release=plan.release.text if plan.release is not None else None,
         tables=table_entries(recipe),
         seed=plan.settings.seed,
         parent=plan.parent,

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .. import parts
-from ..errors import NotAvailableError, OptionError, StatementError
-from ..flow.plan import Settings, Use
+from ..errors import OptionError, StatementError
+from ..flow.plan import Evaluate, Settings, Use
+from ..flow.release import Condition
 from ..options import Value, parse
 from .cursor import Cursor
 from .passage import Passage
-from .release import condition
+from .release import read_condition
 
 GRAMMAR = """\
 [LABEL column [, column ...]]
@@ -32,14 +33,6 @@ class Given(NamedTuple):
 
     name: Value
     options: dict[str, Value]
-
-
-class Evaluate(NamedTuple):
-    """EVALUATE EVERY `every` BATCHES ON `on` BATCHES [BY `by`]."""
-
-    every: int
-    on: int
-    by: str | None
 
 
 Clauses = Mapping[str, Value]
@@ -103,13 +96,15 @@ def read_evaluate(cursor: Cursor) -> Evaluate:
     every = cursor.integer("a number of batches")
     cursor.expect("BATCHES", "ON")
     on = cursor.integer("a number of batches")
+    if not every or not on:
+        raise cursor.error("EVALUATE EVERY m BATCHES ON n BATCHES expects at least 1 for m and n.")
     cursor.expect("BATCHES")
     return Evaluate(every, on, cursor.identifier("a column") if cursor.accept("BY") else None)
 
 
-def read_release(cursor: Cursor) -> None:
+def read_release(cursor: Cursor) -> Condition:
     cursor.expect("WHEN")
-    condition(cursor)
+    return read_condition(cursor)
 
 
 CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
@@ -125,24 +120,21 @@ CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
     "WITH": Cursor.options,
 }
 
+JUDGED = {"EVALUATE": "evaluate", "RELEASE": "release"}
+"""Clauses that judge a training, with the plan's field of each."""
+
 ROLES = {"LABEL": "labels", "WEIGHT": "weight", "TIME": "time", "GROUP": "group", "IGNORE": "ignore"}
 """Clauses that give columns a role, with the plan's field of each."""
 
 
-def require_available(clauses: Clauses) -> None:
-    """Refuse what is parsed but not available yet.
+def check_release(evaluated: bool, clauses: Clauses) -> None:
+    """Refuse RELEASE WHEN without metrics to judge.
 
     Raises:
-        StatementError: RELEASE WHEN without EVALUATE EVERY.
-        NotAvailableError: either of them.
+        StatementError: there is no EVALUATE EVERY.
     """
-    if "RELEASE" in clauses and "EVALUATE" not in clauses:
+    if "RELEASE" in clauses and not evaluated:
         raise StatementError("RELEASE WHEN needs EVALUATE EVERY: it judges those metrics. Add it.", clauses["RELEASE"].position)
-    if "EVALUATE" in clauses:
-        raise NotAvailableError(
-            "EVALUATE EVERY is parsed but not available yet. Leave it out; ML.EVALUATE measures a model after its training.",
-            clauses["EVALUATE"].position,
-        )
 
 
 @contextmanager
@@ -183,5 +175,6 @@ def settings(given: Mapping[str, Value]) -> Settings:
 
 
 def roles(given: Clauses) -> dict[str, Any]:
-    """Return the roles of columns that the clauses give, as fields of a plan."""
-    return {ROLES[word]: clause.value for word, clause in given.items() if word in ROLES}
+    """Return the roles of columns and the evaluation that the clauses give, as fields of a plan."""
+    fields = ROLES | JUDGED
+    return {fields[word]: clause.value for word, clause in given.items() if word in fields}

@@ -9,74 +9,107 @@ term       = number | - term | metric | PREVIOUS . metric | ( sum )
 
 from __future__ import annotations
 
+from ..errors import suggestion
+from ..flow.release import Condition, Node
 from .cursor import Cursor
 
-COMPARISONS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
+SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
+METRICS = (
+    *("auc", "gauc", "logloss", "normalized_entropy", "mae", "rmse", "pcopc", "examples", "rows", "violations"),
+    *("max_weight", "min_weight", "max_abs_weight", "examples_per_second"),
+)
 
 
-def condition(cursor: Cursor) -> None:
+def read_condition(cursor: Cursor) -> Condition:
     """Read a condition.
 
     Raises:
-        StatementError: it is none.
+        StatementError: it is none, or names a metric that there is not.
     """
-    conjunction(cursor)
+    first = cursor.index
+    tree = condition(cursor)
+    return Condition(cursor.span(first).text, tree)
+
+
+def condition(cursor: Cursor) -> Node:
+    parts = [conjunction(cursor)]
     while cursor.accept("OR"):
-        conjunction(cursor)
+        parts.append(conjunction(cursor))
+    return parts[0] if len(parts) == 1 else Node("or", parts=tuple(parts))
 
 
-def conjunction(cursor: Cursor) -> None:
-    test(cursor)
+def conjunction(cursor: Cursor) -> Node:
+    parts = [test(cursor)]
     while cursor.accept("AND"):
-        test(cursor)
+        parts.append(test(cursor))
+    return parts[0] if len(parts) == 1 else Node("and", parts=tuple(parts))
 
 
-def test(cursor: Cursor) -> None:
+def test(cursor: Cursor) -> Node:
     if cursor.accept("NOT"):
-        return test(cursor)
+        return Node("not", parts=(test(cursor),))
     if cursor.peek("(") and not opens_sum(cursor):
         cursor.expect("(")
-        condition(cursor)
-        return cursor.expect(")")
-    total(cursor)
-    if cursor.accept("BETWEEN") or cursor.accept("NOT", "BETWEEN"):
-        total(cursor)
+        inner = condition(cursor)
+        cursor.expect(")")
+        return inner
+    left = total(cursor)
+    turned = cursor.accept("NOT", "BETWEEN")
+    if turned or cursor.accept("BETWEEN"):
+        low = total(cursor)
         cursor.expect("AND")
-    elif not any(cursor.accept(*symbols) for symbols in COMPARISONS):
+        between = Node("and", parts=(Node(">=", parts=(left, low)), Node("<=", parts=(left, total(cursor)))))
+        return Node("not", parts=(between,)) if turned else between
+    signs = next((signs for signs in SIGNS if cursor.accept(*signs)), None)
+    if signs is None:
         raise cursor.expected("a comparison (<, <=, >, >=, =, <>, BETWEEN)")
-    return total(cursor)
+    sign = "<>" if signs == ("!", "=") else "".join(signs)
+    return Node(sign, parts=(left, total(cursor)))
 
 
 def opens_sum(cursor: Cursor) -> bool:
     """Tell whether the parenthesis here holds a sum: what follows its end compares or computes."""
     after = cursor.closing() + 1
-    symbols = {"<", ">", "=", "!", "+", "-", "*", "/", "BETWEEN"}
+    symbols = {"<", ">", "=", "!", "+", "-", "*", "/", "BETWEEN", "NOT"}
     return after < len(cursor.tokens) and cursor.tokens[after].text.upper() in symbols
 
 
-def total(cursor: Cursor) -> None:
-    product(cursor)
-    while cursor.accept("+") or cursor.accept("-"):
-        product(cursor)
+def total(cursor: Cursor) -> Node:
+    found = product(cursor)
+    while (sign := sign_of(cursor, "+", "-")) is not None:
+        found = Node(sign, parts=(found, product(cursor)))
+    return found
 
 
-def product(cursor: Cursor) -> None:
-    term(cursor)
-    while cursor.accept("*") or cursor.accept("/"):
-        term(cursor)
+def product(cursor: Cursor) -> Node:
+    found = term(cursor)
+    while (sign := sign_of(cursor, "*", "/")) is not None:
+        found = Node(sign, parts=(found, term(cursor)))
+    return found
 
 
-def term(cursor: Cursor) -> None:
+def sign_of(cursor: Cursor, *signs: str) -> str | None:
+    return next((sign for sign in signs if cursor.accept(sign)), None)
+
+
+def term(cursor: Cursor) -> Node:
     if cursor.accept("-"):
-        return term(cursor)
+        return Node("-", parts=(Node("number", 0.0), term(cursor)))
     if cursor.accept("("):
-        total(cursor)
-        return cursor.expect(")")
+        found = total(cursor)
+        cursor.expect(")")
+        return found
     if cursor.next_kind == "number":
-        cursor.number()
-        return None
-    name = cursor.identifier("a metric")
-    if name.lower() == "previous":
-        cursor.expect(".")
-        cursor.identifier("a metric")
-    return None
+        return Node("number", float(cursor.number()))
+    if cursor.accept("previous", "."):
+        return Node("previous", metric(cursor))
+    return Node("metric", metric(cursor))
+
+
+def metric(cursor: Cursor) -> str:
+    first = cursor.index
+    name = cursor.identifier("a metric").lower()
+    if name not in METRICS:
+        cursor.index = first
+        raise cursor.error(f"There is no metric {name!r}.{suggestion(name, METRICS)}")
+    return name

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...errors import StatementError
-from ...flow.plan import Plan
+from ...flow.plan import Evaluate, Plan
 from ...options import Value
 from .. import clauses
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
+from ..release import read_condition
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
@@ -51,7 +52,8 @@ class Continue:
         """Return the plan: what the statement gives, and the parent's manifest for the rest."""
         parent = session.models.version(self.model, self.version)
         manifest = parent.manifest
-        roles = {field: getattr(manifest, field) for field in clauses.ROLES.values()}
+        roles = {field: getattr(manifest, field) for field in clauses.ROLES.values()} | judged(manifest)
+        clauses.check_release("EVALUATE" in self.given or manifest.evaluate is not None, self.given)
         return Plan(
             statement=self.statement,
             model=self.model,
@@ -103,6 +105,13 @@ def written(values: Mapping[str, Any]) -> dict[str, Value]:
     return {name: Value(as_tuple(value)) for name, value in values.items()}
 
 
+def judged(manifest: Manifest) -> dict[str, Any]:
+    """Return the evaluation and the gate of a version as fields of a plan."""
+    evaluate = Evaluate(**manifest.evaluate) if manifest.evaluate else None
+    release = read_condition(Cursor.of(manifest.release)) if manifest.release else None
+    return {"evaluate": evaluate, "release": release}
+
+
 def as_tuple(value: Any) -> Any:
     return tuple(map(as_tuple, value)) if isinstance(value, list | tuple) else value
 
@@ -113,7 +122,6 @@ def parse_continue(cursor: Cursor) -> Continue:
     version = cursor.integer("a version number") if cursor.accept("FROM", "VERSION") else None
     given = clauses.read_clauses(cursor)
     query = Query.of(cursor.remainder())
-    clauses.require_available(given)
     check_named(given)
     return Continue(cursor.span(first).text, model, version, given, query)
 

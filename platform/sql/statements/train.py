@@ -67,7 +67,7 @@ def parse_train(cursor: Cursor) -> Train:
     if "USING" not in given:
         raise cursor.error("TRAIN MODEL needs USING algorithm before AS.")
     query = Query.of(cursor.remainder())
-    clauses.require_available(given)
+    clauses.check_release("EVALUATE" in given, given)
     return Train(make_plan(cursor.span(first).text, model, given, query, or_replace), given, query, if_not_exists)
 
 

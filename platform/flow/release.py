@@ -1,0 +1,103 @@
+"""Conditions of RELEASE WHEN: which numbers they name, and whether they hold.
+
+A condition is a tree whose leaves are numbers and metrics. A comparison with a metric of the version served (`previous.auc`)
+holds where no version is served yet: there is nothing to be worse than.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+Metrics = Mapping[str, float | None]
+
+COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "<>": operator.ne,
+}
+ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+class Node(NamedTuple):
+    """A part of a condition.
+
+    Attributes:
+        kind: `number`, `metric`, `previous`, a sign of COMPARISONS or ARITHMETIC, `and`, `or` or `not`.
+        value: of a number, or the name of a metric.
+        parts: what it combines.
+    """
+
+    kind: str
+    value: float | str = 0.0
+    parts: tuple[Node, ...] = ()
+
+    def leaves(self) -> Iterator[Node]:
+        """Iterate over the numbers and metrics that it names."""
+        if not self.parts:
+            yield self
+        for part in self.parts:
+            yield from part.leaves()
+
+
+class Condition(NamedTuple):
+    """A condition as written, and its tree."""
+
+    text: str
+    tree: Node
+
+    def failing(self, metrics: Metrics, previous: Metrics | None) -> str | None:
+        """Return why the condition does not hold, naming metrics and their values; None where it holds.
+
+        Args:
+            previous: of the version served; None: none is.
+        """
+        missing = [name for name, value in self.named(metrics, previous) if value is None]
+        if missing:
+            return f"{', '.join(missing)} is not known"
+        if holds(self.tree, metrics, previous):
+            return None
+        return ", ".join(f"{name} is {value:.6g}" for name, value in self.named(metrics, previous) if value is not None)
+
+    def named(self, metrics: Metrics, previous: Metrics | None) -> list[tuple[str, float | None]]:
+        """Return the metrics that it names with their values; those of a version served only where one is."""
+        found: dict[str, float | None] = {}
+        for leaf in self.tree.leaves():
+            if leaf.kind == "metric":
+                found[str(leaf.value)] = metrics.get(str(leaf.value))
+            elif leaf.kind == "previous" and previous is not None:
+                found[f"previous.{leaf.value}"] = previous.get(str(leaf.value))
+        return list(found.items())
+
+
+def holds(node: Node, metrics: Metrics, previous: Metrics | None) -> bool:
+    """Tell whether a test holds; every metric that it names is known."""
+    if node.kind == "not":
+        return not holds(node.parts[0], metrics, previous)
+    if node.kind in ("and", "or"):
+        combine = all if node.kind == "and" else any
+        return combine([holds(part, metrics, previous) for part in node.parts])
+    if previous is None and any(leaf.kind == "previous" for leaf in node.leaves()):
+        return True
+    left, right = (number(part, metrics, previous) for part in node.parts)
+    return COMPARISONS[node.kind](left, right)
+
+
+def number(node: Node, metrics: Metrics, previous: Metrics | None) -> float:
+    """Return the value of a sum; a quotient by zero is NaN, with which no comparison but <> holds."""
+    if node.kind == "number":
+        return float(node.value)
+    if node.kind in ("metric", "previous"):
+        value = (metrics if node.kind == "metric" else previous or {})[str(node.value)]
+        return float("nan") if value is None else float(value)
+    left, right = (number(part, metrics, previous) for part in node.parts)
+    return float("nan") if node.kind == "/" and right == 0 else ARITHMETIC[node.kind](left, right)

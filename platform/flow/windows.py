@@ -1,0 +1,122 @@
+"""Windows of a training's evaluation: batches that are scored before they are learned from, measured together.
+
+After every m batches of a split the next n are a window: batch b is in window b div (m + n) where b mod (m + n) >= m. A
+training step's predictions are made before its update, so a window costs no scoring of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .batches import Batch
+from .metrics import Metrics, Tally, gauc_sums
+from .plan import Evaluate
+
+Floats = NDArray[np.float32]
+MOST_SEGMENTS = 100
+
+
+class Window(NamedTuple):
+    """What a window measured; the same after a replay, so that it replaces what it was before.
+
+    Attributes:
+        pass_number, split, number: which window it is.
+        batches: how many it has.
+        tally: of its examples.
+        wins: sums over the groups with both labels: AUC x examples, and examples; 0, 0 without GROUP.
+        segments: value of the BY column -> its tally; those with the most examples, at most 100.
+    """
+
+    pass_number: int
+    split: int
+    number: int
+    batches: int
+    tally: Tally
+    wins: tuple[float, ...]
+    segments: dict[str, Tally]
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What makes it the same window."""
+        return self.pass_number, self.split, self.number
+
+
+Learned = Callable[[Batch, Floats], None]
+
+
+class Collector:
+    """Collects the windows of one worker, which learns from one split after the other.
+
+    Args:
+        evaluate: None: there are no windows.
+        learned: told every batch with its predictions.
+        closed: told every window.
+    """
+
+    def __init__(self, evaluate: Evaluate | None, classifier: bool, learned: Learned, closed: Callable[[Window], None]) -> None:
+        self._evaluate = evaluate
+        self._classifier = classifier
+        self._learned = learned
+        self._closed = closed
+        self._key: tuple[int, int, int] | None = None
+        self._open: list[tuple[Batch, Floats]] = []
+
+    def learned(self, batch: Batch, predictions: Floats) -> None:
+        """Take in a batch that was learned from, with the predictions made before."""
+        self._learned(batch, predictions)
+        key = window_of(batch, self._evaluate) if self._evaluate is not None else None
+        if key != self._key:
+            self.finish()
+            self._key = key
+        if key is not None:
+            self._open.append((batch, predictions))
+
+    def finish(self) -> None:
+        """Close the window that is open, if one is."""
+        if self._key is not None and self._open:
+            self._closed(measured(self._key, self._open, self._classifier))
+        self._key, self._open = None, []
+
+
+def window_of(batch: Batch, evaluate: Evaluate) -> tuple[int, int, int] | None:
+    """Return the key of the window that a batch is in, None where it is in none."""
+    number, place = divmod(batch.id.batch, evaluate.every + evaluate.on)
+    return (batch.id.pass_number, batch.id.split, number) if place >= evaluate.every else None
+
+
+def measured(key: tuple[int, int, int], batches: list[tuple[Batch, Floats]], classifier: bool) -> Window:
+    """Measure a window."""
+    labels = np.concatenate([batch.label[0, : batch.examples] for batch, _ in batches])
+    predictions = np.concatenate([predictions for _, predictions in batches])
+    wins, segments = (0.0, 0.0), {}
+    facets = [batch.facets for batch, _ in batches if batch.facets is not None]
+    if facets and len(facets[0].groups) and classifier:
+        wins = gauc_sums(np.concatenate([one.groups for one in facets]).view(np.int64), labels, predictions)
+    if facets and len(facets[0].segments):
+        segments = by_segment(np.concatenate([one.segments for one in facets]), labels, predictions, classifier)
+    return Window(*key, len(batches), tally_of(labels, predictions, classifier), wins, segments)
+
+
+def by_segment(values: NDArray[np.object_], labels: Floats, predictions: Floats, classifier: bool) -> dict[str, Tally]:
+    """Return the tallies of the segments with the most examples."""
+    names, codes, counts = np.unique(values.astype(str), return_inverse=True, return_counts=True)
+    chosen = np.argsort(-counts, kind="stable")[:MOST_SEGMENTS]
+    return {str(names[i]): tally_of(labels[codes == i], predictions[codes == i], classifier) for i in chosen}
+
+
+def tally_of(labels: Floats, predictions: Floats, classifier: bool) -> Tally:
+    metrics = Metrics(classifier)
+    metrics.add(labels, predictions)
+    return metrics.tally()
+
+
+def metrics_of(windows: Iterable[Window], classifier: bool) -> dict[str, float | None]:
+    """Return the metrics over windows, gauc with them where there are groups."""
+    chosen = list(windows)
+    metrics = Metrics.of(classifier, (window.tally for window in chosen)).as_dict()
+    won, examples = (sum(window.wins[i] for window in chosen) for i in (0, 1))
+    return metrics | ({"gauc": won / examples} if examples else {})

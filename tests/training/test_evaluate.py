@@ -1,0 +1,119 @@
+"""EVALUATE EVERY m BATCHES ON n BATCHES, and the gate of RELEASE WHEN."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+import xpsql
+from xpsql.platform.errors import StatementError, TrainingError
+from xpsql.platform.flow.metrics import gauc
+
+from .log import log, session, write  # noqa: F401  a fixture
+
+TRAIN = """TRAIN {replace} MODEL m USING xftrl TIME ts {group} {clauses} WITH (batch_size = 50, workers = 1 {more})
+AS SELECT * FROM parquet.`{path}`"""
+WINDOWS = "SELECT * FROM ML.TRAINING_INFO(MODEL m) WHERE window IS NOT NULL ORDER BY pass, split, window, segment"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write(log(3000), tmp_path / "log.parquet", row_group_rows=1500)
+
+
+def train(session: xpsql.Session, path: Path, clauses: str, replace: str = "", group: str = "", more: str = "") -> Any:  # noqa: F811
+    return session.sql(TRAIN.format(replace=replace, group=group, clauses=clauses, more=more, path=path))
+
+
+def windows(session: xpsql.Session) -> list[dict[str, Any]]:  # noqa: F811
+    rows: list[dict[str, Any]] = session.sql(WINDOWS).arrow().to_pylist()
+    return rows
+
+
+def test_every_window_is_a_row_of_training_info(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    train(session, path, "EVALUATE EVERY 8 BATCHES ON 2 BATCHES", group="GROUP user", more=", passes = 2")
+    found = windows(session)
+    assert [(row["pass"], row["split"], row["window"]) for row in found] == [
+        (p, s, w) for p in range(2) for s in range(2) for w in range(3)
+    ]
+    assert all(row["examples"] == 100 and 0 < row["auc"] < 1 and 0 < row["gauc"] < 1 for row in found)
+    assert all(row["min_weight"] < 0 < row["max_weight"] and row["rows"] > 0 for row in found)
+    assert found[-1]["max_abs_weight"] == max(-found[-1]["min_weight"], found[-1]["max_weight"])
+    manifest = session.models.version("m").manifest
+    assert manifest.evaluation["examples"] == 1200
+    assert manifest.metrics["examples"] == 6000
+
+
+def test_a_window_scores_examples_before_they_are_learned_from(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    train(session, path, "EVALUATE EVERY 29 BATCHES ON 1 BATCHES")
+    first = windows(session)[0]
+    learned = write(log(3000).slice(0, 1450), path.with_name("learned.parquet"))
+    scored = write(log(3000).slice(1450, 50), path.with_name("scored.parquet"))
+    train(session, learned, "", replace="OR REPLACE")
+    (later,) = session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT * FROM parquet.`{scored}`))").arrow().to_pylist()
+    assert first["logloss"] == pytest.approx(later["logloss"], rel=1e-3)
+    assert first["auc"] == pytest.approx(later["auc"], rel=1e-3)
+
+
+def test_windows_are_the_same_on_any_number_of_shards(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    found = []
+    for shards in (1, 3):
+        train(session, path, "EVALUATE EVERY 5 BATCHES ON 3 BATCHES", replace="OR REPLACE", more=f", shards = {shards}")
+        found.append([(row["auc"], row["logloss"]) for row in windows(session)])
+    np.testing.assert_allclose(*found, rtol=1e-5)
+
+
+def test_segments_are_measured_each_for_itself(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    table = log(3000)
+    third = table.append_column("third", pc.bit_wise_and(table["item"], 3).cast("string"))
+    train(session, write(third, path, row_group_rows=1500), "IGNORE (third) EVALUATE EVERY 8 BATCHES ON 2 BATCHES BY third")
+    found = windows(session)
+    for row in (row for row in found if row["segment"] is None):
+        same = [part for part in found if (part["split"], part["window"]) == (row["split"], row["window"])]
+        parts = [part for part in same if part["segment"] is not None]
+        assert {part["segment"] for part in parts} == {"0", "1", "2", "3"}
+        assert sum(part["examples"] for part in parts) == row["examples"]
+
+
+def test_a_version_whose_condition_is_false_is_held_and_can_be_promoted(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    train(session, path, "")
+    gate = "EVALUATE EVERY 8 BATCHES ON 2 BATCHES RELEASE WHEN auc > 0.99 AND pcopc BETWEEN 0.5 AND 2"
+    with pytest.raises(TrainingError, match=r"Version 2 of model m is held.*auc > 0.99.*auc is 0\.\d+"):
+        train(session, path, gate, replace="OR REPLACE")
+    found = [(v.number, v.manifest.status, v.served) for v in session.models.versions("m")]
+    assert found == [(1, "ready", True), (2, "held", False)]
+    session.sql("ALTER MODEL m PROMOTE VERSION 2")
+    assert session.models.version("m").number == 2
+
+
+def test_continue_carries_the_gate_and_compares_with_the_version_served(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    train(session, path, "EVALUATE EVERY 8 BATCHES ON 2 BATCHES RELEASE WHEN logloss < previous.logloss - 5 OR auc > 2")
+    assert session.models.version("m").number == 1  # there was nothing to be worse than
+    with pytest.raises(TrainingError, match=r"previous\.logloss is 0\.\d+"):
+        session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`")
+    held = session.models.version("m", 2).manifest
+    assert (held.status, held.evaluate) == ("held", {"every": 8, "on": 2, "by": None})
+    session.sql(f"CONTINUE MODEL m RELEASE WHEN auc > 0.1 AS SELECT * FROM parquet.`{path}`")
+    assert session.models.version("m").number == 3
+
+
+def test_a_gate_without_a_window_holds_the_version(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    with pytest.raises(TrainingError, match="auc is not known"):
+        train(session, path, "EVALUATE EVERY 1000 BATCHES ON 1 BATCHES RELEASE WHEN auc > 0.1")
+
+
+def test_release_without_evaluate_is_an_error(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    with pytest.raises(StatementError, match="RELEASE WHEN needs EVALUATE EVERY"):
+        train(session, path, "RELEASE WHEN auc > 0.1")
+    train(session, path, "")
+    with pytest.raises(StatementError, match="RELEASE WHEN needs EVALUATE EVERY"):
+        session.sql(f"CONTINUE MODEL m RELEASE WHEN auc > 0.1 AS SELECT * FROM parquet.`{path}`")
+
+
+def test_gauc_of_one_group_is_auc() -> None:
+    labels, predictions = np.array([0, 1, 1], np.float32), np.array([0.2, 0.1, 0.9], np.float32)
+    assert gauc(np.zeros(3, np.int64), labels, predictions) == 0.5
