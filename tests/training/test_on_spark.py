@@ -1,0 +1,80 @@
+"""Trainings on Spark whose input is what clusters really have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+import xpsql
+from xpsql.platform.progress import SilentReporter
+
+ROWS = 2000
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "warehouse", engine=spark, reporter=SilentReporter()) as session:
+        yield session
+
+
+def rows() -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    user = random.integers(0, 50, ROWS)
+    return pd.DataFrame({"label": (random.random(ROWS) < 0.1 + 0.5 * (user % 2)).astype(np.int32), "user": user})
+
+
+def counts(session: xpsql.Session) -> dict[str, int]:
+    found = session.sql("SELECT slot, sum(count) AS n FROM ML.WEIGHTS(MODEL m) GROUP BY slot").arrow().to_pylist()
+    return {row["slot"]: row["n"] for row in found}
+
+
+@pytest.mark.parametrize("partitions", ["user % 2", "0", "user"])
+def test_no_row_is_lost_in_empty_skewed_or_many_partitions(
+    session: xpsql.Session, spark: SparkSession, partitions: str
+) -> None:
+    spark.createDataFrame(rows()).createOrReplaceTempView("log")
+    spark.conf.set("spark.sql.shuffle.partitions", "20")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    session.sql(f"TRAIN MODEL m USING xftrl WITH (workers = 2, shards = 1) AS SELECT * FROM log DISTRIBUTE BY {partitions}")
+    assert counts(session) == {"user": ROWS, "(intercept)": ROWS}
+
+
+def test_one_giant_row_is_learned(session: xpsql.Session) -> None:
+    session.sql(
+        "TRAIN MODEL m USING xftrl AS SELECT id % 2 AS label, transform(sequence(1, if(id = 7, 200000, 2)), x -> "
+        "concat('value ', x)) AS tags FROM range(50)"
+    )
+    assert counts(session) == {"tags": 49 * 2 + 200_000, "(intercept)": 50}
+
+
+def test_the_message_of_a_failing_function_reaches_the_user(session: xpsql.Session, spark: SparkSession) -> None:
+    def strict(value: int) -> int:
+        if value == 1234:
+            raise ValueError("user 1234 is not known")
+        return value
+
+    spark.udf.register("strict", strict, "bigint")
+    with pytest.raises(xpsql.XpsqlError, match="user 1234 is not known"):
+        session.sql("TRAIN MODEL m USING xftrl AS SELECT id % 2 AS label, strict(id) AS user FROM range(2000)")
+    assert session.sql("SHOW MODELS").arrow().num_rows == 0
+
+
+def test_trainings_side_by_side_do_not_meet(session: xpsql.Session, spark: SparkSession) -> None:
+    spark.createDataFrame(rows()).createOrReplaceTempView("log")
+
+    def train(name: str, users: int) -> None:
+        settings = "WITH (workers = 1, shards = 1, batch_size = 50)"
+        session.sql(f"TRAIN MODEL {name} USING xftrl {settings} AS SELECT * FROM log WHERE user < {users}")
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(train, ["few", "m"], [40, 50]))
+    users = "SELECT count(*) AS n FROM ML.WEIGHTS(MODEL {}) WHERE slot = 'user'"
+    assert session.sql(users.format("m")).arrow()["n"][0].as_py() == 50
+    assert session.sql(users.format("few")).arrow()["n"][0].as_py() == 40
+    assert counts(session) == {"user": ROWS, "(intercept)": ROWS}
