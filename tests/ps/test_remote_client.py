@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -229,6 +230,7 @@ def test_a_killed_shard_fails_the_training_and_is_named() -> None:
             keys = random_keys(100, 7)
             client.push(pushed(client, keys, 8))
             process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
             pulling = client.start_pull(keys, 128)
             process.send_signal(signal.SIGKILL)
             with pytest.raises(TrainingError, match=rf"Lost shard 1 of 2 at {address} during pull"):
