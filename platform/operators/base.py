@@ -11,6 +11,9 @@ and a push starts from what a pull sees:
     gradients, rows = o1.before(gradients, rows, context); ...; ok.before(...)     # ok moves the weights
     rows = ok.after(old, rows, context); ...; o1.after(old, rows, context)         # reverse order
 
+Operators that offer something of a row (`offers`) come last there: what they count of examples is counted although another
+operator refuses the update, as it is in the integer statistics.
+
 so decay by time in `read` is lazy and exact: a push stores the decayed row and the time it was decayed to (`last_seen`).
 Operators read and change rows["w"] whatever the optimizer keeps. One that derives w from other columns (ftrl, from z and
 n) has `settle`, which runs after every `read` and `after` of another operator and brings its columns into agreement. The
@@ -201,8 +204,13 @@ def chain(*operators: Operator) -> Operator:
     columns = joined_columns(operators)
     *others, optimizer = operators
 
+    kept = {"w", *optimizer.columns}
+    counting = [operator for operator in others if operator.offers]
+    in_order_after = (*reversed([operator for operator in others if not operator.offers]), *counting)
+
     def settled(rows: Rows, changed: Rows, context: Context) -> Rows:
-        return rows if changed is rows else optimizer.settle(rows, changed, context)
+        moved = any(changed[name] is not rows[name] for name in kept & changed.keys())
+        return optimizer.settle(rows, changed, context) if moved else changed
 
     def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
         for operator in operators:
@@ -211,7 +219,7 @@ def chain(*operators: Operator) -> Operator:
 
     def after(old: Rows, new: Rows, context: Context) -> Rows:
         new = optimizer.after(old, new, context)
-        for operator in reversed(others):
+        for operator in in_order_after:
             new = settled(new, operator.after(old, new, context), context)
         return new
 

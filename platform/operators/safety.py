@@ -12,7 +12,7 @@ from ..options import Part, option
 from .base import Column, Context, Operator, Rows, TableSpec
 
 ROUNDING = 1e-6  # a weight that rests on its limit is derived again within a few units of float32's last place
-FLAGS = {name: Column(1, transient=True) for name in ("violations", "refused", "failed")}
+FLAG = Column(1, transient=True)
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
     Source: clipping by value, Pascanu et al., "On the difficulty of training recurrent neural networks", ICML 2013,
     section 3.2, per element.
     """
+    flags = ("violations", "refused", *(("failed",) if options.on_violation == "fail" else ()))
 
     def flagged(rows: Rows, beyond: jax.Array, broken: jax.Array) -> Rows:
         violating = jnp.any(beyond | broken, 1, keepdims=True)
         refused = jnp.any(broken, 1, keepdims=True) if options.on_violation == "clip" else violating
-        failed = violating if options.on_violation == "fail" else jnp.zeros_like(violating)
-        found = zip(FLAGS, (violating, refused, failed), strict=True)
+        found = zip(flags, (violating, refused, violating), strict=False)
         return {**rows, **{name: jnp.maximum(rows[name], flag.astype(jnp.float32)) for name, flag in found}}
 
     def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
@@ -53,13 +53,13 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
         return jnp.where(rows["refused"] > 0, 0, limited), rows
 
     def after(old: Rows, new: Rows, context: Context) -> Rows:
-        values = [name for name in new if name in old and name not in FLAGS and new[name].dtype == jnp.float32]
+        values = [name for name in old if name not in flags and new[name] is not old[name]]
         w = clip(clip(new["w"], options.max_update, old["w"]), options.max_weight)
         broken = functools.reduce(jnp.logical_or, (not_finite(new[name], table.dim) for name in values))
         new = flagged({**new, "w": w}, differs(new["w"], w), broken)
         return {**new, **{name: jnp.where(new["refused"] > 0, old[name], new[name]) for name in values}}
 
-    return Operator(FLAGS, before, after, name="safety")
+    return Operator(dict.fromkeys(flags, FLAG), before, after, name="safety")
 
 
 def clip(values: jax.Array, limit: float | None, center: jax.Array | float = 0.0) -> jax.Array:

@@ -237,6 +237,7 @@ def numpy_push(operators: list[Neutral], ftrl: Ftrl, row: Row, event: Event) -> 
     for operator in operators:
         gradient = operator.before(gradient, row, event)
     new = ftrl.step(row, gradient)
-    for operator in reversed(operators):
+    counting = [operator for operator in operators if isinstance(operator, AutoSession)]
+    for operator in (*(o for o in reversed(operators) if o not in counting), *counting):
         new = ftrl.agree(new, operator.after(old, new.copy(), event))
     return new

@@ -32,7 +32,7 @@ def test_a_row_whose_gradient_is_not_finite_stays_as_it_was_without_any_limit(un
         np.testing.assert_allclose(stored[name][3], example.rows[name][3], rtol=1e-6)
         assert np.isfinite(stored[name]).all()
     assert float(report["violations"].sum()) == float(report["refused"].sum()) == report["refused"][3, 0] == 1
-    assert not np.asarray(report["failed"]).any()
+    assert "failed" not in report
 
 
 def test_a_gradient_whose_square_overflows_leaves_its_row_as_it_was(unlimited: OperatorTrial) -> None:

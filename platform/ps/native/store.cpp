@@ -58,6 +58,7 @@ void with_copy(size_t bytes, Use use) {
         case 2: return use(Copy<2>{});
         case 4: return use(Copy<4>{});
         case 8: return use(Copy<8>{});
+        case 12: return use(Copy<12>{});
         case 16: return use(Copy<16>{});
         case 32: return use(Copy<32>{});
         case 64: return use(Copy<64>{});
