@@ -15,7 +15,7 @@ import numpy as np
 from ...algorithms.base import Algorithm, Inputs, Layout
 from ..operators import OPERATORS
 from ..operators.base import Context, Operator, Rows, TableSpec, chain, pull, push
-from ..operators.conformance import context, keys, new_rows
+from ..operators.conformance import context, keys, new_rows, usual
 from ..options import Part
 from .step import Learned, learn_step, score_step
 
@@ -203,7 +203,7 @@ def every_operator_goes_before_its_optimizers(trial: AlgorithmTrial) -> None:
     for spec in trial.algorithm.tables:
         optimizer = trial.algorithm.optimizer(spec)
         for part in OPERATORS:
-            operator: Operator = part.make(part.options(), spec)
+            operator = usual(part, spec)
             if operator.optimizer:
                 continue
             composed = chain(operator, optimizer)

@@ -22,6 +22,8 @@ from .ftrl import FTRL
 SIZE, DIM, SEED = 8, 2, 7
 STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
 
+NEEDED: Mapping[str, Mapping[str, Any]] = {"admit": {"min_count": 2}, "expire": {"after": "30 days"}}
+
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -264,7 +266,7 @@ def any_other_operator_may_stand_beside_it(trial: OperatorTrial) -> None:
     for part in OPERATORS:
         if part.name == trial.name:
             continue
-        other = part.make(part.options(), TABLE)
+        other = usual(part, TABLE)
         for composed in chains_of(trial.operator, other):
             rows = {name: jnp.asarray(values) for name, values in new_rows(composed, keys(SIZE)).items()}
             gradients = jnp.asarray(trial.example().gradients)
@@ -273,6 +275,11 @@ def any_other_operator_may_stand_beside_it(trial: OperatorTrial) -> None:
             for name, values in {**rows, "w": pull(composed, rows, context(SIZE))}.items():
                 if not np.isfinite(values).all():
                     raise AssertionError(f"column {name} is not finite after two pushes through the chain {composed.name}")
+
+
+def usual(part: Part[Any, Operator], table: TableSpec) -> Operator:
+    """Make an operator of ours with its defaults, and options where it has to have some."""
+    return part.make(part.options(**NEEDED.get(part.name, {})), table)
 
 
 def chains_of(one: Operator, other: Operator) -> list[Operator]:
