@@ -23,7 +23,7 @@ CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (?P<message>.+)$", re.MULTILINE)
 JAVA_CLASS = re.compile(r"^(?:An error occurred while calling \S+\s*: )?(?:[\w.$]+(?:Exception|Error): )+")
 TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
-PYTHONS = re.compile(r"different version: (?P<worker>[\d.]+) than that in driver:? (?P<driver>[\d.]+)")
+PYTHONS = re.compile(r"different version: \(?(?P<worker>\d+\D+\d+)\)? than that in driver:? \(?(?P<driver>\d+\D+\d+)")
 NO_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
 SENT = "Install it there, or start with `xpsql submit`, which sends what executors need."
 
@@ -113,8 +113,9 @@ def bare(name: str) -> str:
 def plain(message: str) -> str:
     """Return what a message says, without the condition's name, SQLSTATE, the query again and stack traces."""
     if found := PYTHONS.search(message):
+        worker, driver = (re.sub(r"\D+", ".", found[which]) for which in ("worker", "driver"))
         return (
-            f"The executors run Python {found['worker']}, the driver {found['driver']}; both need the same minor version. "
+            f"The executors run Python {worker}, the driver {driver}; both need the same minor version. "
             "Set PYSPARK_PYTHON to such a Python on every machine."
         )
     if TRACEBACK in message:
