@@ -107,13 +107,13 @@ def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns:
     for entry in parent.manifest.tables:
         for batch in parent.rows(entry.name):
             stored = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
+            stored |= {name: stored[name].reshape(-1, dim) for name, dim in entry.columns.items()}
             keys = stored["key"].view(np.uint64)
             owner = shard_of(keys, num_shards)
             for number, shard in shards.items():
                 mine = slice(None) if num_shards == 1 else owner == number
                 own = {name: column[mine] for name, column in stored.items()}
-                floats = {name: own[name].reshape(-1, dim) for name, dim in entry.columns.items()}
-                shard.tables[entry.name].load(np.ascontiguousarray(keys[mine]), {**own, **floats}, now)
+                shard.tables[entry.name].load(np.ascontiguousarray(keys[mine]), own, now)
 
 
 def load_candidates(shard: Shard, number: int, num_shards: int, parent: Version, now: int) -> None:

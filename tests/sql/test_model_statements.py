@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from xpsql.platform.errors import ModelError, NotAvailableError, OptionError, StatementError
+from xpsql.platform.errors import ModelError, OptionError, StatementError
 from xpsql.warehouse.manifest import Slot
 from xpsql.warehouse.rows import rows_schema
 
@@ -329,8 +329,3 @@ def test_an_unknown_format_is_answered_with_those_that_are_known(session: xpsql.
         StatementError, match=r"Expected a format, got 'parket'.*Did you mean parquet\? Valid: csv, json, parquet"
     ):
         session.sql("EXPORT MODEL ctr TO 'out' FORMAT parket")
-
-
-def test_delta_exports_are_answered_as_not_available_yet(session: xpsql.Session) -> None:
-    with pytest.raises(NotAvailableError, match="DELTA FROM is parsed but not available yet"):
-        session.sql("EXPORT MODEL ctr VERSION 3 TO TABLE t DELTA FROM VERSION 2")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...errors import NotAvailableError
 from ...options import option
 from ...options import parse as parse_options
 from ..base import Statement
@@ -33,17 +32,26 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class ExportTable:
-    """Write the columns of ML.WEIGHTS to a warehouse table; dense parameters stay in the version's folder, which is told."""
+    """Write the columns of ML.WEIGHTS to a warehouse table; dense parameters stay in the version's folder, which is told.
+
+    With `base`, only the rows that differ from that version's, and tombstones of those that went, by a column `deleted`.
+    """
 
     named: Named
     table: str
     options: ExportOptions
+    base: int | None
 
     def run(self, session: Session) -> pa.Table:
+        from ....warehouse.deltas import export_delta
         from ....warehouse.exports import export_table
 
-        version = session.models.version(*self.named)
-        rows = export_table(version, session.engine, self.table, self.options.replace, self.options.format)
+        version, chosen = session.models.version(*self.named), self.options
+        if self.base is None:
+            rows = export_table(version, session.engine, self.table, chosen.replace, chosen.format)
+        else:
+            base = session.models.version(self.named[0], self.base)
+            rows = export_delta(version, base, session.engine, self.table, chosen.replace, chosen.format)
         dense = str(version.dense) if version.dense.exists() else None
         return answer(version.manifest.model, version.number, rows, self.table, dense)
 
@@ -82,12 +90,9 @@ def parse_table(cursor: Cursor, named: Named) -> ExportTable:
     parts = [cursor.identifier("a table")]
     while cursor.accept("."):
         parts.append(cursor.identifier("a table"))
-    position = cursor.position()
-    if cursor.accept("DELTA", "FROM", "VERSION"):
-        cursor.integer("a version number")
-        raise NotAvailableError("DELTA FROM is parsed but not available yet. Export the whole version without it.", position)
+    base = cursor.integer("a version number") if cursor.accept("DELTA", "FROM", "VERSION") else None
     given = cursor.options() if cursor.accept("WITH") else {}
-    return ExportTable(named, ".".join(parts), parse_options(ExportOptions, given, "EXPORT MODEL"))
+    return ExportTable(named, ".".join(parts), parse_options(ExportOptions, given, "EXPORT MODEL"), base)
 
 
 def parse_files(cursor: Cursor, named: Named) -> ExportFiles:

@@ -1,0 +1,60 @@
+"""EXPORT MODEL ... DELTA FROM VERSION: base + delta = full, for every pair of versions, with every lifecycle operator on."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import xpsql
+
+from .log import log, session, write  # noqa: F401  a fixture
+
+LIFE = """recent (half_life = '10 minutes'), admit (min_count = 2, within = '20 minutes'), admit (probability = 0.9),
+admit (information > 0, slots = (user)), expire (after = '15 minutes'), expire (utility < 0.004, grace = 2)"""
+
+
+def rows(session: xpsql.Session, table: str) -> dict[Any, dict[str, Any]]:  # noqa: F811
+    found = session.sql(f"SELECT * FROM {table}").arrow().to_pylist()
+    return {(row.get("table"), row["key"]): row for row in found}
+
+
+@pytest.mark.parametrize("algorithm", ["xftrl", "fm (dim = 2)"])
+def test_base_and_delta_give_full_for_every_pair_of_versions(
+    session: xpsql.Session,  # noqa: F811
+    tmp_path: Path,
+    algorithm: str,
+) -> None:
+    days = [write(log(900, seed), tmp_path / f"day{seed}.parquet") for seed in range(3)]
+    days[1:] = [write(later(900, seed), tmp_path / f"day{seed}.parquet") for seed in (1, 2)]
+    session.sql(f"TRAIN MODEL m USING {algorithm} TIME ts OPERATORS ({LIFE}) AS SELECT * FROM parquet.`{days[0]}`")
+    session.sql(f"CONTINUE MODEL m WITH (shards = 3) AS SELECT * FROM parquet.`{days[1]}`")
+    session.sql("SHRINK MODEL m WHERE updates < 2")
+    session.sql(f"CONTINUE MODEL m WITH (shards = 2) AS SELECT * FROM parquet.`{days[2]}`")
+    numbers = [version.number for version in session.models.versions("m")]
+    for number in numbers:
+        session.sql(f"EXPORT MODEL m VERSION {number} TO TABLE full{number}")
+    went = 0
+    for old, new in itertools.permutations(numbers, 2):
+        session.sql(f"EXPORT MODEL m VERSION {new} TO TABLE delta{old}_{new} DELTA FROM VERSION {old}")
+        delta = rows(session, f"delta{old}_{new}")
+        base, full = rows(session, f"full{old}"), rows(session, f"full{new}")
+        merged = {key: row for key, row in base.items() if key not in delta}
+        merged |= {key: row for key, row in delta.items() if not row["deleted"]}
+        assert merged.keys() == full.keys()
+        kept = [name for name in next(iter(delta.values())) if name != "deleted"]
+        assert all(row[name] == full[key][name] for key, row in merged.items() for name in kept)
+        assert all(key in base and key not in full for key, row in delta.items() if row["deleted"])
+        went += sum(row["deleted"] for row in delta.values())
+    assert went > 0
+
+
+def later(rows: int, day: int) -> pa.Table:
+    """Return a log that goes on where that of the day before ended."""
+    table = log(rows, day + 1)
+    micros = pc.add(table["ts"].cast(pa.int64()), day * rows * 1_000_000)
+    return table.set_column(table.schema.get_field_index("ts"), "ts", micros.cast(pa.timestamp("us", "UTC")))
