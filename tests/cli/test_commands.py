@@ -63,8 +63,9 @@ def test_a_failed_statement_shows_its_line_with_a_caret(xpsql: Command, tmp_path
     result = xpsql("run", str(file))
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr.splitlines() == [
-        f"Error ({file}, line 3, column 9): There is no algorithm 'xftlr'. Did you mean xftrl? Valid: ffm, fm, xftrl, xnn.",
+    told, *excerpt = result.stderr.splitlines()
+    assert told.startswith(f"Error ({file}, line 3, column 9): There is no algorithm 'xftlr'. Did you mean xftrl? Valid: ")
+    assert excerpt == [
         "    3 | \t USING xftlr AS SELECT 1",
         "      | \t       ^^^^^",
     ]
