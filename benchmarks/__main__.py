@@ -158,6 +158,16 @@ def transport(run: Run) -> Iterator[Figure]:
         yield from shards(run.quick)
 
 
+def spark(run: Run) -> Iterator[Figure]:
+    """Spark on this machine."""
+    with cores(2):
+        command = [sys.executable, "-m", "benchmarks.spark", run.log / "train.parquet", run.folder / "spark", str(run.rounds)]
+        lines = measure(command).output.splitlines()
+    for line in lines:
+        value, unit, name = line.split(maxsplit=2)
+        yield Figure(f"local[2]: {name}", float(value), unit, 0.7 if unit == "x" else None)
+
+
 GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "training": training,
     "two_cores": two_cores,
@@ -167,7 +177,11 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "command": command,
     "operators": operators,
     "transport": transport,
+    "spark": spark,
 }
+
+
+TWO_CORES = ("two_cores", "spark")
 
 
 def pairs(run: Run, name: str, workers: int) -> tuple[Measured, Measured]:
@@ -247,8 +261,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         log = given.log.absolute() if given.log else made_log(folder / "log", given.quick, given.large)
         run = Run(log, folder, 1 if given.quick else given.rounds, given.quick, given.large)
         for group in given.only:
-            if group == "two_cores" and len(os.sched_getaffinity(0)) < 2:
-                print("\ntwo_cores: this process may use one core only; nothing measured.", flush=True)
+            if group in TWO_CORES and len(os.sched_getaffinity(0)) < 2:
+                print(f"\n{group}: this process may use one core only; nothing measured.", flush=True)
                 continue
             print(heading(group), flush=True)
             for figure in GROUPS[group](run):
