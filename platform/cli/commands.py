@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
 
 import click
@@ -114,6 +115,20 @@ def run(file: TextIO, **options: Any) -> None:
 def sql(text: str, **options: Any) -> None:
     """Run the statements in TEXT."""
     execute(text, "", Choices(**options))
+
+
+@main.command()
+@click.argument("name")
+@click.option("-o", "--output", metavar="FILE", required=True, help="The page to write, such as report.html.")
+@click.option("--version", "number", type=int, help="Which version. [default: the one served]")
+@session_options
+def report(name: str, output: str, number: int | None, **options: Any) -> None:
+    """Write a page about the training of model NAME: one HTML file that needs no network."""
+    from .report import report as page
+
+    chosen = Choices(**options)
+    with failing("", "", chosen.debug), opened(chosen) as session:
+        Path(output).write_text(page(session, name, number), encoding="utf-8")
 
 
 @main.command()
