@@ -27,7 +27,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Rows:
     arguments = ["-D", f"data={folder / 'data'}", "--warehouse", str(folder / "warehouse"), "--format", "json", "--quiet"]
     result = CliRunner().invoke(main, ["run", str(EXAMPLES / "flights.sql"), *arguments])
     assert result.exit_code == 0, result.stderr
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    session = CliRunner().invoke(main, ["run", str(EXAMPLES / "auto_session.sql"), *arguments])
+    assert session.exit_code == 0, session.stderr
+    return [json.loads(line) for line in (result.stdout + session.stdout).splitlines()]
 
 
 def rows(told: Rows, *columns: str) -> Rows:
@@ -63,6 +65,11 @@ def test_continuing_into_december_brings_predictions_back_to_what_happens(told: 
 def test_exported_weights_join_back_to_values(told: Rows) -> None:
     weights = rows(told, "slot", "value", "weight")
     assert [row["slot"] for row in weights] == ["carrier"] * 6 + ["dest"] * 6 + ["hour"] * 6
+
+
+def test_auto_session_brings_what_its_page_says(told: Rows) -> None:
+    compared = {row["model"]: row["auc"] for row in told if row.keys() == {"model", "auc", "logloss", "pcopc"}}
+    assert compared["with auto_session"] > compared["without auto_session"] + 0.015
 
 
 def test_every_training_is_a_version(told: Rows) -> None:

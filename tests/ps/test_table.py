@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xpsql.platform.errors import TrainingError
+from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.base import Operator, TableSpec, chain
 from xpsql.platform.operators.decay import DecayOptions, decay
 from xpsql.platform.operators.delay_compensation import DelayCompensationOptions, delay_compensation
@@ -24,6 +26,8 @@ from xpsql.platform.ps.ladder import rung
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Push, Shard
 from xpsql.platform.ps.table import Touched
+
+from ..operators.examples import EXAMPLES
 
 SPEC = TableSpec("weights", 1)
 PLAIN = chain(ftrl(FtrlOptions(), SPEC))
@@ -125,7 +129,17 @@ def decayed_chain() -> Operator:
     return chain(decay(DecayOptions(half_life="1 day"), SPEC), ftrl(FtrlOptions(), SPEC))
 
 
-@pytest.mark.parametrize("make", [lambda: PLAIN, decayed_chain], ids=["ftrl", "decay by time, ftrl"])
+def with_operator(name: str) -> Operator:
+    """Return a chain with an operator under options that do something, or of an optimizer alone."""
+    part = next(part for part in OPERATORS if part.name == name)
+    operator: Operator = part.make(EXAMPLES.get(name, part.options()), SPEC)
+    return chain(operator) if operator.optimizer else chain(operator, ftrl(FtrlOptions(), SPEC))
+
+
+EACH = [partial(with_operator, part.name) for part in OPERATORS if part.name not in ("admit", "expire")]
+
+
+@pytest.mark.parametrize("make", [lambda: PLAIN, decayed_chain, *EACH], ids=["plain", "decayed", *(m.args[0] for m in EACH)])
 def test_dump_load_continue_equals_going_on(make: Callable[[], Operator]) -> None:
     operators, keys = make(), random_keys(200, 5)
     whole = client(1, operators)
