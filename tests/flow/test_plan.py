@@ -10,7 +10,9 @@ from xpsql.platform.flow.plan import Settings, batch_size
 @pytest.mark.parametrize(
     ("given", "rows", "large", "expected"),
     [
-        (None, 10, True, 1024),
+        (None, 10, True, 64),
+        (None, 50_000, False, 256),
+        (None, 200_000, True, 1024),
         (None, 500_000, True, 2048),
         (None, 4_000_000, True, 4096),
         (None, 4_000_000, False, 1024),
