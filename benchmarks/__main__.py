@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from typing import NamedTuple
 from . import vw
 from .figures import Figure, heading
 from .process import Measured, cores, measure, middle
-from .scripts import ALGORITHM, PREDICT, TRAIN, Stages, Xpsql
+from .scripts import ALGORITHM, LIVES, LIVING, PREDICT, TRAIN, Stages, Xpsql
 from .transport_figures import round_trips, shards
 
 QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000
@@ -168,6 +169,29 @@ def spark(run: Run) -> Iterator[Figure]:
         yield Figure(f"local[2]: {name}", float(value), unit, 0.7 if unit == "x" else None)
 
 
+def lifecycle(run: Run) -> Iterator[Figure]:
+    """What admission, expiry and evaluation cost a training, in turns, by CPU seconds; and what admission saves."""
+    data, seen = run.log / "train.parquet", {name: list[Measured]() for name in LIVES}
+    for number in range(run.rounds + 1):  # the first compiles
+        for name, clauses in LIVES.items():
+            measured = run.xpsql.run(LIVING.format(clauses=clauses, data=data))
+            if number:
+                seen[name].append(measured)
+        if not number:
+            auc = {name: trained(run, clauses, data) for name, clauses in LIVES.items() if name in ("plain", "admit")}
+    for name, bound in (("admit", 1.2), ("admit, expire", 1.2), ("evaluate", 1.1)):
+        ratios = [one.cpu_seconds / plain.cpu_seconds for one, plain in zip(seen[name], seen["plain"], strict=True)]
+        yield Figure(f"{name}: CPU seconds, times those of plain", statistics.median(ratios), "x", bound, at_least=False)
+    yield Figure("admit (min_count = 5): rows, part of plain", auc["admit"][1] / auc["plain"][1], "", 0.5, at_least=False)
+    yield Figure("admit (min_count = 5): test AUC", auc["admit"][0], "", auc["plain"][0] - 0.002)
+
+
+def trained(run: Run, clauses: str, data: Path) -> tuple[float, int]:
+    """Return the test AUC and the rows of a training."""
+    run.xpsql.run(LIVING.format(clauses=clauses, data=data))
+    return run.xpsql.evaluate(run.log / "test.parquet"), num_features(run.xpsql.warehouse)
+
+
 GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "training": training,
     "two_cores": two_cores,
@@ -176,6 +200,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "store": store,
     "command": command,
     "operators": operators,
+    "lifecycle": lifecycle,
     "transport": transport,
     "spark": spark,
 }

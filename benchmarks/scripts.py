@@ -12,6 +12,13 @@ from .process import Measured, measure
 
 TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) WITH (workers = {workers}) AS SELECT * FROM parquet.`{data}`"
 ALGORITHM = "TRAIN OR REPLACE MODEL ctr USING {algorithm} IGNORE (ts) AS SELECT * FROM parquet.`{data}`"
+LIVING = "TRAIN OR REPLACE MODEL ctr USING xftrl TIME ts {clauses} WITH (workers = 1) AS SELECT * FROM parquet.`{data}`"
+LIVES = {
+    "plain": "",
+    "admit": "OPERATORS (admit (min_count = 5))",
+    "admit, expire": "OPERATORS (admit (min_count = 5), expire (after = '30 days'))",
+    "evaluate": "EVALUATE EVERY 100 BATCHES ON 10 BATCHES",
+}
 EVALUATE = "SELECT auc, pcopc FROM ML.EVALUATE(MODEL ctr, (SELECT * FROM parquet.`{data}`))"
 PREDICT = "SELECT avg(predicted_label) AS mean FROM ML.PREDICT(MODEL ctr, (SELECT * FROM parquet.`{data}`))"
 

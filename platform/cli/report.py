@@ -112,7 +112,7 @@ def section(title: str, text: str, figure: Figure) -> str:
     figure.update_layout(
         height=340, margin={"l": 60, "r": 20, "t": 20, "b": 50}, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)"
     )
-    plot = figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
+    plot = figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False, "responsive": True})
     return f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>{plot}"
 
 

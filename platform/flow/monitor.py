@@ -122,7 +122,7 @@ class Monitor:
 
 def stored_in(described: Description) -> dict[str, float]:
     """Return what shards hold as ML.TRAINING_INFO names it; the range of weights where they know it."""
-    counted = {"rows": described.rows, "violations": 0, **described.reports}
+    counted = {"rows": described.rows, "memory_bytes": described.memory_bytes, "violations": 0, **described.reports}
     if described.low > described.high:
         return counted
     largest = max(abs(described.low), abs(described.high))
