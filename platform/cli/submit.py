@@ -11,6 +11,7 @@ from ..engines.spark_start import require_java, require_pyspark
 from .packing import environment_archive
 
 FOLDER = "xpsql_environment"
+QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}  # our progress and results are to be seen
 
 
 def submission(master: str | None, conf: Mapping[str, str], python: str) -> tuple[list[str], dict[str, str]]:
@@ -31,7 +32,7 @@ def submission(master: str | None, conf: Mapping[str, str], python: str) -> tupl
     require_java()
     command = [spark_submit(), *(["--master", master] if master is not None else [])]
     local = master is not None and master.startswith("local") and not master.startswith("local-cluster")
-    given = dict(conf)
+    given = {**QUIET, **conf}
     if not local:
         command += ["--archives", f"{environment_archive()}#{FOLDER}"]
         given["spark.executorEnv.PYTHONPATH"] = ":".join(filter(None, (FOLDER, conf.get("spark.executorEnv.PYTHONPATH"))))

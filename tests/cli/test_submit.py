@@ -16,8 +16,9 @@ from xpsql.platform.cli.submit import entry, spark_submit, submission
 
 
 def test_a_submission_on_one_machine_sends_nothing(spark: SparkSession) -> None:
-    command, environment = submission("local[2]", {"spark.ui.enabled": "false"}, "python3")
-    assert command == [spark_submit(), "--master", "local[2]", "--conf", "spark.ui.enabled=false", str(entry())]
+    command, environment = submission("local[2]", {"spark.log.level": "INFO"}, "python3")
+    settings = ["--conf", "spark.log.level=INFO", "--conf", "spark.ui.showConsoleProgress=false"]
+    assert command == [spark_submit(), "--master", "local[2]", *settings, str(entry())]
     assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
 
 
