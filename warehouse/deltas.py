@@ -3,8 +3,8 @@
     base export without the keys of the delta, and the delta's rows that are not deleted = full export
 
 Rows are compared as they are stored, so any two versions of a model have a delta, whoever made them: a training, its expiry, or
-SHRINK MODEL. A delta has the columns of ML.WEIGHTS but utility and information, which follow from the others and, the latter,
-from a base rate that moves with every example; and `deleted`, true for a tombstone, which has slot and key alone.
+SHRINK MODEL. A delta has the columns of ML.WEIGHTS but utility, information and offered, which follow from others and, the last
+two, from a base rate that moves with every example; and `deleted`, true for a tombstone, which has slot and key alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .weights import Relation, weights
 if TYPE_CHECKING:
     from ..platform.engines.base import Engine
 
-DERIVED = ("utility", "information")
+DERIVED = ("utility", "information", "offered")
 KEYS = ("table", "slot", "key")
 
 

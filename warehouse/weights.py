@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ..platform.engines.base import Engine
 
 
+OFFERED, NOTHING_OFFERED = "offered", "CAST(NULL AS ARRAY<FLOAT>)"
+
+
 @dataclass(frozen=True)
 class Relation:
     """The weights of a version in an engine: per table of the model a view of its rows, and the columns over them."""
@@ -57,7 +60,8 @@ def weights(version: Version, engine: Engine) -> Iterator[Relation]:
 def _columns(manifest: Manifest, table: Table) -> dict[str, str]:
     """Return the columns of ML.WEIGHTS as expressions over a table's stored rows.
 
-    A model of several tables has a leading column `table`, and `weights` arrays in all of them.
+    A model of several tables has a leading column `table`, and `weights` arrays in all of them. A model whose operators offer
+    something of features has a last column `offered`, in the order of their names.
     """
     several = len(manifest.tables) > 1
     weight = {"weight": "w"} if table.dim == 1 else {"weights": "w"}
@@ -75,7 +79,13 @@ def _columns(manifest: Manifest, table: Table) -> dict[str, str]:
         "clicks": "CAST(clicks AS BIGINT)",
         "utility": utility(_recent(table, RECENT_SHOWS, "shows"), Sql(magnitude(table)), sql_ln).text,
         "information": _information(table, manifest.base_rate),
+        **({OFFERED: OFFERED if OFFERED in table.columns else NOTHING_OFFERED} if offers(manifest) else {}),
     }
+
+
+def offers(manifest: Manifest) -> bool:
+    """Return whether a version's operators offer something of features as inputs, such as auto_session's click rates."""
+    return any(OFFERED in table.columns for table in manifest.tables)
 
 
 def _slot_name(manifest: Manifest) -> str:

@@ -125,6 +125,9 @@ def test_the_first_table_alone_keeps_the_rates_and_every_slot_has_its_inputs(ses
     weights, vectors = session.models.version("m").manifest.tables
     assert {"session_shows": 3, "session_clicks": 3, "offered": 3}.items() <= weights.columns.items()
     assert not {"session_shows", "offered"} & vectors.columns.keys()
+    found = session.sql("SELECT `table`, slot, offered FROM ML.WEIGHTS(MODEL m)").arrow().to_pylist()
+    assert all((row["offered"] is None) == (row["table"] == "vectors") for row in found)
+    assert max(abs(value) for row in found if row["slot"] == "user" and row["offered"] for value in row["offered"]) > 0.1
     slots = session.sql("SELECT DISTINCT slot FROM ML.WEIGHTS(MODEL m)").arrow()["slot"].to_pylist()
     inputs = {f"{slot}:ctr_{horizon}" for slot in ("user", "item", "tags") for horizon in ("short", "mid", "long")}
     assert set(slots) == {"user", "item", "tags", "(intercept)"} | inputs
@@ -149,3 +152,12 @@ def test_a_version_without_it_can_be_continued_with_it_and_with_another_slot(ses
     assert numbers["user"] == 0
     assert numbers["item"] == 1
     assert metrics(session, "MODEL m")["auc"] > 0.6
+
+
+@embedded
+def test_an_export_has_what_an_example_gets_of_each_feature(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(500), tmp_path / "log.parquet")
+    train(session, "m", path, "auto_session")
+    session.sql("EXPORT MODEL m TO TABLE exported")
+    exported = session.sql("SELECT key, offered FROM exported").arrow().to_pylist()
+    assert {row["key"]: row["offered"] for row in exported} == {key: row["offered"] for key, row in rows(session, "m").items()}

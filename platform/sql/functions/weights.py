@@ -25,7 +25,8 @@ def run(session: Session, call: Call) -> list[Path]:
 WEIGHTS = TableFunction(
     "WEIGHTS",
     "ML.WEIGHTS(MODEL name [VERSION n])",
-    "The features: slot, key, weight (or weights), count, updates, last_seen, shows, clicks, utility, information.",
+    "The features: slot, key, weight (or weights), count, updates, last_seen, shows, clicks, utility, information; "
+    "and offered, where operators offer something.",
     "none",
     (),
     run,
