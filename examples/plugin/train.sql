@@ -15,7 +15,10 @@ OPERATORS (
   regularize (penalty = 'l2', strength = 1e-5),
   decay (half_life = '30 days'),
   ftrl (alpha = 0.2))
+EVALUATE EVERY 15 BATCHES ON 5 BATCHES
 WITH (batch_size = 100)
 AS SELECT * FROM clicks;
+
+SELECT batch, examples, auc, pcopc, violations FROM ML.TRAINING_INFO(MODEL nine_steps);
 
 SELECT auc, logloss, pcopc FROM ML.EVALUATE(MODEL nine_steps);
