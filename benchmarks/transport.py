@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from xpsql.platform.ps.client import RemoteClient
     from xpsql.platform.ps.connection import Connection
+    from xpsql.platform.ps.remote import RemoteClient
     from xpsql.platform.ps.shard import Push, Shard
     from xpsql.platform.ps.sockets import Address
     from xpsql.platform.ps.table import Table
@@ -184,8 +184,8 @@ def rates(name: str, served: Served, size: int, step: Callable[[int], object], r
 
 def one_shard(optimizer: str, rows: int, rounds: int, unix: bool) -> Iterator[Line]:
     """Yield the rates of pulls and pushes."""
-    from xpsql.platform.ps.client import RemoteClient
     from xpsql.platform.ps.ladder import rung
+    from xpsql.platform.ps.remote import RemoteClient
 
     keys, dim = all_keys(rows), DIMS[optimizer]
     with served(optimizer, rows, 1, unix) as shards, RemoteClient(shards.addresses, SECRET) as client:
@@ -201,8 +201,8 @@ def one_shard(optimizer: str, rows: int, rounds: int, unix: bool) -> Iterator[Li
 
 def costs(rows: int, rounds: int) -> Iterator[Line]:
     """Yield what a message and a key cost the client and the shard, fitted to requests of several sizes."""
-    from xpsql.platform.ps.client import RemoteClient
     from xpsql.platform.ps.ladder import rung
+    from xpsql.platform.ps.remote import RemoteClient
 
     sizes = [size for size in COST_SIZES if size <= rows // 2]
     with served("ftrl", rows, 1, True) as shards, RemoteClient(shards.addresses, SECRET) as client:
@@ -235,8 +235,8 @@ def spent_by(
 
 def scaling(rows: int, rounds: int) -> Iterator[Line]:
     """Yield the CPU of a pull and a push per example, on 1, 2 and 4 shards; batches of 4096 examples have 24,000 keys."""
-    from xpsql.platform.ps.client import RemoteClient
     from xpsql.platform.ps.ladder import rung
+    from xpsql.platform.ps.remote import RemoteClient
 
     keys = all_keys(rows)
     size = min(KEYS_PER_BATCH, rows // 2)
@@ -260,7 +260,7 @@ def scaling(rows: int, rounds: int) -> Iterator[Line]:
 
 def many_connections(rows: int) -> Iterator[Line]:
     """Yield the rate of 16 connections at once, and how many counts they lost."""
-    from xpsql.platform.ps.client import RemoteClient
+    from xpsql.platform.ps.remote import RemoteClient
 
     keys = all_keys(rows)
     size = min(2000, rows // 2)

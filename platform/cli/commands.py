@@ -16,6 +16,7 @@ from ..progress import reporter_for
 from ..session import ENGINES, Session, connect
 from .failure import describe
 from .output import FORMATS, separate
+from .startup import skip_pandas
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -183,6 +184,8 @@ def execute(text: str, name: str, chosen: Choices) -> None:
 
 def opened(chosen: Choices) -> Session:
     reporter = reporter_for(sys.stderr, chosen.quiet)
+    if chosen.engine != "spark" and chosen.master is None:
+        skip_pandas()  # Spark needs it
     return connect(chosen.warehouse, chosen.engine, reporter, master=chosen.master, conf=chosen.conf)
 
 

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from ..engines.tasks import Tasks
-from ..ps.client import RemoteClient
+from ..ps.remote import RemoteClient
 from ..ps.wire import Acknowledged, Handler
 from .cluster import cluster
 from .dealing import Dealer

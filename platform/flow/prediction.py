@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from ..engines.base import Engine, Scan
 from ..engines.tasks import Task, Tasks
 from ..errors import StatementError
-from ..ps.client import RemoteClient
 from ..ps.coordinator import CALL_SECONDS, Contact, EndedError, Membership
+from ..ps.remote import RemoteClient
 from ..ps.server import Server
 from ..ps.service import pull_handler
 from ..ps.wire import Acknowledged, Call, Handler

@@ -14,7 +14,6 @@ from ..engines.base import Engine
 from ..engines.tasks import Tasks
 from ..errors import TrainingError
 from .compiled import prepare_jax
-from .distributed import learn_on
 from .local import learn_here
 from .metrics import Metrics
 from .monitor import Monitor
@@ -79,7 +78,7 @@ def run(
     reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)
     ended = ""
     try:
-        held = learn_here(prepared, draft, monitor) if tasks is None else learn_on(tasks, prepared, draft, monitor)
+        held = learn(prepared, tasks, draft, monitor)
         monitor.write(held.described, held.saved.weights)
         ended = f"{plan.model} v{draft.number}: {monitor.metrics.examples:,} examples learned"
     finally:
@@ -127,6 +126,15 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     """Return the metrics of the version served, those over its windows where it has any; None where none is served."""
     version = next((v for v in models.versions(name) if v.served), None) if name in models.names() else None
     return None if version is None else {**version.manifest.metrics, **version.manifest.evaluation}
+
+
+def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
+    """Learn from the input, here or on an engine's tasks, and write what the shards hold."""
+    if tasks is None:
+        return learn_here(prepared, draft, monitor)
+    from .distributed import learn_on  # the transport takes a tenth of a second to load
+
+    return learn_on(tasks, prepared, draft, monitor)
 
 
 def base_rate(metrics: Metrics, parent: Version | None) -> float:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engines.tasks import Task
-from ..ps.client import RemoteClient
 from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
+from ..ps.remote import RemoteClient
 from .ahead import Ahead
 from .batches import Batch
 from .compiled import prepare_jax

@@ -1,26 +1,18 @@
-"""How a worker reaches the shards: the protocol, and clients of shards in the same process and of shards behind servers."""
+"""How a worker reaches the shards: the protocol, and the client of shards in the same process. See remote.py for servers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from .connection import Connection, Exchange, Pending
 from .dense import dealt
 from .gang import Gang
 from .ladder import Ladder
 from .placement import Placement, merged, part_of
-from .service import DESCRIBE, LEAVE, PULL, PUSH, Describe, Leave, Pull
-from .shard import Description, Pulled, Push, Shard
-from .sockets import Address
+from .shard import Pulled, Push, Shard
 from .table import Keys
-from .wire import Call, Limits
-
-DEADLINE_SECONDS = 300.0
 
 A = TypeVar("A")
-Q = TypeVar("Q")
 A_co = TypeVar("A_co", covariant=True)
 
 
@@ -188,104 +180,3 @@ class LocalClient(Sharded):
     def __init__(self, shards: Sequence[Shard | Gang]) -> None:
         super().__init__([LocalPort(shard) for shard in shards])
         self.shards = tuple(shards)
-
-
-class Awaited(NamedTuple, Generic[A]):
-    """An answer that travels."""
-
-    exchange: Exchange
-    pending: Pending[A]
-    seconds: float
-
-    def result(self) -> A:
-        """See Handle."""
-        return self.exchange.result(self.pending, self.seconds)
-
-
-class Acknowledging(NamedTuple):
-    """An acknowledgement that travels."""
-
-    answer: Handle[object]
-
-    def result(self) -> None:
-        """See Handle."""
-        self.answer.result()
-
-
-class RemotePort(NamedTuple):
-    """A shard behind a server."""
-
-    connection: Connection
-    exchange: Exchange
-    seconds: float
-
-    def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
-        """See Port."""
-        return Awaited(self.exchange, self.connection.start(PULL, Pull(keys, size, padded)), self.seconds)
-
-    def start_push(self, push: Push) -> Handle[None]:
-        """See Port."""
-        return Acknowledging(Awaited(self.exchange, self.connection.start(PUSH, push), self.seconds))
-
-    def start_leave(self, worker: int) -> Handle[None]:
-        """See Port."""
-        return Acknowledging(Awaited(self.exchange, self.connection.start(LEAVE, Leave(worker)), self.seconds))
-
-
-class RemoteClient(Sharded):
-    """Requests to shards behind servers, on one connection to each; a context manager.
-
-    Args:
-        addresses: of the shards in order.
-        secret: of the job.
-        deadline_seconds: how long an answer may take.
-        limits: what is granted to each server.
-        public: the servers' certificate as PEM; None without TLS.
-
-    Raises:
-        TrainingError: a shard cannot be reached; names it.
-    """
-
-    def __init__(
-        self,
-        addresses: Sequence[Address],
-        secret: bytes,
-        deadline_seconds: float = DEADLINE_SECONDS,
-        limits: Limits = Limits(),  # noqa: B008, it is immutable
-        public: str | None = None,
-    ) -> None:
-        self._seconds = deadline_seconds
-        self._connections: list[Connection] = []
-        try:
-            for number, address in enumerate(addresses):
-                peer = f"shard {number} of {len(addresses)}"
-                self._connections.append(Connection(peer, address, secret, limits, public))
-        except BaseException:
-            self.close()
-            raise
-        self._exchange = Exchange(self._connections)
-        super().__init__([RemotePort(connection, self._exchange, deadline_seconds) for connection in self._connections])
-
-    def describe(self) -> list[Description]:
-        """Return what each shard holds."""
-        return self.each(DESCRIBE, Describe(), self._seconds)
-
-    def each(self, call: Call[Q, A], request: Q, seconds: float) -> list[A]:
-        """Make a call of all shards at once, and return their answers in order.
-
-        Raises:
-            TrainingError: a shard is lost, or does not answer within `seconds`; names it.
-        """
-        pending = [connection.start(call, request) for connection in self._connections]
-        return [self._exchange.result(one, seconds) for one in pending]
-
-    def close(self) -> None:
-        """Close all connections."""
-        for connection in self._connections:
-            connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()

@@ -21,10 +21,11 @@ from xpsql.platform.operators.adagrad import AdagradOptions, adagrad
 from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.safety import SafetyOptions, safety
-from xpsql.platform.ps.client import Client, LocalClient, RemoteClient
+from xpsql.platform.ps.client import Client, LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.programs import Programs
+from xpsql.platform.ps.remote import RemoteClient
 from xpsql.platform.ps.server import Server
 from xpsql.platform.ps.service import shard_handlers
 from xpsql.platform.ps.shard import Push, Shard
