@@ -18,6 +18,7 @@ class PlainEngine:
     """Runs DuckDB's SQL; an unknown name `nowhere` is an error at its own place."""
 
     name = "plain"
+    tasks = None
 
     def __init__(self) -> None:
         self.connection = duckdb.connect()
