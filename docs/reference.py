@@ -44,8 +44,8 @@ Files are read as Spark SQL reads them: ``SELECT * FROM parquet.`folder` ``, or
 `CREATE TEMPORARY VIEW v USING csv OPTIONS (path 'file.csv', header 'true', inferSchema 'true', nullValue 'NA')`.
 Formats: {", ".join(FORMATS)}. `CREATE TABLE ... AS` makes tables of the warehouse, which are folders of Parquet files.
 
-Parsed, and answered with an error, because they are not available yet: `RESUME MODEL`, `EVALUATE EVERY`, `RELEASE WHEN`,
-`DELTA FROM`, `ML.NEAREST`, and the engine `spark`. The setting `checkpoint_seconds` has no effect until there are checkpoints.
+Parsed, and answered with an error, because it is not available yet: `RESUME MODEL`. The setting `checkpoint_seconds` has no
+effect until there are checkpoints.
 """
 
 CLAUSE_HELP = {

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from ...errors import NotAvailableError
+import pyarrow as pa
+
+from ...errors import StatementError
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
     from ...session import Session
 
 
-def run(session: Session, call: Call) -> NoReturn:
-    raise NotAvailableError(
-        "ML.NEAREST is parsed but not available yet: models of fm have vectors, ML.WEIGHTS shows them.", call.position
-    )
+def run(session: Session, call: Call) -> pa.Table:
+    from ...flow.nearest import nearest
+
+    version = session.models.version(call.model, call.version)
+    slot, value, k = call.arguments
+    try:
+        return nearest(version, str(slot), value, k)
+    except StatementError as error:
+        raise StatementError(error.message, call.position) from error.__cause__
 
 
 NEAREST = TableFunction(
     "NEAREST",
-    "ML.NEAREST(MODEL name, slot, value, k)",
-    "The k features nearest to one, for models with vectors (not available yet).",
+    "ML.NEAREST(MODEL name [VERSION n], slot, value, k)",
+    "The k features of a slot whose vectors are nearest to one's: slot, key, similarity (cosine). For models with vectors.",
     "none",
     ("a slot", "a value", "a number of features"),
     run,

@@ -1,0 +1,80 @@
+"""ML.NEAREST finds features that mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+from xpsql.platform.progress import SilentReporter
+
+from ..training.log import write
+
+NEAREST = "SELECT n.slot, n.similarity FROM ML.NEAREST(MODEL m, {}) n"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]:
+    folder = tmp_path_factory.mktemp("nearest")
+    random = np.random.default_rng(0)
+    user, item = random.integers(0, 40, 20_000), random.integers(0, 20, 20_000)
+    label = (random.random(20_000) < np.where(user % 2 == item % 2, 0.9, 0.1)).astype(
+        np.int32
+    )  # even likes even, odd likes odd
+    table = pa.table({"label": label, "user": user, "item": pa.array([f"i{i}" for i in item])})
+    path = write(table, folder / "log.parquet")
+    with xpsql.connect(folder / "warehouse", reporter=SilentReporter()) as opened:
+        for name, algorithm in (("m", "fm (vector_alpha = 0.2)"), ("plain", "xftrl")):
+            opened.sql(f"TRAIN MODEL {name} USING {algorithm} WITH (passes = 3) AS SELECT * FROM parquet.`{path}`")
+        yield opened
+
+
+def values(session: xpsql.Session, slot: str, value: str, k: int) -> list[object]:
+    """Return the values of the nearest features."""
+    every = {
+        "user": "explode(sequence(0, 39))",
+        "item": "explode(transform(sequence(0, 19), x -> concat('i', CAST(x AS STRING))))",
+    }[slot]
+    text = (
+        f"SELECT value FROM ML.NEAREST(MODEL m, {slot}, {value}, {k}) n JOIN (SELECT {every} AS value) v "
+        f"ON n.key = feature_key('{slot}', value) ORDER BY similarity DESC"
+    )
+    return session.sql(text).arrow().column(0).to_pylist()
+
+
+@pytest.mark.parametrize(("value", "parity"), [(4, 0), (7, 1)])
+def test_the_nearest_users_like_the_same(session: xpsql.Session, value: int, parity: int) -> None:
+    found = values(session, "user", str(value), 10)
+    assert len(found) == 10
+    assert value not in found
+    assert {int(str(user)) % 2 for user in found} == {parity}
+
+
+def test_the_nearest_items_are_liked_by_the_same(session: xpsql.Session) -> None:
+    assert {int(str(item)[1:]) % 2 for item in values(session, "item", "'i3'", 5)} == {1}
+
+
+def test_similarities_are_cosines_in_falling_order(session: xpsql.Session) -> None:
+    found = session.sql(NEAREST.format("item, 'i3', 100")).arrow()
+    similarity = found["similarity"].to_pylist()
+    assert found["slot"].to_pylist() == ["item"] * 19
+    assert similarity == sorted(similarity, reverse=True)
+    assert -1.001 <= similarity[-1] < 0 < similarity[0] <= 1.001
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("MODEL plain, item, 'i3', 5", "compares vectors, and xftrl has none"),
+        ("MODEL m, itme, 'i3', 5", "has no slot 'itme' of categories. Did you mean item"),
+        ("MODEL m, item, 'never', 5", "has not seen this feature"),
+        ("MODEL m, item, 'i3', 0", "1 or more, got 0"),
+        ("MODEL m, item, 'i3', 'five'", "1 or more, got 'five'"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(session: xpsql.Session, arguments: str, message: str) -> None:
+    with pytest.raises(xpsql.StatementError, match=message):
+        session.sql(f"SELECT * FROM ML.NEAREST({arguments})")
