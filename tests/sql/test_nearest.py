@@ -34,10 +34,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
 
 def values(session: xpsql.Session, slot: str, value: str, k: int) -> list[object]:
     """Return the values of the nearest features."""
-    every = {
-        "user": "explode(sequence(0, 39))",
-        "item": "explode(transform(sequence(0, 19), x -> concat('i', CAST(x AS STRING))))",
-    }[slot]
+    items = "explode(transform(sequence(0, 19), x -> concat('i', CAST(x AS STRING))))"
+    every = items if slot == "item" else "explode(sequence(0, 39))"
     text = (
         f"SELECT value FROM ML.NEAREST(MODEL m, {slot}, {value}, {k}) n JOIN (SELECT {every} AS value) v "
         f"ON n.key = feature_key('{slot}', value) ORDER BY similarity DESC"
