@@ -62,6 +62,12 @@ def tower(options: TowerOptions, layout: Layout) -> Algorithm:
     )
 
 
+@pytest.fixture
+def engine() -> str:
+    """The embedded engine: executors do not know an algorithm that only this module has; test_xnn has both engines."""
+    return "duckdb"
+
+
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(algorithms, "ALGORITHMS", (*algorithms.ALGORITHMS, Part("tower", TowerOptions, tower)))
