@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ._native import Store
 from .candidates import Candidates
-from .ladder import Ladder
+from .ladder import Ladder, rung
 from .programs import STATISTICS, Program, Programs, Pushed
 from .watch import Watch
 
@@ -22,7 +22,7 @@ STATISTIC_COLUMNS = [("slot", "uint16", 1), *((name, "uint32", 1) for name in ST
 NUMBER = {name: number for number, (name, _, _) in enumerate(STATISTIC_COLUMNS)}
 COUNTED = [NUMBER[name] for name in ("count", "shows", "clicks", "updates")]
 MISSING = np.uint32(0xFFFFFFFF)
-DUMP_ROWS = 1 << 18
+DUMP_ROWS = 1 << 16
 DUMP_SLICES = 64
 
 Floats = NDArray[np.float32]
@@ -223,11 +223,11 @@ class Table:
         Yields:
             keys; slot, statistics, stored columns and weights `w` by name.
         """
-        ladder = Ladder()
+        size = min(rung(len(self)), DUMP_ROWS)  # one for all pieces: a program for each would take longer than its work
         for start in range(slices.start, slices.stop, DUMP_SLICES):
             keys, rows = self.store.keys(start, min(slices.stop, start + DUMP_SLICES))
-            for at in range(0, len(keys), DUMP_ROWS):
-                yield self._piece(keys[at : at + DUMP_ROWS], rows[at : at + DUMP_ROWS], now, ladder)
+            for at in range(0, len(keys), size):
+                yield self._piece(keys[at : at + size], rows[at : at + size], now, size)
 
     def visit(self, keys: Keys, rows: NDArray[np.uint32], size: int, now: int) -> Mask:
         """Return which of some rows have ended, bool[n], and tell the watch the range of the weights of the others.
@@ -259,11 +259,10 @@ class Table:
             ended |= np.asarray(own)[: len(keys)]
         return ended
 
-    def _piece(self, keys: Keys, rows: NDArray[np.uint32], now: int, ladder: Ladder) -> tuple[Keys, Columns]:
+    def _piece(self, keys: Keys, rows: NDArray[np.uint32], now: int, size: int) -> tuple[Keys, Columns]:
         n, program = len(keys), self.programs.read
         columns: Columns = {name: np.empty(n, kind) for name, kind, _ in STATISTIC_COLUMNS}
         self.store.gather(rows, [NUMBER[name] for name in columns], list(columns.values()))
-        size = ladder.size(n)
         given = self._gathered(program, rows, size) | self._rest(program, keys, np.zeros(n, np.bool_), size, now)
         read = program(given)
         return keys, columns | {name: np.asarray(values)[:n] for name, values in read.items()}
