@@ -12,7 +12,7 @@ from ..ps.coordinator import Contact, Coordinator
 from ..ps.sockets import Address
 from ..ps.wire import Handler
 
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.05
 START_SECONDS = 600.0
 END_SECONDS = 10.0
 

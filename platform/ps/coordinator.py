@@ -85,7 +85,7 @@ class Ready(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """A task lives."""
+    """A task lives; the answer comes after a second, or when the task must end."""
 
     role: str
     number: int
@@ -198,9 +198,10 @@ class Coordinator:
             self._changed.wait(seconds)
 
     def end(self) -> None:
-        """Tell all tasks, when they next say that they live, to end."""
+        """Tell all tasks to end."""
         with self._changed:
             self._ended = True
+            self._changed.notify_all()
 
     def _join(self, join: Join) -> Joined:
         who = (join.role, join.number)
@@ -225,8 +226,15 @@ class Coordinator:
 
     def _beat(self, beat: Beat) -> Beaten:
         with self._changed:
-            self._members[beat.role, beat.number].seen = time.monotonic()
-            return Beaten(self._ended or self._error is not None)
+            member = self._members[beat.role, beat.number]
+            member.seen = time.monotonic()
+            self._changed.wait_for(lambda: self._over or member.left, BEAT_SECONDS)
+            member.seen = time.monotonic()
+            return Beaten(self._over)
+
+    @property
+    def _over(self) -> bool:
+        return self._ended or self._error is not None
 
     def _leave(self, leave: Leave) -> Acknowledged:
         with self._changed:
@@ -292,7 +300,6 @@ class Membership:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._left.set()
-        self._beats.join()
         told = error is None or isinstance(error, EndedError)
         failure = None if told or error is None else failure_of(error, f"{self._join.role} {self._join.number}")
         try:
@@ -302,6 +309,7 @@ class Membership:
                 raise
         finally:
             self._connection.close()
+            self._beats.join()
 
     def shards(self, seconds: float) -> list[Address]:
         """Return the addresses of all shards, in order, when all have joined.
@@ -340,7 +348,7 @@ class Membership:
         """Say that the task lives until it leaves; find out when it must end."""
         beat = Beat(self._join.role, self._join.number)
         with contextlib.suppress(XpsqlError), contextlib.closing(self._connected()) as connection:  # the driver may be gone
-            while not connection.call(BEAT, beat, LOST_SECONDS).ended and not self._left.wait(BEAT_SECONDS):
+            while not connection.call(BEAT, beat, LOST_SECONDS).ended and not self._left.is_set():
                 pass
         if not self._left.is_set():
             self.ended.set()
