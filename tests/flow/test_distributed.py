@@ -110,7 +110,8 @@ def test_a_task_that_is_killed_fails_the_training(
     tasks = ProcessTasks(8)
 
     def kill() -> None:
-        while role not in tasks.started or "xpsql: train m v1" not in tasks.started:
+        deadline = time.monotonic() + 60
+        while "xpsql: train m v1" not in tasks.started and time.monotonic() < deadline:
             time.sleep(0.01)
         tasks.started[role].kill(1)
 
