@@ -33,6 +33,8 @@ class Batch(NamedTuple):
         label: float32[num_labels, batch]; weight: float32[batch].
         time_seconds: newest TIME of the batch.
         facets: of an evaluation that groups or divides examples; None elsewhere.
+        applied: every shard has it already: it is scored, not learned from again.
+        counted: the metrics have it already.
     """
 
     id: BatchId
@@ -54,6 +56,8 @@ class Batch(NamedTuple):
     weight: Floats
     time_seconds: int
     facets: Facets | None = None
+    applied: bool = False
+    counted: bool = False
 
 
 class Ladders(NamedTuple):
@@ -63,11 +67,15 @@ class Ladders(NamedTuple):
     values: Ladder
 
 
-def batches(chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders) -> Iterator[Batch]:
-    """Cut a chunk into batches of `batch_size` examples, the last one shorter, numbered from `first`."""
+def batches(chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int = 0) -> Iterator[Batch]:
+    """Cut a chunk into batches of `batch_size` examples, the last one shorter, numbered from `first`.
+
+    Args:
+        skipped: how many of them are left out, from the first on.
+    """
     unique = Deduplicator(len(chunk.keys))
-    rows = len(chunk.weight)
-    for number, start in enumerate(range(0, rows, batch_size), first.batch):
+    rows, skipped = len(chunk.weight), max(0, skipped)
+    for number, start in enumerate(range(skipped * batch_size, rows, batch_size), first.batch + skipped):
         which = first._replace(batch=number)
         yield cut(chunk, unique, start, min(start + batch_size, rows), batch_size, which, ladders)
 

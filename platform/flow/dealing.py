@@ -1,39 +1,123 @@
-"""Which worker takes which split."""
+"""Which worker takes which split, from which batch on."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
+from ..ps.watermarks import Turn
+from .plan import Evaluate
+from .windows import beginning
 
-class Turn(NamedTuple):
-    """A split in a pass, by their numbers from 0."""
-
-    pass_number: int
-    split: int
+NONE: Mapping[Turn, int] = MappingProxyType({})
 
 
-Deal = Callable[[], Turn | None]
+class Standing(NamedTuple):
+    """How far a training has come; turns that are not named have not begun.
+
+    Attributes:
+        finished: turn -> how many batches it has, of the turns that a worker has finished.
+        applied: turn -> how many of its batches every shard has.
+        counted: turn -> how many of its batches the metrics have.
+    """
+
+    finished: Mapping[Turn, int] = NONE
+    applied: Mapping[Turn, int] = NONE
+    counted: Mapping[Turn, int] = NONE
+
+
+class Dealt(NamedTuple):
+    """A turn as a worker gets it.
+
+    Attributes:
+        turn: which one.
+        start: the first batch to take.
+        applied: batches that every shard has: they are scored, where metrics lack them, but not learned from again.
+        counted: batches that the metrics have.
+    """
+
+    turn: Turn
+    start: int = 0
+    applied: int = 0
+    counted: int = 0
+
+
+Deal = Callable[[], Dealt | None]
 """Gives the next turn, None when there are no more."""
 
 
 class Dealer:
-    """Deals the splits of all passes in order.
+    """Deals turns in order, each from where it stands, and keeps who has which; thread-safe.
+
+    A worker may hold several turns, because it reads ahead. Those of a worker that is lost are dealt again.
 
     Args:
-        num_splits, passes: what there is to deal.
+        turns: all of the training, in order of learning.
         num_workers: that ask.
         fixed: worker r takes turns r, r + num_workers, ... whatever the timing (bsp); else whoever asks takes the next one.
+        evaluate: a window that was open is measured again from its first batch.
+        standing: how far the training has come; turns that are finished, on every shard, are not dealt.
     """
 
-    def __init__(self, num_splits: int, passes: int, num_workers: int, fixed: bool) -> None:
-        turns = [Turn(number, split) for number in range(passes) for split in range(num_splits)]
-        free = iter(turns)
-        self._turns = [iter(turns[r::num_workers]) if fixed else free for r in range(num_workers)]
+    def __init__(
+        self,
+        turns: Sequence[Turn],
+        num_workers: int,
+        fixed: bool,
+        evaluate: Evaluate | None = None,
+        standing: Standing = Standing(),  # noqa: B008, it is immutable
+    ) -> None:
+        self._evaluate = evaluate
         self._lock = threading.Lock()
+        self._place = {turn: number for number, turn in enumerate(turns)}
+        self._finished = {t: n for t, n in standing.finished.items() if standing.applied.get(t, 0) >= n}
+        self._held: dict[int, list[Turn]] = {number: [] for number in range(num_workers)}
+        free = self._open(turns, standing)
+        self._waiting = [self._open(turns[r::num_workers], standing) if fixed else free for r in range(num_workers)]
 
-    def next(self, worker: int) -> Turn | None:
+    def next(self, worker: int) -> Dealt | None:
         """Return the next turn of a worker, None when there are no more."""
         with self._lock:
-            return next(self._turns[worker], None)
+            if not self._waiting[worker]:
+                return None
+            dealt = self._waiting[worker].popleft()
+            self._held[worker].append(dealt.turn)
+            return dealt
+
+    def finish(self, worker: int, turn: Turn, batches: int) -> None:
+        """Note that a worker has finished a turn: all of its batches are acknowledged by every shard."""
+        with self._lock:
+            self._finished[turn] = batches
+            if turn in self._held[worker]:
+                self._held[worker].remove(turn)
+
+    def give_back(self, worker: int, standing: Standing) -> list[Turn]:
+        """Deal the turns that a lost worker held again, first and in order; return them."""
+        with self._lock:
+            held = sorted(self._held[worker], key=lambda turn: self._place[turn])
+            self._held[worker] = []
+            self._waiting[worker].extendleft(reversed(self._open(held, standing)))
+            return held
+
+    @property
+    def finished(self) -> dict[Turn, int]:
+        """How many batches each turn has, of those that are finished."""
+        with self._lock:
+            return dict(self._finished)
+
+    @property
+    def unfinished(self) -> int:
+        """How many turns are not finished."""
+        with self._lock:
+            return len(self._place) - len(self._finished)
+
+    def _open(self, turns: Sequence[Turn], standing: Standing) -> deque[Dealt]:
+        return deque(self._dealt(turn, standing) for turn in turns if turn not in self._finished)
+
+    def _dealt(self, turn: Turn, standing: Standing) -> Dealt:
+        applied = standing.applied.get(turn, 0)
+        counted = standing.counted.get(turn, 0)
+        return Dealt(turn, beginning(min(applied, counted), self._evaluate), applied, counted)

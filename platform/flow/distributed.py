@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..engines.tasks import Tasks
 from ..ps.remote import RemoteClient
+from ..ps.watermarks import Turn
 from ..ps.wire import Acknowledged, Handler
 from .cluster import cluster
 from .dealing import Dealer
 from .job import REPORT, SAVE, STEP, TAKE, Report, Save, Step, Stepped, Take, Taken, job_of
+from .local import FIRST_EPOCH
 from .monitor import Monitor
 from .pace import Pace
 from .prepared import Prepared
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ...warehouse.draft import Draft
 
 SAVE_SECONDS = 3600.0
+NO_MORE = Taken(-1, -1, 0, 0, 0)
 
 
 def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
@@ -31,12 +34,12 @@ def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
         DataError, TrainingError, ModelError: the first of any task; all others end.
     """
     settings, places = prepared.plan.settings, prepared.places
-    dealer = Dealer(len(prepared.splits), settings.passes, places.workers, fixed=settings.sync == "bsp")
+    dealer = Dealer(prepared.turns, places.workers, settings.sync == "bsp", prepared.plan.evaluate)
     pace = Pace(places.workers, settings.slack if settings.sync == "ssp" else None)
     name = f"{prepared.plan.model} v{draft.number}"
-    handlers = [take_handler(dealer), *training_handlers(pace, monitor)]
+    handlers = [take_handler(dealer), *training_handlers(dealer, pace, monitor)]
     with cluster(tasks, name, places.shards, handlers, functools.partial(left, pace)) as on:
-        job = job_of(prepared, draft, on.contact)
+        job = job_of(prepared, draft, on.contact, FIRST_EPOCH)
         addresses = on.start_shards(functools.partial(host_shard, job), places.shards)
         with RemoteClient(addresses, on.contact.secret) as client:
             monitor.watch(lambda: total(client.describe()))
@@ -50,13 +53,13 @@ def take_handler(dealer: Dealer) -> Handler[Take, Taken]:
     """Return how the driver deals splits."""
 
     def take(request: Take) -> Taken:
-        turn = dealer.next(request.worker)
-        return Taken(*turn) if turn is not None else Taken(-1, -1)
+        dealt = dealer.next(request.worker)
+        return NO_MORE if dealt is None else Taken(*dealt.turn, dealt.start, dealt.applied, dealt.counted)
 
     return Handler(TAKE, take)
 
 
-def training_handlers(pace: Pace, monitor: Monitor) -> list[Handler[Any, Any]]:
+def training_handlers(dealer: Dealer, pace: Pace, monitor: Monitor) -> list[Handler[Any, Any]]:
     """Return how the driver answers what workers of a training ask and tell beside."""
 
     def step(request: Step) -> Stepped:
@@ -64,6 +67,8 @@ def training_handlers(pace: Pace, monitor: Monitor) -> list[Handler[Any, Any]]:
 
     def report(request: Report) -> Acknowledged:
         monitor.absorb(request)
+        for number, split, batches in request.ended.tolist():
+            dealer.finish(request.worker, Turn(number, split), batches)
         return Acknowledged()
 
     return [Handler(STEP, step), Handler(REPORT, report)]

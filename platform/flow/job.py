@@ -7,6 +7,9 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...warehouse.manifest import Table as TableEntry
 from ..engines.base import Scan
 from ..errors import TrainingError
@@ -37,6 +40,7 @@ class Job(NamedTuple):
         xpsql: the driver's version.
         folder: the version's, in the warehouse, which all machines share.
         tables: as the manifest describes them.
+        epoch: of the driver.
     """
 
     contact: Contact
@@ -50,25 +54,31 @@ class Job(NamedTuple):
     places: Places
     folder: Path
     tables: tuple[TableEntry, ...]
+    epoch: int
 
 
 class Take(NamedTuple):
-    """A worker asks for its next split."""
+    """A worker asks for its next turn."""
 
     worker: int
+    attempt: int
 
 
 class Taken(NamedTuple):
-    """The next split, and in which pass; -1 where there are no more."""
+    """The next turn, as Dealt says it; a split of -1 where there are no more."""
 
     pass_number: int
     split: int
+    start: int
+    applied: int
+    counted: int
 
 
 class Step(NamedTuple):
     """A worker would begin its next step (ssp)."""
 
     worker: int
+    attempt: int
 
 
 class Stepped(NamedTuple):
@@ -78,11 +88,20 @@ class Stepped(NamedTuple):
 
 
 class Report(NamedTuple):
-    """How many batches a worker has learned so far, how it scored them before, and the windows closed since its last report."""
+    """What a worker has learned since its report before.
+
+    Attributes:
+        tally: how it scored the batches, before it learned from them.
+        counted: int64[n, 3]: pass, split, batches that the metrics have with this report, of the turns that it worked on.
+        ended: int64[n, 3]: pass, split, batches, of the turns that it has finished.
+        windows: that it has closed.
+    """
 
     worker: int
-    batches: int
+    attempt: int
     tally: Tally
+    counted: NDArray[np.int64]
+    ended: NDArray[np.int64]
     windows: tuple[Window, ...]
 
 
@@ -96,7 +115,7 @@ REPORT = Call("report", Report, Acknowledged)
 SAVE = Call("save", Save, Saved)
 
 
-def job_of(prepared: Prepared, draft: Draft, contact: Contact) -> Job:
+def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int) -> Job:
     """Return what the tasks of a training need to know."""
     return Job(
         contact=contact,
@@ -110,6 +129,7 @@ def job_of(prepared: Prepared, draft: Draft, contact: Contact) -> Job:
         places=prepared.places,
         folder=draft.folder,
         tables=draft.manifest.tables,
+        epoch=epoch,
     )
 
 

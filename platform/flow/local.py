@@ -13,6 +13,7 @@ from .dealing import Dealer
 from .monitor import Monitor
 from .pace import Pace
 from .prepared import Prepared
+from .source import End
 from .state import Held, load, new_shard, save, total
 from .windows import Collector
 from .worker import Worker
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ...warehouse.draft import Draft
 
 AHEAD = 8
+FIRST_EPOCH = 0
 
 
 def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
@@ -30,7 +32,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
         DataError, TrainingError, ModelError: the first of any worker; the others stop.
     """
     num_shards, num_workers = prepared.places
-    shards = {n: new_shard(prepared.recipe, n, num_shards, prepared.columns) for n in range(num_shards)}
+    shards = {n: new_shard(prepared.recipe, n, num_shards, prepared.columns, FIRST_EPOCH) for n in range(num_shards)}
     if prepared.parent is not None:
         load(shards, num_shards, prepared.parent, prepared.columns)
     if prepared.plan.evaluate is not None:
@@ -46,19 +48,22 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
 
 def run_workers(prepared: Prepared, client: LocalClient, monitor: Monitor) -> None:
     """Run the workers, a thread each, until there are no more batches; the first error stops all and is raised."""
-    settings, source, num_workers = prepared.plan.settings, prepared.source(), prepared.places.workers
-    bsp = settings.sync == "bsp"
-    dealer = Dealer(len(prepared.splits), settings.passes, num_workers, fixed=bsp)
+    settings, source, num_workers = prepared.plan.settings, prepared.source(FIRST_EPOCH), prepared.places.workers
+    dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", prepared.plan.evaluate)
     pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None)
 
     def run(number: int) -> None:
         windows = Collector(prepared.plan.evaluate, prepared.recipe.algorithm.classifier, monitor.step, monitor.close)
-        worker = Worker(number, client, prepared.recipe, windows.learned)
+
+        def ended(end: End) -> None:
+            windows.finish()
+            dealer.finish(number, end.turn, end.batches)
+
+        worker = Worker(number, client, prepared.recipe, windows.learned, ended)
         deal = functools.partial(dealer.next, number)
         try:
             with Ahead(lambda: source.batches(deal), AHEAD) as ahead:
                 worker.learn(ahead, functools.partial(pace.step, number), settings.sync == "ssp")
-            windows.finish()
         except BaseException:
             pace.stop()
             raise

@@ -66,13 +66,21 @@ class Metrics:
     @classmethod
     def of(cls, classifier: bool, tallies: Iterable[Tally]) -> Self:
         """Return the metrics of what several counted."""
-        metrics, sums = cls(classifier), np.zeros(6)
+        metrics = cls(classifier)
         for tally in tallies:
-            sums += tally.sums
-            metrics.histogram[:, tally.bins] += tally.counts
-        metrics.labels, metrics.predictions, metrics.absolute, metrics.squared, metrics.log = sums[1:].tolist()
-        metrics.examples = int(sums[0])
+            metrics.take(tally)
         return metrics
+
+    def take(self, tally: Tally) -> None:
+        """Take in what another counted."""
+        examples, labels, predictions, absolute, squared, log = tally.sums.tolist()
+        self.examples += int(examples)
+        self.labels += labels
+        self.predictions += predictions
+        self.absolute += absolute
+        self.squared += squared
+        self.log += log
+        self.histogram[:, tally.bins] += tally.counts
 
     def as_dict(self) -> dict[str, float | None]:
         """Return the metrics by name, as ML.EVALUATE shows them; None where one means nothing."""

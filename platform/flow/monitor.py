@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ps.shard import Description
+from ..ps.watermarks import Turn
 from .metrics import Metrics
 from .windows import Window, metrics_of
 
@@ -41,8 +42,7 @@ class Monitor:
         self._describe: Callable[[], Description] | None = None
         self._draft = draft
         self._reporter = reporter
-        self._batches = 0
-        self._reports: dict[int, Report] = {}
+        self._counted: dict[Turn, int] = {}
         self._lock = threading.Lock()
         self._began = self._written = self._told = time.monotonic()
 
@@ -51,11 +51,23 @@ class Monitor:
         self._describe = describe
 
     def step(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
-        """Count a batch that was learned from, scored before; tell once in a while."""
+        """Count a batch that was learned from, scored before, unless it is counted; tell once in a while."""
+        if batch.counted:
+            return
         with self._lock:
-            self._batches += 1
+            self._counted[Turn(batch.id.pass_number, batch.id.split)] = batch.id.batch + 1
             self.metrics.add(batch.label[0, : batch.examples], predictions)
             self._tell_at_times()
+
+    @property
+    def counted(self) -> dict[Turn, int]:
+        """How many batches of each turn the metrics have."""
+        with self._lock:
+            return dict(self._counted)
+
+    @property
+    def _batches(self) -> int:
+        return sum(self._counted.values())
 
     @property
     def seconds(self) -> float:
@@ -85,11 +97,10 @@ class Monitor:
         self._tell(metrics)
 
     def absorb(self, report: Report) -> None:
-        """Take in what a worker elsewhere tells, which replaces what it told before; tell once in a while."""
+        """Take in what a worker elsewhere has learned since its last report; tell once in a while."""
         with self._lock:
-            self._reports[report.worker] = report
-            self._batches = sum(one.batches for one in self._reports.values())
-            self.metrics = Metrics.of(self.metrics.classifier, (one.tally for one in self._reports.values()))
+            self._counted |= {Turn(number, split): batches for number, split, batches in report.counted.tolist()}
+            self.metrics.take(report.tally)
             for window in report.windows:
                 self._close(window)
             self._tell_at_times()

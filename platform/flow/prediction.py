@@ -18,6 +18,7 @@ from ..ps.coordinator import CALL_SECONDS, Contact, EndedError, Membership
 from ..ps.remote import RemoteClient
 from ..ps.server import Server
 from ..ps.service import pull_handler
+from ..ps.watermarks import turns_of
 from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import cluster
 from .compiled import prepare_jax
@@ -145,7 +146,7 @@ def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -
         return Acknowledged()
 
     name = f"predictions of {request.version.manifest.model} v{request.version.number}"
-    dealer = Dealer(len(request.splits), 1, places.workers, fixed=False)
+    dealer = Dealer(turns_of(len(request.splits), 1), places.workers, fixed=False)
     handlers: list[Handler[Any, Any]] = [take_handler(dealer), Handler(WROTE, wrote)]
     with cluster(tasks, name, places.shards, handlers, lambda role, number: None) as on:
         job = Job(on.contact, own_version(), request, places, folder)
@@ -181,7 +182,7 @@ def score_splits(job: Job, task: Task) -> None:
         RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret) as client,
     ):
         scorer = Scorer(job.request.version, client.pull)
-        while (taken := member.call(TAKE, Take(task.number), CALL_SECONDS).split) >= 0:
+        while (taken := member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS).split) >= 0:
             for rows in scorer.write(job.request, [job.request.splits[taken]], part_path(job.folder, taken)):
                 if member.ended.is_set():
                     raise EndedError

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..engines.base import Scan
 from ..engines.tasks import Tasks
 from ..errors import StatementError
+from ..ps.watermarks import Turn, turns_of
 from .estimates import estimated_bytes, estimated_features
 from .places import Places, fitting
 from .plan import Plan, batch_size
@@ -44,10 +45,15 @@ class Prepared(NamedTuple):
             return None
         return sum(split.rows for split in self.splits) * self.plan.settings.passes
 
-    def source(self) -> Source:
-        """Return the input, batch by batch."""
+    @property
+    def turns(self) -> list[Turn]:
+        """The splits of all passes, in order of learning."""
+        return turns_of(len(self.splits), self.plan.settings.passes)
+
+    def source(self, epoch: int) -> Source:
+        """Return the input, batch by batch, for pushes of an epoch."""
         binary = self.recipe.algorithm.classifier
-        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, self.recipe.ladders)
+        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, self.recipe.ladders, epoch)
 
 
 def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, places: Places) -> Prepared:

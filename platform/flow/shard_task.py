@@ -25,7 +25,7 @@ def host_shard(job: Job, task: Task) -> None:
     limit_threads(task.cores)
     prepare_jax()
     number, settings = task.number, job.plan.settings
-    shard = new_shard(recipe_of(job.plan, job.columns), number, job.places.shards, job.columns)
+    shard = new_shard(recipe_of(job.plan, job.columns), number, job.places.shards, job.columns, job.epoch)
 
     def write(_: Save) -> Saved:
         return save({number: shard}, job.places.shards, VersionFiles(job.folder), job.tables)

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..engines.base import Scan
 from ..errors import DataError
 from ..ps.table import BatchId
+from ..ps.watermarks import Turn
 from .batches import Batch, Ladders, batches
-from .dealing import Deal
+from .dealing import Deal, Dealt
 from .encode import Chunk, encode
 from .slots import Columns
 from .splits import Split, chunk_rows, read
+
+
+class End(NamedTuple):
+    """The end of a turn: how many batches it has."""
+
+    turn: Turn
+    batches: int
 
 
 class Source:
     """The input of a training, batch by batch.
 
     Args:
+        epoch: of the driver.
         binary: labels must be 0 or 1.
         ladders: the sizes that batches are padded to.
     """
@@ -32,7 +42,9 @@ class Source:
         batch_size: int,
         binary: bool,
         ladders: Ladders,
+        epoch: int,
     ) -> None:
+        self._epoch = epoch
         self._scan = scan
         self._columns = columns
         self._batch_size = batch_size
@@ -40,17 +52,34 @@ class Source:
         self._splits = splits
         self._ladders = ladders
 
-    def batches(self, deal: Deal) -> Generator[Batch, None, None]:
-        """Take splits, as long as there are any, and yield their batches."""
-        while (turn := deal()) is not None:
-            split, first, row = self._splits[turn.split], BatchId(0, *turn, 0), 0
-            for table in read(self._scan, split, self._columns.learned, chunk_rows(self._batch_size)):
+    def batches(self, deal: Deal) -> Generator[Batch | End, None, None]:
+        """Take turns, as long as there are any, and yield their batches, and the end of each.
+
+        Raises:
+            DataError: see check, and read.
+        """
+        while (dealt := deal()) is not None:
+            yield from self._turn(dealt)
+
+    def _turn(self, dealt: Dealt) -> Generator[Batch | End, None, None]:
+        split, first, row = self._splits[dealt.turn.split], BatchId(self._epoch, *dealt.turn, 0), 0
+        for table in read(self._scan, split, self._columns.learned, chunk_rows(self._batch_size)):
+            stop = first.batch + -(-table.num_rows // self._batch_size)
+            if stop > dealt.start:
                 chunk = encode(table, self._columns, with_labels=True)
                 check(chunk, split, row, self._columns.labels, self._binary)
-                for batch in batches(chunk, self._batch_size, first, self._ladders):
-                    yield batch
-                    first = first._replace(batch=batch.id.batch + 1)
-                row += table.num_rows
+                for batch in batches(chunk, self._batch_size, first, self._ladders, dealt.start - first.batch):
+                    yield standing(batch, dealt)
+            first, row = first._replace(batch=stop), row + table.num_rows
+        yield End(dealt.turn, first.batch)
+
+
+def standing(batch: Batch, dealt: Dealt) -> Batch:
+    """Return a batch that says whether shards and metrics have it."""
+    number = batch.id.batch
+    if number >= dealt.applied and number >= dealt.counted:
+        return batch
+    return batch._replace(applied=number < dealt.applied, counted=number < dealt.counted)
 
 
 def check(chunk: Chunk, split: Split, row: int, labels: Sequence[str], binary: bool) -> None:

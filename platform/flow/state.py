@@ -23,6 +23,7 @@ from ..ps.candidates import Counted
 from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
 from ..ps.shard import Description, Shard
+from ..ps.watermarks import Watermarks
 from .recipe import Recipe
 from .scaling import from_entry
 from .slots import CONTINUOUS, Columns
@@ -31,10 +32,11 @@ PART_ROWS = 1 << 20
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
 
 
-def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns) -> Shard:
+def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, epoch: int) -> Shard:
     """Return a shard for a recipe's tables, which are empty, and its share of the dense parameters, which are new."""
     names = columns.slot_names
     shard = Shard(recipe.programs, recipe.dense.part(number, num_shards), lambda slot: names.get(slot, str(slot)))
+    shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, epoch)
     if number == 0:
         shard.moments = no_moments(len(columns.of_kind(CONTINUOUS)))
     return shard

@@ -66,14 +66,23 @@ class Collector:
         self._open: list[tuple[Batch, Floats]] = []
 
     def learned(self, batch: Batch, predictions: Floats) -> None:
-        """Take in a batch that was learned from, with the predictions made before."""
+        """Take in a batch that was learned from, with the predictions made before.
+
+        A window is told before its last batch is, so that who knows the batch knows the window.
+        """
+        if self._evaluate is not None:
+            self._collect(batch, predictions, self._evaluate)
         self._learned(batch, predictions)
-        key = window_of(batch, self._evaluate) if self._evaluate is not None else None
+
+    def _collect(self, batch: Batch, predictions: Floats, evaluate: Evaluate) -> None:
+        key = window_of(batch, evaluate)
         if key != self._key:
             self.finish()
             self._key = key
         if key is not None:
             self._open.append((batch, predictions))
+            if (batch.id.batch + 1) % (evaluate.every + evaluate.on) == 0:
+                self.finish()
 
     def finish(self) -> None:
         """Close the window that is open, if one is."""
@@ -86,6 +95,14 @@ def window_of(batch: Batch, evaluate: Evaluate) -> tuple[int, int, int] | None:
     """Return the key of the window that a batch is in, None where it is in none."""
     number, place = divmod(batch.id.batch, evaluate.every + evaluate.on)
     return (batch.id.pass_number, batch.id.split, number) if place >= evaluate.every else None
+
+
+def beginning(number: int, evaluate: Evaluate | None) -> int:
+    """Return the first batch of the window that a batch of a split is in; the batch itself where it is in none."""
+    if evaluate is None:
+        return number
+    place = number % (evaluate.every + evaluate.on)
+    return number - max(0, place - evaluate.every)
 
 
 def measured(key: tuple[int, int, int], batches: list[tuple[Batch, Floats]], classifier: bool) -> Window:

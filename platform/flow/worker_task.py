@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,16 +11,18 @@ from numpy.typing import NDArray
 from ..engines.tasks import Task
 from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
 from ..ps.remote import RemoteClient
+from ..ps.watermarks import Turn
 from .ahead import Ahead
 from .batches import Batch
 from .compiled import prepare_jax
-from .dealing import Turn
+from .dealing import Dealt
 from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_version, limit_threads
 from .local import AHEAD
 from .metrics import Metrics
 from .plan import Evaluate
 from .prepared import Prepared
 from .recipe import recipe_of
+from .source import End
 from .windows import Collector, Window
 from .worker import Worker
 
@@ -38,25 +41,25 @@ def work(job: Job, task: Task) -> None:
     with Membership(job.contact, "worker", task.number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)
         prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
-        telling = Telling(member, task.number, recipe.algorithm.classifier, job.plan.evaluate)
+        telling = Telling(member, task, recipe.algorithm.classifier, job.plan.evaluate)
         with RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret) as client:
-            worker = Worker(task.number, client, recipe, telling.learned)
-            source = prepared.source()
+            worker = Worker(task.number, client, recipe, telling.learned, telling.ended)
+            source = prepared.source(job.epoch)
             try:
-                with Ahead(lambda: source.batches(lambda: take(member, task.number)), AHEAD) as ahead:
-                    worker.learn(ahead, lambda: begin(member, task.number, job), job.plan.settings.sync == "ssp")
+                with Ahead(lambda: source.batches(lambda: take(member, task)), AHEAD) as ahead:
+                    worker.learn(ahead, lambda: begin(member, task, job), job.plan.settings.sync == "ssp")
             finally:
                 client.leave(task.number)
         telling.finish()
 
 
-def take(member: Membership, number: int) -> Turn | None:
-    """Ask the driver for the next split."""
-    taken = member.call(TAKE, Take(number), CALL_SECONDS)
-    return None if taken.split < 0 else Turn(taken.pass_number, taken.split)
+def take(member: Membership, task: Task) -> Dealt | None:
+    """Ask the driver for the next turn."""
+    pass_number, split, *batches = member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS)
+    return None if split < 0 else Dealt(Turn(pass_number, split), *batches)
 
 
-def begin(member: Membership, number: int, job: Job) -> bool:
+def begin(member: Membership, task: Task, job: Job) -> bool:
     """Wait until the next step may begin; stop when the driver says so.
 
     Raises:
@@ -64,39 +67,59 @@ def begin(member: Membership, number: int, job: Job) -> bool:
     """
     if member.ended.is_set():
         raise EndedError
-    return job.plan.settings.sync != "ssp" or member.call(STEP, Step(number), WAIT_SECONDS + CALL_SECONDS).go
+    if job.plan.settings.sync != "ssp":
+        return True
+    return member.call(STEP, Step(task.number, task.attempt), WAIT_SECONDS + CALL_SECONDS).go
 
 
 class Telling:
     """Counts what a worker learned, and tells the driver twice a second."""
 
-    def __init__(self, member: Membership, number: int, classifier: bool, evaluate: Evaluate | None) -> None:
+    def __init__(self, member: Membership, task: Task, classifier: bool, evaluate: Evaluate | None) -> None:
         self._member = member
-        self._number = number
-        self._metrics = Metrics(classifier)
-        self._batches = 0
+        self._task = task
         self._told = time.monotonic()
-        self._windows: list[Window] = []
-        self._collector = Collector(evaluate, classifier, self._count, self._windows.append)
+        self._collector = Collector(evaluate, classifier, self._count, lambda window: self._windows.append(window))
+        self._begin(classifier)
 
     def learned(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
         """Count a batch that was learned from, scored before."""
         self._collector.learned(batch, predictions)
+
+    def ended(self, end: End) -> None:
+        """Note that a turn is finished."""
+        self._collector.finish()
+        self._ended[end.turn] = end.batches
 
     def finish(self) -> None:
         """Tell what is left."""
         self._collector.finish()
         self.tell()
 
+    def _begin(self, classifier: bool) -> None:
+        """Begin what the next report will tell."""
+        self._metrics = Metrics(classifier)
+        self._counted: dict[Turn, int] = {}
+        self._ended: dict[Turn, int] = {}
+        self._windows: list[Window] = []
+
     def _count(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
-        self._batches += 1
-        self._metrics.add(batch.label[0, : batch.examples], predictions)
+        if not batch.counted:
+            self._counted[Turn(batch.id.pass_number, batch.id.split)] = batch.id.batch + 1
+            self._metrics.add(batch.label[0, : batch.examples], predictions)
         if time.monotonic() - self._told >= REPORT_SECONDS:
             self.tell()
 
     def tell(self) -> None:
-        """Tell the driver."""
+        """Tell the driver what it has not been told."""
         self._told = time.monotonic()
-        windows = tuple(self._windows)
-        self._member.call(REPORT, Report(self._number, self._batches, self._metrics.tally(), windows), CALL_SECONDS)
-        del self._windows[: len(windows)]
+        counted, ended = as_lines(self._counted), as_lines(self._ended)
+        tally, windows = self._metrics.tally(), tuple(self._windows)
+        report = Report(self._task.number, self._task.attempt, tally, counted, ended, windows)
+        self._member.call(REPORT, report, CALL_SECONDS)
+        self._begin(self._metrics.classifier)
+
+
+def as_lines(batches: Mapping[Turn, int]) -> NDArray[np.int64]:
+    """Return batches by turn as int64[n, 3]."""
+    return np.array([(*turn, number) for turn, number in batches.items()], np.int64).reshape(-1, 3)

@@ -121,11 +121,13 @@ class Dense:
         """Apply one update.
 
         Args:
-            gradients: of each of its parameters, in its shape; more are ignored.
+            gradients: in the parameters' shapes; parameters without one stay as they are, gradients of others are ignored.
         """
-        if self.names:
-            own = {name: gradients[name] for name in self.names}
-            self._values, self._states = self._program.update(self._values, self._states, own)
+        own = {name: gradients[name] for name in self.names if name in gradients}
+        if own:
+            values, states = ({name: held[name] for name in own} for held in (self._values, self._states))
+            values, states = self._program.update(values, states, own)
+            self._values, self._states = {**self._values, **values}, {**self._states, **states}
 
     def load(self, stored: Mapping[tuple[str, str], NDArray[np.float32]]) -> None:
         """Go on from an earlier version's arrays, by name and column; those of other shards are ignored.

@@ -7,6 +7,7 @@ import threading
 from ..errors import TrainingError
 from .shard import Description, Pulled, Push, Shard
 from .table import Keys
+from .watermarks import Entry
 
 STEP_SECONDS = 600.0
 
@@ -59,6 +60,10 @@ class Gang:
     def describe(self) -> Description:
         """See Shard."""
         return self._shard.describe()
+
+    def progress(self) -> tuple[Entry, ...]:
+        """See Shard."""
+        return self._shard.progress()
 
     def _apply_if_complete(self) -> None:
         if self._at_work - self._waiting.keys() or not self._waiting or self._error is not None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from .gang import Gang
 from .shard import Description, Pulled, Push, Shard
 from .table import Keys
+from .watermarks import Entry
 from .wire import Acknowledged, Call, Handler
 
 
@@ -29,6 +30,16 @@ class Describe(NamedTuple):
     """A request for what a shard holds."""
 
 
+class Ask(NamedTuple):
+    """A request for how far a shard has come in each turn."""
+
+
+class Standing(NamedTuple):
+    """How far a shard has come in each turn, by runs of slices."""
+
+    entries: tuple[Entry, ...]
+
+
 class Leave(NamedTuple):
     """A worker pushes no more."""
 
@@ -39,6 +50,7 @@ PULL = Call("pull", Pull, Pulled)
 PUSH = Call("push", Push, Acknowledged)
 LEAVE = Call("leave", Leave, Acknowledged)
 DESCRIBE = Call("describe", Describe, Description)
+WATERMARKS = Call("watermarks", Ask, Standing)
 
 
 def pull_handler(source: Callable[[Keys, int], Pulled]) -> Handler[Pull, Pulled]:
@@ -70,4 +82,8 @@ def shard_handlers(shard: Shard | Gang) -> tuple[Handler[Any, Any], ...]:
     def describe(_: Describe) -> Description:
         return shard.describe()
 
-    return pull_handler(shard.pull), Handler(PUSH, push), Handler(LEAVE, leave), Handler(DESCRIBE, describe)
+    def progress(_: Ask) -> Standing:
+        return Standing(shard.progress())
+
+    own = Handler(PUSH, push), Handler(LEAVE, leave), Handler(DESCRIBE, describe), Handler(WATERMARKS, progress)
+    return pull_handler(shard.pull), *own

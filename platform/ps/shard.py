@@ -18,6 +18,7 @@ from .programs import Programs
 from .sweep import Sweep
 from .table import Counts, Floats, Gate, Keys, RefusedError, Table, Touched
 from .watch import Watch
+from .watermarks import Entry, Watermarks
 
 NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
 NO_DENSE: Arrays = MappingProxyType({})
@@ -96,6 +97,7 @@ class Shard:
     Attributes:
         tables: by name, in the algorithm's order; the first one decides for all which keys have rows.
         moments: of the continuous slots; the first shard's alone has any.
+        watermarks: which batches it has applied; None: it applies all that come.
     """
 
     def __init__(self, programs: Sequence[Programs], dense: Dense, slot_name: Callable[[int], str]) -> None:
@@ -103,6 +105,7 @@ class Shard:
         self._sweeps = {name: Sweep(table) for name, table in self.tables.items()}
         self.dense = dense
         self.moments = NO_MOMENTS
+        self.watermarks: Watermarks | None = None
         self.now = 0
         self.examples, self.positives = 0, 0.0
         self.reports: dict[str, float] = {}
@@ -128,30 +131,43 @@ class Shard:
         return Pulled(weights, updates, dense, moments, offered)
 
     def push(self, push: Push) -> None:
-        """Apply one batch.
+        """Apply one batch, once: one that it has is acknowledged and ignored.
 
         Raises:
             TrainingError: an operator that is set to fail on violations found one; names slot and key.
+            GapError, EpochError: the batch is not the next one of its turn, or its driver is replaced.
         """
         with self._lock:
-            self.now = max(self.now, push.touched.time_seconds)
-            self.count(push.touched.examples, push.touched.positives)
-            gate: Gate | None = None
-            for name, table in self.tables.items():
-                try:
-                    pulled, gradients = push.weights.get(name), push.gradients[name]
-                    report, gate = table.push(push.touched, push.updates[name], pulled, gradients, self.now, gate)
-                except RefusedError as error:
-                    key = error.key - (1 << 64) if error.key >> 63 else error.key
-                    raise TrainingError(
-                        f"The update of key {key}, slot {self._slot_name(error.slot)}, is beyond the limits of safety, which "
-                        "is set to fail. Look at that feature's data, or set on_violation to 'clip' or 'skip'."
-                    ) from error
-                self._report(report)
-            self._sweep(len(push.touched.keys), gate)
-            self.dense.push(push.dense)
-            if len(self.moments.count):
-                self.moments = merged(self.moments, push.moments)
+            if self.watermarks is None:
+                self._apply(push)
+            elif due := self.watermarks.due(push.touched.batch):
+                self._apply(self.watermarks.part(push, due))
+                self.watermarks.advance(push.touched.batch, due)
+
+    def _apply(self, push: Push) -> None:
+        self.now = max(self.now, push.touched.time_seconds)
+        self.count(push.touched.examples, push.touched.positives)
+        gate: Gate | None = None
+        for name, table in self.tables.items():
+            try:
+                pulled, gradients = push.weights.get(name), push.gradients[name]
+                report, gate = table.push(push.touched, push.updates[name], pulled, gradients, self.now, gate)
+            except RefusedError as error:
+                key = error.key - (1 << 64) if error.key >> 63 else error.key
+                raise TrainingError(
+                    f"The update of key {key}, slot {self._slot_name(error.slot)}, is beyond the limits of safety, which "
+                    "is set to fail. Look at that feature's data, or set on_violation to 'clip' or 'skip'."
+                ) from error
+            self._report(report)
+        self._sweep(len(push.touched.keys), gate)
+        self.dense.push(push.dense)
+        if len(self.moments.count):
+            self.moments = merged(self.moments, push.moments)
+
+    def progress(self) -> tuple[Entry, ...]:
+        """Return how far it has come in each turn; nothing where it applies all that come."""
+        with self._lock:
+            return self.watermarks.entries() if self.watermarks is not None else ()
 
     def leave(self, worker: int) -> None:
         """Take note that a worker pushes no more; only a gang minds."""

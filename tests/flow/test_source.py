@@ -2,33 +2,85 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import xpsql
-from xpsql.platform.flow.batches import Ladders
-from xpsql.platform.flow.dealing import Dealer
+from xpsql.platform.flow.batches import Batch, Ladders
+from xpsql.platform.flow.dealing import Dealt
 from xpsql.platform.flow.plan import Plan, Use
 from xpsql.platform.flow.slots import columns_of
-from xpsql.platform.flow.source import Source
+from xpsql.platform.flow.source import End, Source
 from xpsql.platform.flow.splits import splits_of
 from xpsql.platform.ps.ladder import Ladder
 from xpsql.platform.ps.table import BatchId
+from xpsql.platform.ps.watermarks import Turn, turns_of
 
 from ..training.log import write
 
+ROWS, GROUP, BATCH = 250, 100, 40
 
-def test_a_batch_is_known_by_its_pass_its_split_and_its_place_there(tmp_path: Path) -> None:
-    table = pa.table({"label": np.arange(250) % 2, "user": np.arange(250)})
-    path = write(table, tmp_path / "log.parquet", row_group_rows=100)
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[xpsql.Session]:
     with xpsql.connect(tmp_path / "warehouse") as session:
-        scan = session.engine.scan(f"SELECT * FROM parquet.`{path}`")
+        yield session
+
+
+def source(session: xpsql.Session, folder: Path, condition: str = "") -> Source:
+    table = pa.table({"label": np.arange(ROWS) % 2, "user": np.arange(ROWS)})
+    path = write(table, folder / "log.parquet", row_group_rows=GROUP)
+    scan = session.engine.scan(f"SELECT * FROM parquet.`{path}` {condition}")
     assert scan is not None
     columns = columns_of(table.schema, Plan("", "m", Use("xftrl", {}, None), (), ""), None)
-    source = Source(scan, splits_of(scan), columns, 40, True, Ladders(Ladder(), Ladder()))
-    batches = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
-    expected = [BatchId(0, number, *place) for number in range(2) for place in batches]
-    assert [batch.id for batch in source.batches(functools.partial(Dealer(3, 2, 1, fixed=False).next, 0))] == expected
+    return Source(scan, splits_of(scan), columns, BATCH, True, Ladders(Ladder(), Ladder()), epoch=3)
+
+
+def taken(of: Source, turns: list[Dealt]) -> list[Batch | End]:
+    remaining: Iterator[Dealt] = iter(turns)
+    return list(of.batches(lambda: next(remaining, None)))
+
+
+def test_a_batch_is_known_by_its_pass_its_split_and_its_place_there(session: xpsql.Session, tmp_path: Path) -> None:
+    found = taken(source(session, tmp_path), [Dealt(turn) for turn in turns_of(3, 2)])
+    numbers = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
+    expected = [BatchId(3, number, *place) for number in range(2) for place in numbers]
+    assert [item.id for item in found if isinstance(item, Batch)] == expected
+
+
+def test_a_turn_ends_with_the_number_of_its_batches(session: xpsql.Session, tmp_path: Path) -> None:
+    found = taken(source(session, tmp_path), [Dealt(Turn(0, 2)), Dealt(Turn(0, 0))])
+    assert [item for item in found if isinstance(item, End)] == [End(Turn(0, 2), 2), End(Turn(0, 0), 3)]
+    assert isinstance(found[2], End)
+    assert isinstance(found[-1], End)
+
+
+@pytest.mark.parametrize("condition", ["", "WHERE user % 3 > 0"])
+def test_a_turn_taken_up_later_has_the_rest_of_its_batches(condition: str, session: xpsql.Session, tmp_path: Path) -> None:
+    input_ = source(session, tmp_path, condition)
+    whole = [item for item in taken(input_, [Dealt(Turn(0, 0))]) if isinstance(item, Batch)]
+    for start in range(len(whole) + 2):
+        *rest, end = taken(input_, [Dealt(Turn(0, 0), start, applied=start, counted=start)])
+        assert end == End(Turn(0, 0), len(whole))
+        for item, expected in zip(rest, whole[start:], strict=True):
+            assert isinstance(item, Batch)
+            assert item.id == expected.id
+            np.testing.assert_array_equal(item.keys, expected.keys)
+            np.testing.assert_array_equal(item.label, expected.label)
+
+
+def test_batches_say_what_shards_and_metrics_have_of_them(session: xpsql.Session, tmp_path: Path) -> None:
+    found = taken(source(session, tmp_path), [Dealt(Turn(0, 0), 0, applied=1, counted=2)])
+    assert [(item.applied, item.counted) for item in found if isinstance(item, Batch)] == [
+        (True, True),
+        (False, True),
+        (False, False),
+    ]
+
+
+def test_a_split_without_rows_left_still_ends(session: xpsql.Session, tmp_path: Path) -> None:
+    assert taken(source(session, tmp_path, "WHERE user < 100"), [Dealt(Turn(1, 2))]) == [End(Turn(1, 2), 0)]
