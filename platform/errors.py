@@ -7,6 +7,7 @@
     ├── ModelError              a model or version that is absent, busy, damaged or too new
     ├── DataError               training or prediction data that cannot be used; names the column or row
     └── TrainingError           a training that stopped after it started
+        └── LostError           a process or connection that it needs is gone; a training recovers from it
 
 Every message says what was expected, what came, and what to do.
 """
@@ -63,6 +64,10 @@ class DataError(XpsqlError):
 
 class TrainingError(XpsqlError):
     """A training that failed after it had started."""
+
+
+class LostError(TrainingError):
+    """A process, machine or connection that is gone, or does not answer; what it did can be done again elsewhere."""
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:

@@ -16,7 +16,8 @@ from .locks import Lock
 from .manifest import Manifest, write_manifest
 from .progress import append_progress
 
-DATA = ("rows", "dense", "candidates", "staged")
+ROWS = ("rows", "dense", "candidates")
+DATA = (*ROWS, "staged", "saved")
 
 
 class Draft(VersionFiles):
@@ -57,6 +58,14 @@ class Draft(VersionFiles):
     def progress(self, values: Mapping[str, Any]) -> None:
         """Add a line of progress; others see it at once (ML.TRAINING_INFO)."""
         append_progress(self.folder, values)
+
+    def adopt(self, written: VersionFiles) -> None:
+        """Make the rows that tasks wrote in a folder of `saved` those of the version; what other tasks wrote goes."""
+        with storing(self.folder):
+            for name in ROWS:
+                if (written.folder / name).exists():
+                    (written.folder / name).rename(self.folder / name)
+            remove(self.saved)
 
     def commit(self, manifest: Manifest, status: Literal["ready", "held"] = "ready") -> None:
         """Make the version appear: its files are made durable, then its manifest is replaced, which is the one atomic step.

@@ -24,6 +24,11 @@ class VersionFiles:
         return self.folder / "staged"
 
     @property
+    def saved(self) -> Path:
+        """Where tasks write rows before they are the version's."""
+        return self.folder / "saved"
+
+    @property
     def dense(self) -> Path:
         """Where dense parameters go; durable with the commit."""
         return self.folder / "dense"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .platform.errors import (
         DataError,
+        LostError,
         ModelError,
         NotAvailableError,
         OptionError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DataError",
+    "LostError",
     "ModelError",
     "NotAvailableError",
     "OptionError",

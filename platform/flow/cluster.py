@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..engines.tasks import Running, Task, Tasks
-from ..errors import TrainingError
+from ..errors import LostError, TrainingError
 from ..ps.coordinator import Contact, Coordinator
 from ..ps.sockets import Address
 from ..ps.wire import Handler
@@ -21,13 +21,14 @@ class Cluster:
     """The tasks of one job. Leaving `cluster` ends them all, whatever happens.
 
     Attributes:
+        coordinator: where they meet.
         contact: how they reach the driver and each other.
     """
 
     def __init__(self, tasks: Tasks, coordinator: Coordinator) -> None:
         self.contact: Contact = coordinator.contact
         self._tasks = tasks
-        self._coordinator = coordinator
+        self.coordinator = coordinator
         self._shards: Running | None = None
 
     def start_shards(self, function: Callable[[Task], None], count: int) -> list[Address]:
@@ -39,12 +40,12 @@ class Cluster:
         """
         self._shards = self._tasks.start(function, count, f"xpsql: shards of {self.contact.job}", False)
         for _ in range(int(START_SECONDS / POLL_SECONDS)):
-            addresses = self._coordinator.shards()
+            addresses = self.coordinator.shards()
             if addresses is not None:
                 return addresses
-            if self._over(self._shards):
+            if self._over(self._shards, "shard"):
                 break
-            self._coordinator.wait(POLL_SECONDS)
+            self.coordinator.wait(POLL_SECONDS)
         raise TrainingError(
             f"The shards of {self.contact.job} have not started within {START_SECONDS:.0f} s. Spark's own messages say why; "
             "other jobs may hold its cores."
@@ -55,20 +56,21 @@ class Cluster:
 
         Raises:
             XpsqlError: of the first task that failed, a shard's too; the others are ended.
+            LostError: tasks are lost, and the engine does not start them again.
         """
         assert self._shards is not None  # workers need shards
         workers = self._tasks.start(function, count, name, gang)
         try:
-            while not self._over(workers):
-                if self._over(self._shards):
-                    raise TrainingError(f"The shards of {self.contact.job} ended before its workers. Run the statement again.")
-                self._coordinator.wait(POLL_SECONDS)
+            while not self._over(workers, "worker"):
+                if self._over(self._shards, "shard"):
+                    raise LostError(f"The shards of {self.contact.job} ended before its workers.")
+                self.coordinator.wait(POLL_SECONDS)
         finally:
             workers.cancel()
 
     def end(self) -> None:
         """Let the shards end by themselves."""
-        self._coordinator.end()
+        self.coordinator.end()
         if self._shards is not None:
             self._shards.wait(END_SECONDS)
 
@@ -77,29 +79,41 @@ class Cluster:
         if self._shards is not None:
             self._shards.cancel()
 
-    def _over(self, running: Running) -> bool:
-        """Tell whether tasks have ended; raise what went wrong, as a task told it or else as the engine saw it."""
+    def _over(self, running: Running, role: str) -> bool:
+        """Tell whether tasks have ended; raise what went wrong, as a task told it or else as the engine saw it.
+
+        Tasks that ran our code and ended without a word are lost; those that never did could not start.
+        """
         try:
             over = running.wait(0)
-        except TrainingError:
-            self._coordinator.check()
-            raise
-        self._coordinator.check()
+        except TrainingError as error:
+            self.coordinator.check()
+            lost = self.coordinator.joined(role)
+            found = LostError(f"Lost {role}s: {error}") if lost else error
+            if role == "shard":
+                self.coordinator.fail(found)
+            raise found from error
+        self.coordinator.check()
         return over
 
 
 @contextmanager
 def cluster(
-    tasks: Tasks, job: str, num_shards: int, handlers: Sequence[Handler[Any, Any]], left: Callable[[str, int], None]
+    tasks: Tasks,
+    job: str,
+    num_shards: int,
+    handlers: Sequence[Handler[Any, Any]],
+    left: Callable[[str, int], None],
+    lost: Callable[[int, str], None] | None,
 ) -> Iterator[Cluster]:
     """Give a cluster for a job.
 
     Args:
         job: for messages and the engine's pages, "ctr v3".
         handlers: how the driver answers what tasks ask and tell.
-        left: told the role and number of each task that leaves.
+        left, lost: see Coordinator.
     """
-    with Coordinator(job, num_shards, tasks.host, handlers, left) as coordinator:
+    with Coordinator(job, num_shards, tasks.host, handlers, left, lost) as coordinator:
         made = Cluster(tasks, coordinator)
         try:
             yield made

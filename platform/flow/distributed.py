@@ -1,21 +1,32 @@
-"""A training on the tasks of an engine: the driver's part."""
+"""A training on the tasks of an engine: the driver's part.
+
+A worker that is lost is replaced: its turns are dealt again from where the shards stand. A shard that is lost, and in bsp any
+task, ends all tasks; new ones begin from the last checkpoint. What must be computed again is; shards ignore what they have.
+"""
 
 from __future__ import annotations
 
 import functools
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ..engines.tasks import Tasks
+from ..errors import LostError, TrainingError
 from ..ps.remote import RemoteClient
-from ..ps.watermarks import Turn
+from ..ps.service import WATERMARKS, Ask
+from ..ps.shard import Description
+from ..ps.watermarks import Turn, lowest
 from ..ps.wire import Acknowledged, Handler
-from .cluster import cluster
-from .dealing import Dealer
-from .job import REPORT, SAVE, STEP, TAKE, Report, Save, Step, Stepped, Take, Taken, job_of
+from .cluster import Cluster, cluster
+from .dealing import Dealer, Dealt, Standing
+from .job import REPORT, SAVE, STEP, TAKE, Job, Report, Save, Step, Stepped, Take, Taken, job_of, saved_files
 from .local import FIRST_EPOCH
 from .monitor import Monitor
 from .pace import Pace
 from .prepared import Prepared
+from .recovery import Recoveries
 from .shard_task import host_shard
 from .state import Held, merged_saved, total
 from .worker_task import work
@@ -24,7 +35,7 @@ if TYPE_CHECKING:
     from ...warehouse.draft import Draft
 
 SAVE_SECONDS = 3600.0
-NO_MORE = Taken(-1, -1, 0, 0, 0)
+ASK_SECONDS = 30.0
 
 
 def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
@@ -33,48 +44,161 @@ def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
     Raises:
         DataError, TrainingError, ModelError: the first of any task; all others end.
     """
-    settings, places = prepared.plan.settings, prepared.places
-    dealer = Dealer(prepared.turns, places.workers, settings.sync == "bsp", prepared.plan.evaluate)
-    pace = Pace(places.workers, settings.slack if settings.sync == "ssp" else None)
-    name = f"{prepared.plan.model} v{draft.number}"
-    handlers = [take_handler(dealer), *training_handlers(dealer, pace, monitor)]
-    with cluster(tasks, name, places.shards, handlers, functools.partial(left, pace)) as on:
-        job = job_of(prepared, draft, on.contact, FIRST_EPOCH)
+    recoveries, finished, epoch = Recoveries(monitor, lambda: 0), dict[Turn, int](), FIRST_EPOCH
+    while True:
+        driver = Driver(prepared, monitor, recoveries, finished)
+        try:
+            return learn_once(tasks, prepared, draft, driver, epoch)
+        except LostError as error:
+            recoveries.lost("the shards", error)
+            finished, epoch = {**finished, **driver.finished}, epoch + 1
+
+
+def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, epoch: int) -> Held:
+    """Learn from where the last checkpoint stands, to the end.
+
+    Raises:
+        LostError: a task is lost that nobody replaces.
+        XpsqlError: see learn_on.
+    """
+    places = prepared.places
+    with driver.cluster(tasks, f"{prepared.plan.model} v{draft.number}") as on:
+        job = job_of(prepared, draft, on.contact, epoch)
         addresses = on.start_shards(functools.partial(host_shard, job), places.shards)
-        with RemoteClient(addresses, on.contact.secret) as client:
-            monitor.watch(lambda: total(client.describe()))
-            on.run_workers(functools.partial(work, job), places.workers, f"xpsql: train {name}", settings.sync == "bsp")
-            held = Held(merged_saved(client.each(SAVE, Save(), SAVE_SECONDS)), total(client.describe()))
+        with RemoteClient(addresses, on.contact.secret, ASK_SECONDS) as client:
+            driver.begin(on, client)
+            driver.run_workers(job)
+            held = Held(merged_saved(client.each(SAVE, Save(), SAVE_SECONDS)), driver.describe())
         on.end()
+    draft.adopt(saved_files(draft.folder, epoch))
     return held
 
 
-def take_handler(dealer: Dealer) -> Handler[Take, Taken]:
-    """Return how the driver deals splits."""
-
-    def take(request: Take) -> Taken:
-        dealt = dealer.next(request.worker)
-        return NO_MORE if dealt is None else Taken(*dealt.turn, dealt.start, dealt.applied, dealt.counted)
-
-    return Handler(TAKE, take)
+def taken(dealt: Dealt | None) -> Taken:
+    """Return a turn, or that there are no more, as it travels."""
+    return Taken(-1, -1, 0, 0, 0) if dealt is None else Taken(*dealt.turn, dealt.start, dealt.applied, dealt.counted)
 
 
-def training_handlers(dealer: Dealer, pace: Pace, monitor: Monitor) -> list[Handler[Any, Any]]:
-    """Return how the driver answers what workers of a training ask and tell beside."""
+class Driver:
+    """The driver's part of one try: it deals turns, keeps the pace, takes in reports, and replaces workers that are lost.
 
-    def step(request: Step) -> Stepped:
-        return Stepped(pace.step(request.worker))
+    Args:
+        finished: turns that were finished before, and how many batches they have; shards may have lost them.
+    """
 
-    def report(request: Report) -> Acknowledged:
-        monitor.absorb(request)
-        for number, split, batches in request.ended.tolist():
-            dealer.finish(request.worker, Turn(number, split), batches)
+    def __init__(self, prepared: Prepared, monitor: Monitor, recoveries: Recoveries, finished: Mapping[Turn, int]) -> None:
+        self._prepared = prepared
+        self._monitor = monitor
+        self._recoveries = recoveries
+        self._settings = prepared.plan.settings
+        self._bsp = self._settings.sync == "bsp"
+        self._num_workers = prepared.places.workers
+        self._asking = threading.Lock()
+        self._finished = finished
+        self._dealer = Dealer((), self._num_workers, self._bsp)
+
+    def cluster(self, tasks: Tasks, name: str) -> AbstractContextManager[Cluster]:
+        """Give a cluster whose tasks ask and tell this driver."""
+        handlers: list[Handler[Any, Any]] = [
+            Handler(TAKE, self._take),
+            Handler(STEP, self._step),
+            Handler(REPORT, self._report),
+        ]
+        lost = None if self._bsp else self._lost
+        return cluster(tasks, name, self._prepared.places.shards, handlers, self._left, lost)
+
+    def begin(self, on: Cluster, client: RemoteClient) -> None:
+        """Begin to deal, from where the shards stand.
+
+        Args:
+            client: of the shards; used by one thread at a time.
+        """
+        self._on = on
+        self._client = client
+        standing = self._standing()
+        evaluate = self._prepared.plan.evaluate
+        self._dealer = Dealer(self._prepared.turns, self._num_workers, self._bsp, evaluate, standing)
+        self._monitor.watch(self.describe)
+        self._begin_pace()
+
+    def run_workers(self, job: Job) -> None:
+        """Run workers until all turns are finished.
+
+        Raises:
+            LostError: a task is lost that nobody replaces.
+            XpsqlError: of the first task that failed.
+        """
+        name, generation = f"xpsql: train {job.contact.job}", 0
+        while self._dealer.unfinished:
+            try:
+                self._on.run_workers(functools.partial(work, job, generation), self._num_workers, name, self._bsp)
+                if self._dealer.unfinished:
+                    raise LostError(f"The workers of {job.contact.job} ended before {self._dealer.unfinished} of their turns.")
+            except LostError as error:
+                if self._bsp or self._on.coordinator.failed:
+                    raise
+                self._begin_again(error)
+                generation += 1
+
+    @property
+    def finished(self) -> dict[Turn, int]:
+        """How many batches each turn has, of those that are finished."""
+        return self._dealer.finished
+
+    def describe(self) -> Description:
+        """Return what the shards hold."""
+        with self._asking:
+            return total(self._client.describe())
+
+    def _standing(self) -> Standing:
+        """Return how far the training has come, as the shards tell it."""
+        with self._asking:
+            told = self._client.each(WATERMARKS, Ask(), ASK_SECONDS)
+        finished = {**self._finished, **self._dealer.finished}
+        return Standing(finished, lowest(entry for one in told for entry in one.entries), self._monitor.counted)
+
+    def _begin_again(self, error: LostError) -> None:
+        """Take back what all workers held; others will take their numbers."""
+        self._on.coordinator.dismiss("worker")
+        standing = self._standing()
+        self._recoveries.lost("the workers", error)
+        for number in range(self._num_workers):
+            self._dealer.give_back(number, standing)
+        self._begin_pace()
+
+    def _begin_pace(self) -> None:
+        self._pace = Pace(self._num_workers, self._settings.slack if self._settings.sync == "ssp" else None)
+
+    def _lost(self, number: int, why: str) -> None:
+        """Take back what a lost worker held; if the shards cannot be asked, they are what is lost."""
+        who = f"worker {number}"
+        try:
+            standing = self._standing()
+            self._recoveries.lost(who, LostError(f"Lost {who}: {why}"))
+            self._pace.leave(number)
+            self._dealer.give_back(number, standing)
+        except TrainingError as error:
+            self._on.coordinator.fail(error)
+
+    def _left(self, role: str, number: int) -> None:
+        """Let nobody wait for a worker that has left."""
+        if role == "worker":
+            self._pace.leave(number)
+
+    def _take(self, request: Take) -> Taken:
+        self._on.coordinator.require("worker", *request)
+        dealt = self._dealer.next(request.worker)
+        if dealt is not None:
+            self._recoveries.over()
+        return taken(dealt)
+
+    def _step(self, request: Step) -> Stepped:
+        self._on.coordinator.require("worker", *request)
+        return Stepped(self._pace.step(request.worker))
+
+    def _report(self, report: Report) -> Acknowledged:
+        self._on.coordinator.require("worker", report.worker, report.attempt)
+        self._monitor.absorb(report)
+        for number, split, batches in report.ended.tolist():
+            self._dealer.finish(report.worker, Turn(number, split), batches)
         return Acknowledged()
-
-    return [Handler(STEP, step), Handler(REPORT, report)]
-
-
-def left(pace: Pace, role: str, number: int) -> None:
-    """Let nobody wait for a worker that has left."""
-    if role == "worker":
-        pace.leave(number)

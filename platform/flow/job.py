@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...warehouse.files import VersionFiles
 from ...warehouse.manifest import Table as TableEntry
 from ..engines.base import Scan
 from ..errors import TrainingError
@@ -131,6 +132,11 @@ def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int) -> Jo
         tables=draft.manifest.tables,
         epoch=epoch,
     )
+
+
+def saved_files(folder: Path, epoch: int) -> VersionFiles:
+    """Return where the shards of an epoch write what they hold, so that those of an earlier one cannot spoil it."""
+    return VersionFiles(VersionFiles(folder).saved / str(epoch))
 
 
 def own_version() -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import LostError
 from ..ps.shard import Description
 from ..ps.watermarks import Turn
 from .metrics import Metrics
@@ -33,6 +34,7 @@ class Monitor:
 
     Attributes:
         windows: of its evaluation, by key; a replay replaces them.
+        recoveries: from losses of tasks, so far.
     """
 
     def __init__(self, metrics: Metrics, draft: Draft, reporter: Reporter, evaluated: bool) -> None:
@@ -42,6 +44,7 @@ class Monitor:
         self._describe: Callable[[], Description] | None = None
         self._draft = draft
         self._reporter = reporter
+        self.recoveries = 0
         self._counted: dict[Turn, int] = {}
         self._lock = threading.Lock()
         self._began = self._written = self._told = time.monotonic()
@@ -85,7 +88,7 @@ class Monitor:
 
     def _close(self, window: Window) -> None:
         self.windows[window.key] = window
-        described = self._describe() if self._describe is not None else None
+        described = self._described()
         stored = {} if described is None else stored_in(described)
         place = {"pass": window.pass_number, "split": window.split, "window": window.number, "batch": self._batches}
         speed = self.metrics.examples / max(time.monotonic() - self._began, 1e-9)
@@ -105,6 +108,14 @@ class Monitor:
                 self._close(window)
             self._tell_at_times()
 
+    def recovered(self, why: str, seconds: float) -> None:
+        """Tell that a loss is recovered from: a line of progress, and one in the log."""
+        with self._lock:
+            self.recoveries += 1
+            line = {"recoveries": self.recoveries, "recovery_seconds": seconds}
+            self._draft.progress({"batch": self._batches, **self.metrics.as_dict(), **line})
+            self._reporter.note(f"{why} Recovered after {seconds:.1f} s (recovery {self.recoveries} of this training).")
+
     def write(self, described: Description, weights: Mapping[str, float]) -> None:
         """Write a line of progress and update the reporter.
 
@@ -115,15 +126,24 @@ class Monitor:
         metrics = self.metrics.as_dict()
         counted = {**stored_in(described), **weights}
         speed = self.metrics.examples / max(self._written - self._began, 1e-9)
-        self._draft.progress({"batch": self._batches, **metrics, **counted, "examples_per_second": speed})
+        recoveries = {"recoveries": self.recoveries} if self.recoveries else {}
+        self._draft.progress({"batch": self._batches, **metrics, **counted, "examples_per_second": speed, **recoveries})
         self._tell(metrics)
 
     def _tell_at_times(self) -> None:
         now = time.monotonic()
-        if self._describe is not None and not self._evaluated and now - self._written >= PROGRESS_SECONDS:
-            self.write(self._describe(), {})
+        due = not self._evaluated and now - self._written >= PROGRESS_SECONDS
+        if due and (described := self._described()) is not None:
+            self.write(described, {})
         elif now - self._told >= TELL_SECONDS:
             self._tell(self.metrics.as_dict())
+
+    def _described(self) -> Description | None:
+        """Return what the shards hold; None where nobody knows, as while shards are lost, which the driver finds out itself."""
+        try:
+            return self._describe() if self._describe is not None else None
+        except LostError:
+            return None
 
     def _tell(self, metrics: Mapping[str, float | None]) -> None:
         self._told = time.monotonic()

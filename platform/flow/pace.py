@@ -28,7 +28,8 @@ class Pace:
             TrainingError: another worker has made no step for ten minutes; names it.
         """
         with self._changed:
-            self._begun[worker] += 1
+            slowest = min(self._begun.values(), default=0)
+            self._begun[worker] = self._begun.get(worker, slowest) + 1  # one that was lost comes back with the slowest
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._may_step(worker), WAIT_SECONDS):
                 slowest = min(self._begun, key=lambda number: self._begun[number])

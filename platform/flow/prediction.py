@@ -23,7 +23,7 @@ from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import cluster
 from .compiled import prepare_jax
 from .dealing import Dealer
-from .distributed import take_handler
+from .distributed import taken
 from .job import TAKE, WAIT_SECONDS, Take, check_version, limit_threads, own_host, own_version
 from .places import Places, places_of
 from .plan import Settings
@@ -147,8 +147,9 @@ def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -
 
     name = f"predictions of {request.version.manifest.model} v{request.version.number}"
     dealer = Dealer(turns_of(len(request.splits), 1), places.workers, fixed=False)
-    handlers: list[Handler[Any, Any]] = [take_handler(dealer), Handler(WROTE, wrote)]
-    with cluster(tasks, name, places.shards, handlers, lambda role, number: None) as on:
+    take = Handler(TAKE, lambda request: taken(dealer.next(request.worker)))
+    handlers: list[Handler[Any, Any]] = [take, Handler(WROTE, wrote)]
+    with cluster(tasks, name, places.shards, handlers, lambda role, number: None, None) as on:
         job = Job(on.contact, own_version(), request, places, folder)
         on.start_shards(functools.partial(host_weights, job), places.shards)
         on.run_workers(functools.partial(score_splits, job), places.workers, f"xpsql: {name}", False)

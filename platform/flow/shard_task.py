@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...warehouse.files import VersionFiles
 from ..engines.tasks import Task
 from ..ps.coordinator import Membership
 from ..ps.gang import Gang
@@ -10,7 +9,7 @@ from ..ps.server import Server
 from ..ps.service import shard_handlers
 from ..ps.wire import Handler
 from .compiled import prepare_jax
-from .job import SAVE, Job, Save, check_version, limit_threads, own_host
+from .job import SAVE, Job, Save, check_version, limit_threads, own_host, saved_files
 from .recipe import recipe_of
 from .state import Saved, load, new_shard, save
 
@@ -28,7 +27,7 @@ def host_shard(job: Job, task: Task) -> None:
     shard = new_shard(recipe_of(job.plan, job.columns), number, job.places.shards, job.columns, job.epoch)
 
     def write(_: Save) -> Saved:
-        return save({number: shard}, job.places.shards, VersionFiles(job.folder), job.tables)
+        return save({number: shard}, job.places.shards, saved_files(job.folder, job.epoch), job.tables)
 
     served = Gang(shard, job.places.workers) if settings.sync == "bsp" and job.places.workers > 1 else shard
     handlers = (*shard_handlers(served), Handler(SAVE, write))

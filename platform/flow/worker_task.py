@@ -27,14 +27,19 @@ from .windows import Collector, Window
 from .worker import Worker
 
 REPORT_SECONDS = 0.5
+MOST_ATTEMPTS = 1 << 20  # that an engine makes of one task
 
 
-def work(job: Job, task: Task) -> None:
+def work(job: Job, generation: int, task: Task) -> None:
     """Be worker `task.number` of a training.
+
+    Args:
+        generation: how many times all workers were started before.
 
     Raises:
         XpsqlError: of data, a shard or the driver; the driver has been told if it can be.
     """
+    task = task._replace(attempt=generation * MOST_ATTEMPTS + task.attempt)
     check_version(job.xpsql)
     limit_threads(task.cores)
     prepare_jax()

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-from ..errors import TrainingError, XpsqlError
+from ..errors import LostError, TrainingError, XpsqlError
 from .codec import Buffer, WireError
 from .handshake import introduce
 from .sockets import BUFFERS_PER_CALL, Address, Stream, connect, joined, rest
@@ -67,7 +67,7 @@ class Connection:
         public: the server's certificate as PEM; None without TLS.
 
     Raises:
-        TrainingError: nobody is there, or somebody else.
+        LostError: nobody is there, or somebody else.
     """
 
     def __init__(self, peer: str, address: Address, secret: bytes, limits: Limits, public: str | None) -> None:
@@ -76,7 +76,7 @@ class Connection:
         self._outgoing: list[Buffer] = []
         self._pending: deque[Pending[Any]] = deque()
         self._last = 0
-        self._lost: TrainingError | None = None
+        self._lost: LostError | None = None
         self._incoming = frames(limits)
         self._socket = self._connected(address, secret, public)
         self._socket.setblocking(False)
@@ -87,12 +87,12 @@ class Connection:
         try:
             sock = connect(address, seconds, None if public is None else client_context(public))
         except OSError as error:
-            raise TrainingError(f"Cannot connect to {self.peer}: {error}.") from error
+            raise LostError(f"Cannot connect to {self.peer}: {error}.") from error
         try:
             introduce(Stream(sock, seconds), secret)
         except (WireError, OSError) as error:
             sock.close()
-            raise TrainingError(f"Cannot connect to {self.peer}: {error}.") from error
+            raise LostError(f"Cannot connect to {self.peer}: {error}.") from error
         return sock
 
     @property
@@ -110,7 +110,8 @@ class Connection:
         """Send a request; its arrays must not change before the answer is there.
 
         Raises:
-            TrainingError: the connection is lost, or the request is larger than the limits allow.
+            LostError: the connection is lost.
+            TrainingError: the request is larger than the limits allow.
         """
         if self._lost is not None:
             raise self._lost
@@ -188,7 +189,7 @@ class Connection:
 
     def _lose(self, error: Exception) -> None:
         during = self._pending[0].call.name if self._pending else "nothing"
-        self._lost = TrainingError(f"Lost {self.peer} during {during}: {error}.")
+        self._lost = LostError(f"Lost {self.peer} during {during}: {error}.")
         self._lost.__cause__ = error
         while self._pending:
             self._pending.popleft().fail(self._lost)
@@ -198,7 +199,7 @@ class Connection:
     def close(self) -> None:
         """Close it; answers on their way are lost."""
         if self._lost is None:
-            self._lost = TrainingError(f"The connection to {self.peer} is closed.")
+            self._lost = LostError(f"The connection to {self.peer} is closed.")
             self._socket.close()
 
 
@@ -220,7 +221,7 @@ class Exchange:
         """Return an answer when it is there.
 
         Raises:
-            TrainingError: it does not come within `seconds`, or the server is lost; names the server.
+            LostError: it does not come within `seconds`, or the server is lost; names the server.
             XpsqlError: the server's own error.
         """
         deadline = time.monotonic() + seconds
@@ -229,7 +230,7 @@ class Exchange:
         while (answer := pending.look()) is None:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TrainingError(f"No answer to {pending.call.name} from {pending.connection.peer} within {seconds:g} s.")
+                raise LostError(f"No answer to {pending.call.name} from {pending.connection.peer} within {seconds:g} s.")
             for number, events in self._poll.poll(left * 1000):
                 self._connections[number].advance(events)
                 self._watch(number)

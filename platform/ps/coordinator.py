@@ -1,9 +1,10 @@
 """Where the driver and the tasks of one job meet: who takes part, where the shards are, who failed, and when to end.
 
 The driver holds a Coordinator, each task a Membership. A task joins, tells that it lives once a second, and ends when it is
-told to, or when the driver is gone; so nothing outlives a driver that dies.
+told to, or when the driver is gone; so nothing outlives a driver that dies. A worker that is lost may be replaced by its next
+attempt; the loss of a shard ends the job.
 
-    with Coordinator("ctr v3", num_shards=2, host=tasks.host, handlers, left) as coordinator:
+    with Coordinator("ctr v3", num_shards=2, host=tasks.host, handlers, left, lost) as coordinator:
         ...                                         # start tasks with coordinator.contact
         while (addresses := coordinator.shards()) is None:
             coordinator.check()
@@ -24,7 +25,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from ..errors import TrainingError, XpsqlError
+from ..errors import LostError, TrainingError, XpsqlError
 from .connection import Connection
 from .server import Server
 from .sockets import Address
@@ -81,6 +82,7 @@ class Ready(NamedTuple):
 
     role: str
     number: int
+    attempt: int
     address: Address
 
 
@@ -89,6 +91,7 @@ class Beat(NamedTuple):
 
     role: str
     number: int
+    attempt: int
 
 
 class Beaten(NamedTuple):
@@ -102,6 +105,7 @@ class Leave(NamedTuple):
 
     role: str
     number: int
+    attempt: int
     failure: Failure | None
 
 
@@ -140,7 +144,9 @@ class Coordinator:
         num_shards: that will take part.
         host: under which tasks reach this process.
         handlers: of further calls that the job's tasks make.
-        left: told the role and number of each task that leaves.
+        left: told the role and number of each task that has left.
+        lost: told the number of a worker that is lost, and why, before its next attempt begins; None: a lost worker ends the
+            job, as a lost shard does.
     """
 
     def __init__(
@@ -150,8 +156,10 @@ class Coordinator:
         host: str,
         handlers: Sequence[Handler[Any, Any]],
         left: Callable[[str, int], None],
+        lost: Callable[[int, str], None] | None,
     ) -> None:
         self._told_left = left
+        self._told_lost = lost
         self._members: dict[tuple[str, int], Member] = {}
         self._num_shards = num_shards
         self._ended = False
@@ -182,15 +190,48 @@ class Coordinator:
 
         Raises:
             XpsqlError: of the first task that failed.
-            TrainingError: a task has not been heard of for half a minute, or was started a second time; names it.
+            LostError: a shard, or a worker that nobody replaces, has not been heard of for half a minute, or was started a
+                second time; names it.
         """
         with self._changed:
-            if self._error is None:
-                silent = next((who for who, m in self._members.items() if not m.left and age(m) > LOST_SECONDS), None)
-                if silent is not None:
-                    self._error = lost(silent, f"it has not been heard of for {LOST_SECONDS:.0f} s")
-            if self._error is not None:
-                raise self._error
+            silent = [who for who, m in self._members.items() if not m.left and age(m) > LOST_SECONDS]
+        for who in silent:
+            self._lose(who, f"it has not been heard of for {LOST_SECONDS:.0f} s")
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def failed(self) -> bool:
+        """Whether a task has failed, or is lost for good; all tasks end."""
+        return self._error is not None
+
+    def fail(self, error: XpsqlError) -> None:
+        """End all tasks with an error."""
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def joined(self, role: str) -> bool:
+        """Tell whether any task of a role has joined since they were last dismissed."""
+        with self._changed:
+            return any(who[0] == role for who in self._members)
+
+    def dismiss(self, role: str) -> None:
+        """Tell all tasks of a role to end, and answer them no more; others may take their numbers."""
+        with self._changed:
+            for who in [who for who in self._members if who[0] == role]:
+                self._members.pop(who).left = True
+            self._changed.notify_all()
+
+    def require(self, role: str, number: int, attempt: int) -> None:
+        """Require that a task which asks or tells something has not been replaced.
+
+        Raises:
+            LostError: it has.
+        """
+        with self._changed:
+            if self._member(role, number, attempt) is None:
+                raise LostError(f"Attempt {attempt} of {role} {number} was given up for lost, and is replaced.")
 
     def wait(self, seconds: float) -> None:
         """Wait until a task joins, is ready, leaves or fails, no longer than `seconds`."""
@@ -206,44 +247,79 @@ class Coordinator:
     def _join(self, join: Join) -> Joined:
         who = (join.role, join.number)
         with self._changed:
-            if self._ended:
-                return Joined(accepted=False, ended=True)
             before = self._members.get(who)
-            if before is not None and not before.left and join.attempt != before.attempt:
-                if age(before) < REPLACED_SECONDS:
-                    return Joined(accepted=False, ended=False)
-                self._error = self._error or lost(who, "its process or machine is gone")
-            elif before is None or join.attempt != before.attempt:
-                self._members[who] = Member(join)
+            if self._over or (before is not None and join.attempt < before.attempt):
+                return Joined(accepted=False, ended=True)
+            waits = before is not None and not before.left and join.attempt != before.attempt
+            if waits and before is not None and age(before) < REPLACED_SECONDS:
+                return Joined(accepted=False, ended=False)
+        if waits:
+            self._lose(who, "its process or machine is gone")
+        with self._changed:
+            if self._over:
+                return Joined(accepted=False, ended=True)
+            self._members[who] = Member(join)
             self._changed.notify_all()
         return Joined(accepted=True, ended=False)
 
     def _ready(self, ready: Ready) -> Acknowledged:
         with self._changed:
-            self._members[ready.role, ready.number].address = ready.address
+            member = self._member(ready.role, ready.number, ready.attempt)
+            if member is not None:
+                member.address = ready.address
             self._changed.notify_all()
         return Acknowledged()
 
     def _beat(self, beat: Beat) -> Beaten:
         with self._changed:
-            member = self._members[beat.role, beat.number]
+            member = self._member(beat.role, beat.number, beat.attempt)
+            if member is None:
+                return Beaten(True)
             member.seen = time.monotonic()
             self._changed.wait_for(lambda: self._over or member.left, BEAT_SECONDS)
             member.seen = time.monotonic()
-            return Beaten(self._over)
+            return Beaten(self._over or member.left)
 
     @property
     def _over(self) -> bool:
         return self._ended or self._error is not None
 
+    def _member(self, role: str, number: int, attempt: int) -> Member | None:
+        """Return a task that takes part; None where it has left or is replaced."""
+        member = self._members.get((role, number))
+        return member if member is not None and member.attempt == attempt and not member.left else None
+
     def _leave(self, leave: Leave) -> Acknowledged:
         with self._changed:
-            if leave.failure is not None and self._error is None:
-                self._error = error_of(leave.failure)
-            self._members[leave.role, leave.number].left = True
+            member = self._member(leave.role, leave.number, leave.attempt)
+            if member is None:
+                return Acknowledged()
+            error = error_of(leave.failure) if leave.failure is not None else None
+            if error is not None and not isinstance(error, LostError):
+                self._error = self._error or error
+            if not isinstance(error, LostError):
+                member.left = True
             self._changed.notify_all()
-        self._told_left(leave.role, leave.number)
+        if isinstance(error, LostError):
+            self._lose((leave.role, leave.number), str(error))
+        else:
+            self._told_left(leave.role, leave.number)
         return Acknowledged()
+
+    def _lose(self, who: tuple[str, int], why: str) -> None:
+        """Give a task up for lost: a worker, where another attempt may go on for it, or else the job."""
+        role, number = who
+        with self._changed:
+            member = self._members.get(who)
+            if member is None or member.left or self._over:
+                return
+            member.left = True
+            told = self._told_lost if role == "worker" else None
+            if told is None:
+                self._error = lost(who, why)
+            self._changed.notify_all()
+        if told is not None:
+            told(number, why)
 
     def _find(self, _: Find) -> Found:
         return Found(tuple(self.shards() or ()))
@@ -253,12 +329,9 @@ def age(member: Member) -> float:
     return time.monotonic() - member.seen
 
 
-def lost(who: tuple[str, int], why: str) -> TrainingError:
+def lost(who: tuple[str, int], why: str) -> LostError:
     role, number = who
-    return TrainingError(
-        f"Lost {role} {number}: {why}. The training cannot go on without what it had learned. Look into the executor's log "
-        "(memory is the usual reason), then run the statement again."
-    )
+    return LostError(f"Lost {role} {number}: {why}. The executor's log may say more; memory is the usual reason.")
 
 
 class Membership:
@@ -303,7 +376,7 @@ class Membership:
         told = error is None or isinstance(error, EndedError)
         failure = None if told or error is None else failure_of(error, f"{self._join.role} {self._join.number}")
         try:
-            self.call(LEAVE, Leave(self._join.role, self._join.number, failure), CALL_SECONDS)
+            self.call(LEAVE, Leave(*self._join, failure), CALL_SECONDS)
         except TrainingError:
             if not self.ended.is_set():
                 raise
@@ -329,7 +402,7 @@ class Membership:
 
     def ready(self, address: Address = NOWHERE) -> None:
         """Tell that the task can be worked with, and where a shard's server listens."""
-        self.call(READY, Ready(self._join.role, self._join.number, address), CALL_SECONDS)
+        self.call(READY, Ready(*self._join, address), CALL_SECONDS)
 
     def call(self, call: Call[Q, A], request: Q, seconds: float) -> A:
         """Make a call of the coordinator, from any thread.
@@ -346,7 +419,7 @@ class Membership:
 
     def _beat(self) -> None:
         """Say that the task lives until it leaves; find out when it must end."""
-        beat = Beat(self._join.role, self._join.number)
+        beat = Beat(*self._join)
         with contextlib.suppress(XpsqlError), contextlib.closing(self._connected()) as connection:  # the driver may be gone
             while not connection.call(BEAT, beat, LOST_SECONDS).ended and not self._left.is_set():
                 pass

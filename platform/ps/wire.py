@@ -158,6 +158,7 @@ RAISED: dict[str, Callable[[str], errors.XpsqlError]] = {
         errors.ModelError,
         errors.DataError,
         errors.TrainingError,
+        errors.LostError,
     )
 }
 

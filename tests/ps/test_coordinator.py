@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from xpsql.platform.errors import DataError, TrainingError
+from xpsql.platform.errors import DataError, LostError, TrainingError
 from xpsql.platform.ps import coordinator as module
 from xpsql.platform.ps.coordinator import Contact, Coordinator, EndedError, Membership
 from xpsql.platform.ps.sockets import Address
@@ -19,13 +19,21 @@ class Departures(list[tuple[str, int]]):
         self.append((role, number))
 
 
+class Losses(list[tuple[int, str]]):
+    """Notes which workers are lost, and why."""
+
+    def note(self, number: int, why: str) -> None:
+        self.append((number, why))
+
+
 @pytest.fixture(autouse=True)
 def fast_beats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BEAT_SECONDS", 0.02)
 
 
-def opened(num_shards: int, departures: Departures | None = None) -> Coordinator:
-    return Coordinator("m v1", num_shards, "127.0.0.1", (), (Departures() if departures is None else departures).note)
+def opened(num_shards: int, departures: Departures | None = None, losses: Losses | None = None) -> Coordinator:
+    left = (Departures() if departures is None else departures).note
+    return Coordinator("m v1", num_shards, "127.0.0.1", (), left, None if losses is None else losses.note)
 
 
 def test_shards_are_known_in_order_when_all_are_ready() -> None:
@@ -126,10 +134,58 @@ def test_a_second_attempt_waits_for_as_long_as_the_first_lives() -> None:
 def test_a_second_attempt_of_a_dead_task_tells_that_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REPLACED_SECONDS", 0.0)
     with opened(1) as coordinator, Membership(coordinator.contact, "shard", 0, 0):
-        with Membership(coordinator.contact, "shard", 0, 1) as second:
-            assert second.ended.wait(5)
-        with pytest.raises(TrainingError, match="Lost shard 0: its process or machine is gone"):
+        with pytest.raises(EndedError), Membership(coordinator.contact, "shard", 0, 1):
+            pass
+        with pytest.raises(LostError, match="Lost shard 0: its process or machine is gone"):
             coordinator.check()
+
+
+def test_a_worker_that_is_lost_is_told_of_before_its_next_attempt_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REPLACED_SECONDS", 0.0)
+    losses = Losses()
+    with opened(1, losses=losses) as coordinator, Membership(coordinator.contact, "worker", 4, 0) as first:
+        coordinator.require("worker", 4, 0)
+        with Membership(coordinator.contact, "worker", 4, 1):
+            assert losses == [(4, "its process or machine is gone")]
+            coordinator.require("worker", 4, 1)
+            with pytest.raises(LostError, match="Attempt 0 of worker 4 was given up for lost"):
+                coordinator.require("worker", 4, 0)
+            assert first.ended.wait(5)
+        coordinator.check()
+    assert len(losses) == 1
+
+
+def test_a_worker_that_lost_its_connections_is_lost_and_one_that_failed_fails_the_job() -> None:
+    losses = Losses()
+    with opened(1, losses=losses) as coordinator:
+        with pytest.raises(LostError), Membership(coordinator.contact, "worker", 1, 0):
+            raise LostError("Lost shard 0 of 2.")
+        coordinator.check()
+        assert losses == [(1, "Lost shard 0 of 2.")]
+        with pytest.raises(DataError), Membership(coordinator.contact, "worker", 1, 1):
+            raise DataError("row 7 is bad")
+        with pytest.raises(DataError, match="row 7 is bad"):
+            coordinator.check()
+
+
+def test_a_silent_worker_is_lost_and_its_job_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = Losses()
+    with opened(1, losses=losses) as coordinator, Membership(coordinator.contact, "worker", 0, 0) as member:
+        monkeypatch.setattr(module, "LOST_SECONDS", -1.0)
+        coordinator.check()
+        assert [number for number, _ in losses] == [0]
+        assert member.ended.wait(5)
+
+
+def test_tasks_that_are_dismissed_end_and_others_take_their_numbers() -> None:
+    with opened(1, losses=Losses()) as coordinator, Membership(coordinator.contact, "worker", 0, 0) as old:
+        assert coordinator.joined("worker")
+        coordinator.dismiss("worker")
+        assert not coordinator.joined("worker")
+        assert old.ended.wait(5)
+        with Membership(coordinator.contact, "worker", 0, 1):
+            coordinator.require("worker", 0, 1)
+        coordinator.check()
 
 
 def test_a_driver_that_cannot_be_reached_is_an_error() -> None:

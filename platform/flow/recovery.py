@@ -1,0 +1,61 @@
+"""What a training has lost and recovered from."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from ..errors import LostError, TrainingError
+from .monitor import Monitor
+
+MOST = 10
+
+
+class Recoveries:
+    """Counts losses, tells of recoveries, and gives up where a training loses again and again without getting on.
+
+    Args:
+        monitor: is told; what it has counted is how far the training has come.
+        saved: returns a number that grows with every checkpoint.
+    """
+
+    def __init__(self, monitor: Monitor, saved: Callable[[], int]) -> None:
+        self._monitor = monitor
+        self._saved = saved
+        self._progress = (0, 0)
+        self._losses: dict[str, list[str]] = {}
+        self._last = ""
+        self._since: float | None = None
+        self._lock = threading.Lock()
+
+    def lost(self, who: str, error: LostError) -> None:
+        """Note a loss, from which recovery begins now.
+
+        Args:
+            who: "worker 3", "the workers", "the shards"; each is counted by itself.
+
+        Raises:
+            TrainingError: it is the eleventh one of the same since the training has got on; says what they were.
+        """
+        with self._lock:
+            progress = (self._saved(), sum(self._monitor.counted.values()))
+            if progress > self._progress:
+                self._progress, self._losses = progress, {}
+            losses = self._losses.setdefault(who, [])
+            losses.append(str(error))
+            self._last = str(error)
+            self._since = self._since or time.monotonic()
+            if len(losses) > MOST:
+                raise TrainingError(
+                    f"Lost {who} {len(losses)} times without getting on. The last times: {' '.join(dict.fromkeys(losses[-3:]))}"
+                ) from error
+
+    def over(self) -> None:
+        """Note that workers are at work, which ends a recovery if one is under way."""
+        with self._lock:
+            if self._since is None:
+                return
+            seconds, self._since = time.monotonic() - self._since, None
+            why = self._last
+        self._monitor.recovered(why, seconds)
