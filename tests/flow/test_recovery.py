@@ -1,0 +1,157 @@
+"""Trainings whose shards and workers are processes, some of which are killed: nothing is lost, nothing counts twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+from xpsql.platform.errors import LostError, TrainingError
+from xpsql.platform.flow import recovery
+from xpsql.platform.flow.monitor import Monitor
+from xpsql.platform.flow.recovery import Recoveries
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.session import Session
+
+from ..training.log import write
+from .processes import ProcessTasks
+
+ROWS, PASSES = 3000, 12
+SHARDS, WORKERS = "xpsql: shards of m v1", "xpsql: train m v1"
+
+
+class Killer(SilentReporter):
+    """Does what a test says when so many examples are learned; each once."""
+
+    def __init__(self) -> None:
+        self.plan: list[tuple[int, Callable[[], None]]] = []
+        self.notes: list[str] = []
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        while self.plan and examples >= self.plan[0][0]:
+            self.plan.pop(0)[1]()
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    random = np.random.default_rng(0)
+    user, price = random.integers(0, 300, ROWS), random.normal(50, 10, ROWS)
+    label = (random.random(ROWS) < 0.2 + 0.3 * (user % 3 == 0) + 0.2 * (price > 55)).astype(np.int32)
+    table = pa.table({"label": label, "user": user, "item": (user % 7).astype(str), "price": price})
+    return write(table, tmp_path / "log.parquet", row_group_rows=700)
+
+
+def train(
+    folder: Path, log: Path, options: str, monkeypatch: pytest.MonkeyPatch, *kills: tuple[int, str, int], clauses: str = ""
+) -> tuple[pa.Table, pa.Table, list[str]]:
+    """Train with tasks as processes, some of which are killed: (after so many examples, which kind, which number).
+
+    Returns:
+        The rows, the lines of progress, and what the log said.
+    """
+    tasks, killer = ProcessTasks(8), Killer()
+
+    def kill(name: str, number: int) -> Callable[[], None]:
+        return lambda: tasks.started[name].kill(number)
+
+    killer.plan = [(examples, kill(name, number)) for examples, name, number in kills]
+    with xpsql.connect(folder, reporter=killer) as session:
+        monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
+        settings = f"WITH (batch_size = 20, passes = {PASSES}, {options})"
+        session.sql(f"TRAIN MODEL m USING xftrl {clauses} {settings} AS SELECT * FROM parquet.`{log}`")
+        assert not killer.plan
+        rows = session.sql("SELECT slot, key, weight, count, updates, shows, clicks FROM ML.WEIGHTS(MODEL m) ORDER BY key")
+        info = session.sql("SELECT * FROM ML.TRAINING_INFO(MODEL m) ORDER BY time")
+        check_examples(session)
+        found = rows.arrow(), info.arrow(), killer.notes
+    assert all(not process.is_alive() for job in tasks.started.values() for process in job.processes)
+    return found
+
+
+def check_examples(session: Session) -> None:
+    examples = session.sql("SELECT examples FROM ML.EVALUATE(MODEL m)").arrow()["examples"][0].as_py()
+    assert examples == PASSES * ROWS
+
+
+def check_counts(rows: pa.Table, log: Path) -> None:
+    """Require that every example has counted once per pass."""
+    slots = rows.group_by("slot").aggregate([("count", "sum"), ("shows", "sum"), ("clicks", "sum")]).to_pylist()
+    clicks = PASSES * int(pa.parquet.read_table(log)["label"].to_numpy().sum())
+    assert {row["slot"]: row["count_sum"] for row in slots} == dict.fromkeys(
+        ("(intercept)", "item", "price", "user"), PASSES * ROWS
+    )
+    assert {row["clicks_sum"] for row in slots} == {clicks}
+
+
+@pytest.mark.parametrize("sync", ["asp", "ssp"])
+def test_a_worker_that_is_killed_is_replaced_and_nothing_counts_twice(
+    sync: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = f"workers = 2, shards = 2, sync = '{sync}', slack = 2"
+    rows, info, notes = train(tmp_path / "w", log, options, monkeypatch, (3000, WORKERS, 1))
+    check_counts(rows, log)
+    assert set(info["recoveries"].drop_null().to_pylist()) == {1.0}
+    assert info["recovery_seconds"].drop_null()[0].as_py() > 0
+    assert len(notes) == 1
+    assert "Recovered after" in notes[0]
+
+
+def test_shards_that_are_killed_begin_again_and_nothing_counts_twice(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = ((3000, SHARDS, 1), (9000, SHARDS, 0))
+    rows, info, _ = train(tmp_path / "w", log, "workers = 2, shards = 2", monkeypatch, *kills)
+    check_counts(rows, log)
+    assert max(info["recoveries"].drop_null().to_pylist()) == 2
+
+
+@pytest.mark.parametrize("role", [SHARDS, WORKERS])
+def test_with_bsp_the_model_after_a_kill_is_the_one_without(
+    role: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = "workers = 2, shards = 2, sync = 'bsp'"
+    clauses = "EVALUATE EVERY 5 BATCHES ON 2 BATCHES"
+    expected, before, _ = train(tmp_path / "without", log, options, monkeypatch, clauses=clauses)
+    found, after, _ = train(tmp_path / "with", log, options, monkeypatch, (3000, role, 1), clauses=clauses)
+    assert found.equals(expected)
+    assert windows(after) == windows(before)
+
+
+def windows(info: pa.Table) -> list[dict[str, object]]:
+    names = ["pass", "split", "window", "examples", "auc", "logloss", "pcopc"]
+    lines = [line for line in info.select(names).to_pylist() if line["window"] is not None]
+    return sorted(lines, key=lambda line: (line["pass"], line["split"], line["window"]))
+
+
+class Counted:
+    """Stands for a monitor: how far the training has come."""
+
+    def __init__(self) -> None:
+        self.counted: dict[int, int] = {}
+        self.told: list[str] = []
+
+    def recovered(self, why: str, seconds: float) -> None:
+        self.told.append(why)
+
+
+def test_a_training_that_is_lost_again_and_again_without_getting_on_fails_and_says_so() -> None:
+    from typing import cast
+
+    monitor = Counted()
+    recoveries = Recoveries(cast(Monitor, monitor), lambda: 0)
+    for number in range(3):
+        monitor.counted[0] = number + 1
+        for _ in range(recovery.MOST):
+            recoveries.lost("worker 3", LostError("it is gone."))
+            recoveries.lost("worker 4", LostError("it is gone too."))
+            recoveries.over()
+    with pytest.raises(TrainingError, match=r"Lost worker 3 11 times without getting on\. The last times: it is gone\."):
+        recoveries.lost("worker 3", LostError("it is gone."))
+    assert len(monitor.told) == 3 * recovery.MOST
