@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ps._native import Deduplicator
+from ..ps.aligned import empty, filled, padded
 from ..ps.ladder import Ladder
 from ..ps.table import BatchId
 from .encode import ABSENT, Bag, Chunk, Facets
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]
-T = TypeVar("T", bound=np.generic)
 
 
 class Batch(NamedTuple):
@@ -95,7 +95,7 @@ def cut(
     dense_codes = np.where(seen, chunk.dense_codes, ABSENT).astype(np.int32)
     codes_of_bag = np.concatenate([bag.codes, dense_codes, chunk.offered_codes])
     example = np.concatenate([bag.examples, np.zeros(len(seen) + len(chunk.offered_codes), np.int32)])
-    scalar, index = np.empty((len(chunk.scalar), batch_size), np.int32), np.empty(len(codes_of_bag), np.int32)
+    scalar, index = empty((len(chunk.scalar), batch_size), np.int32), np.empty(len(codes_of_bag), np.int32)
     codes, counts, clicks = deduplicator.unique(
         chunk.scalar[:, start:stop], codes_of_bag, example, positive.view(np.uint8), scalar[:, :examples], index
     )
@@ -150,17 +150,3 @@ def bag_values(bags: tuple[Bag, ...], start: int, stop: int) -> Values:
         examples = np.repeat(np.arange(stop - start, dtype=np.int32), np.diff(bag.offsets[start : stop + 1]))
         parts.append(Values(bag.codes[low:high], examples, np.full(high - low, slot, np.int32), bag.weights[low:high]))
     return Values(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-
-
-def filled(values: NDArray[T], size: int, rest: int) -> NDArray[T]:
-    """Return values [n] as [size], with `rest` after the last."""
-    whole = np.full(size, rest, values.dtype)
-    whole[: len(values)] = values
-    return whole
-
-
-def padded(values: Floats, size: int) -> Floats:
-    """Return values [lines, n] as [lines, size], zeros after the last."""
-    whole = np.zeros((len(values), size), np.float32)
-    whole[:, : values.shape[1]] = values
-    return whole

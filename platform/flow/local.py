@@ -21,7 +21,7 @@ from .worker import Worker
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
 
-AHEAD = 8
+AHEAD = 16
 FIRST_EPOCH = 0
 
 

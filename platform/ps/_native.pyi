@@ -13,6 +13,9 @@ import numpy.typing as npt
 _Validity: TypeAlias = npt.NDArray[np.uint8] | None
 _Seeds: TypeAlias = int | npt.NDArray[np.uint64]
 
+def memory(size: int) -> npt.NDArray[np.uint8]:
+    """Return uninitialised bytes that start where XLA wants arrays; see aligned.py."""
+
 def hash_bytes(
     offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64],
     data: npt.NDArray[np.uint8],
@@ -227,13 +230,23 @@ class Store:
     def scatter(self, rows: npt.NDArray[np.uint32], columns: Sequence[int], values: Sequence[npt.NDArray[Any]]) -> None:
         """Copy arrays, shaped as in gather, into columns of rows; of a row that stands twice the last value stays."""
 
-    def add(
-        self, rows: npt.NDArray[np.uint32], columns: Sequence[int], amounts: Sequence[int | npt.NDArray[np.uint32]]
+    def update(
+        self,
+        rows: npt.NDArray[np.uint32],
+        columns: Sequence[int],
+        values: Sequence[npt.NDArray[Any]],
+        added: Sequence[int],
+        amounts: Sequence[int | npt.NDArray[np.uint32]],
+        raised: Sequence[int],
+        least: Sequence[int | npt.NDArray[np.uint32]],
     ) -> None:
-        """Add to uint32 columns of dim 1, in one pass over the rows; a sum beyond 2^32 - 1 stays there."""
+        """Set columns as scatter does, add to counters and raise others, in one pass over the rows.
 
-    def maximum(self, rows: npt.NDArray[np.uint32], column: int, values: int | npt.NDArray[np.uint32]) -> None:
-        """Raise a uint32 column of dim 1 to values, where it is below."""
+        Args:
+            columns, values: as in scatter.
+            added, amounts: uint32 columns of dim 1 and what is added to them; a sum beyond 2^32 - 1 stays there.
+            raised, least: such columns and what they are at least afterwards.
+        """
 
     def fill(self, rows: npt.NDArray[np.uint32], column: int, value: float) -> None:
         """Set all elements of a column to one value."""

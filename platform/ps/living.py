@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .aligned import filled
 from .candidates import Candidates
 from .programs import Programs, Pushed
-from .table import MISSING, NUMBER, Counts, Floats, Gate, Keys, Mask, Table, Touched, blank, drawn, pad, refused
+from .table import MISSING, Counts, Floats, Gate, Keys, Mask, Table, Touched, blank, drawn, refused
 
 
 class LivingTable(Table):
@@ -34,6 +35,12 @@ class LivingTable(Table):
         Returns:
             The report has `admitted` and `expired` too, counted by the first table.
         """
+        with self.lock:
+            return self._push(touched, seen, pulled, gradients, now, gate)
+
+    def _push(
+        self, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats, now: int, gate: Gate | None
+    ) -> tuple[dict[str, float], Gate | None]:
         size, keys, program = len(gradients), touched.keys, self._push_program
         rows = self.store.lookup(keys)
         missing = rows == MISSING
@@ -44,7 +51,9 @@ class LivingTable(Table):
         blank(given, ended)
         self._start(given, keys, fresh)
         given |= self._rest(program, keys, fresh, size, now)
-        done: Pushed = program(given | self._pushed(program, touched, seen, pulled, gradients) | {"@known": pad(known, size)})
+        done: Pushed = program(
+            given | self._pushed(program, touched, seen, pulled, gradients) | {"@known": filled(known, size)}
+        )
         if (row := done.refused_row) is not None:
             raise refused(touched, row)
         shut = fresh & ~self._admitted(touched, done, gate, size, now)
@@ -83,13 +92,9 @@ class LivingTable(Table):
         every = bool(kept.all())
         part = touched if every else touched.only(kept)
         rows, created = self.store.insert(part.keys)
-        names = self.programs.stored
-        columns = [np.asarray(done.columns[name])[: len(kept)] for name in names]
-        self.store.scatter(rows, [self._numbers[name] for name in names], columns if every else [c[kept] for c in columns])
-        self._count(rows, created, part, now)
-        before = known[kept]
-        if before.any():
-            self.store.add(rows, [NUMBER["count"]], [before])
+        columns = [np.asarray(done.columns[name])[: len(kept)] for name in self.programs.stored]
+        chosen = columns if every else [column[kept] for column in columns]
+        self._store(rows, created, chosen, part, part.counts + known[kept], now)
 
     def _remember(self, touched: Touched, started: Mask, shut: Mask) -> None:
         """Count the occurrences of keys without rows, and forget those that have one now."""

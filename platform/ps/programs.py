@@ -77,14 +77,14 @@ class Pushed(NamedTuple):
 
     Attributes:
         columns: name -> float32[size, dim], the new stored columns.
-        report: name -> sum over keys of a transient column.
+        report: float32[k], the sum over keys of each transient column, in the order of `Programs.transient`.
         failed: the first row that failed, or -1; None where no operator of the chain can fail.
         admitted: bool[size], rows that may start; None where a row needs no admission.
         bounds: the least and the largest new weight, where asked for; None elsewhere.
     """
 
     columns: dict[str, jax.Array]
-    report: dict[str, jax.Array]
+    report: jax.Array
     failed: jax.Array | None
     admitted: jax.Array | None
     bounds: tuple[jax.Array, jax.Array] | None
@@ -104,6 +104,7 @@ class Programs:
 
     Attributes:
         stored: the names of the float columns kept in rows.
+        transient: of those that are not, by which operators count.
         dims: floats of each of them.
         initial: of those that do not start at zero: keys uint32[n, 2] -> float32[n, dim], jitted.
         read_dims: floats of each column that a version keeps: those stored, `w`, and what operators offer, if anything.
@@ -122,6 +123,7 @@ class Programs:
         self.lives: bool = chain.lives or (first is not None and first.lives)
         self.dims = {name: column.dim for name, column in chain.columns.items() if not column.transient}
         self.stored = tuple(self.dims)
+        self.transient = tuple(name for name, column in chain.columns.items() if column.transient)
         rows: Inputs = {name: ("float32", (dim,)) for name, dim in self.dims.items()}
         rows |= dict.fromkeys(STATISTICS, ("uint32", ()))
         rows |= {
@@ -233,15 +235,14 @@ class Programs:
             draw=self._draw(given),
         )
         after = updated(self.chain, rows, cleared(given["@gradients"], given["@rows"]), context)
-        transient = [name for name in self.chain.columns if name not in self.dims]
-        counted = {name: jnp.where(context.valid[:, None], after[name], 0) for name in transient}
+        counted = {name: jnp.where(context.valid[:, None], after[name], 0) for name in self.transient}
         admitted, kept = None, context.valid
         if self.chain.admit is not None and self.first is None:
             admitted = self.chain.admit({**after, **counted_in(given)}, context)
             kept = kept & (~context.new | admitted)
         return Pushed(
             columns={name: after[name] for name in self.stored},
-            report={name: values.sum() for name, values in counted.items()},
+            report=jnp.array([counted[name].sum() for name in self.transient], jnp.float32),
             failed=first_of(counted["failed"][:, 0]) if "failed" in counted else None,
             admitted=admitted,
             bounds=bounds(after["w"], kept) if watched else None,

@@ -1,4 +1,4 @@
-"""A shard: one server of the parameter server, with its slices of every table. It applies one request at a time."""
+"""A shard: one server of the parameter server, with its slices of every table. It applies one push at a time."""
 
 from __future__ import annotations
 
@@ -119,12 +119,11 @@ class Shard:
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """Return the rows of unique keys, padded to `size`, and the dense parameters; creates no row."""
-        with self._lock:
-            pulled, gone = {}, None
-            for name, table in self.tables.items():
-                pulled[name] = table.pull(keys, size, self.now, gone)
-                gone = pulled[name].gone
-            dense, moments = self.dense.pull(), self.moments
+        pulled, gone = {}, None
+        for name, table in self.tables.items():
+            pulled[name] = table.pull(keys, size, self.now, gone)
+            gone = pulled[name].gone
+        dense, moments = self.dense.pull(), self.moments
         weights = {name: rows.weights for name, rows in pulled.items()}
         updates = {name: rows.updates for name, rows in pulled.items()}
         offered = {name: rows.offered for name, rows in pulled.items() if rows.offered is not None}
@@ -208,8 +207,9 @@ class Shard:
         if not len(keys):
             return
         first = self.tables[name].first is None
-        for table in self.tables.values() if first else (self.tables[name],):
-            table.store.evict(keys)
+        with self.first.lock:
+            for table in self.tables.values() if first else (self.tables[name],):
+                table.store.evict(keys)
         if first:
             self._report({"expired": float(len(keys))})
 

@@ -6,13 +6,15 @@ as one jitted function on arrays padded to a short ladder of sizes, and scatters
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._native import Store
+from .aligned import empty, filled
 from .candidates import Candidates
 from .ladder import Ladder, rung
 from .programs import STATISTICS, Program, Programs, Pushed
@@ -113,13 +115,14 @@ class RefusedError(Exception):
 
 
 class Table:
-    """Rows of one table on one shard. Not thread-safe: its shard applies one request at a time.
+    """Rows of one table on one shard. Its shard applies one push at a time; pulls go on while a push computes.
 
     Args:
         programs: the table's chain, jitted.
         first: the shard's first table; None: this is it.
 
     Attributes:
+        lock: held while rows are read or written; the shard's tables share it.
         base_rate: mean label of all examples pushed so far; its shard sets it.
         watch: told the range of weights, where somebody asks for it.
         candidates: features without rows, where admission asks how often they occurred.
@@ -128,6 +131,7 @@ class Table:
     def __init__(self, programs: Programs, first: Table | None = None) -> None:
         self.programs = programs
         self.first = first
+        self.lock: threading.RLock = threading.RLock() if first is None else first.lock
         self.watch: Watch | None = None
         self.candidates: Candidates | None = None
         self.store = Store([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
@@ -149,21 +153,21 @@ class Table:
             gone: bool[n], keys whose row in the first table has ended, whose rows here read as absent too; None: none.
         """
         program = self.programs.pull
-        given = self._empty(program, len(keys), size)
-        rows = self.store.pull(keys, [self._numbers[name] for name in given], list(given.values()))
-        absent = rows == MISSING
-        if self.programs.lives:
-            ended = self._ended(keys, rows, absent, gone, size, now)
-            gone = ended if self.first is None else gone
-            blank(given, ended)
-            absent |= ended
+        with self.lock:
+            given, rows = self._looked_up(program, keys, size)
+            absent = rows == MISSING
+            if self.programs.lives:
+                ended = self._ended(keys, rows, absent, gone, size, now)
+                gone = ended if self.first is None else gone
+                blank(given, ended)
+                absent |= ended
+            updates = np.zeros(len(keys), np.uint32)
+            if "@seen" in self.programs.push.needs:
+                self.store.gather(rows, [NUMBER["updates"]], [updates])
+                updates[absent] = 0
         if not self.programs.gated:
             self._start(given, keys, absent)
         weights, offered = program({**given, **self._rest(program, keys, absent, size, now)})
-        updates = np.zeros(len(keys), np.uint32)
-        if "@seen" in self.programs.push.needs:
-            self.store.gather(rows, [NUMBER["updates"]], [updates])
-            updates[absent] = 0
         return Read(np.asarray(weights), updates, None if offered is None else np.asarray(offered), gone)
 
     def push(
@@ -185,19 +189,20 @@ class Table:
         Raises:
             RefusedError: an operator set to fail on violations found one; nothing of the push is stored.
         """
-        size, program = len(gradients), self._push_program
-        rows, created = self.store.insert(touched.keys)
-        given = self._gathered(program, rows, size)
-        self._start(given, touched.keys, created)
-        given |= self._rest(program, touched.keys, created, size, now)
+        size, keys, program = len(gradients), touched.keys, self._push_program
+        with self.lock:
+            given, rows = self._looked_up(program, keys, size)
+        new = rows == MISSING
+        self._start(given, keys, new)
+        given |= self._rest(program, keys, new, size, now)
         done: Pushed = program(given | self._pushed(program, touched, seen, pulled, gradients))
         if (row := done.refused_row) is not None:
-            self.store.evict(touched.keys[created])
             raise refused(touched, row)
-        stored = self.programs.stored
-        columns = [np.asarray(done.columns[name]) for name in stored]
-        self.store.scatter(rows, [self._numbers[name] for name in stored], columns)
-        self._count(rows, created, touched, now)
+        columns = [np.asarray(done.columns[name]) for name in self.programs.stored]
+        with self.lock:
+            if new.any():
+                rows[new], _ = self.store.insert(keys[new])
+            self._store(rows, new, columns, touched, touched.counts, now)
         return self._report(done), None
 
     def load(self, keys: Keys, columns: Mapping[str, NDArray[np.generic]], since: int) -> None:
@@ -279,9 +284,14 @@ class Table:
         given: dict[str, NDArray[np.generic]] = {}
         for name in program.needs & self._numbers.keys():
             kind = np.uint16 if name == "slot" else np.uint32
-            given[name] = np.empty((size, dims[name]), np.float32) if name in dims else np.empty(size, kind)
+            given[name] = empty((size, dims[name]), np.float32) if name in dims else empty(size, kind)
             given[name][n:] = 0
         return given
+
+    def _looked_up(self, program: Program, keys: Keys, size: int) -> tuple[dict[str, Any], NDArray[np.uint32]]:
+        """Return the columns of keys that a program needs, padded with zeros to `size`, and their rows."""
+        given = self._empty(program, len(keys), size)
+        return given, self.store.pull(keys, [self._numbers[name] for name in given], list(given.values()))
 
     def _gathered(self, program: Program, rows: NDArray[np.uint32], size: int) -> dict[str, Any]:
         """Return the columns of rows that a program needs, padded with zeros to `size`."""
@@ -291,9 +301,12 @@ class Table:
 
     def _rest(self, program: Program, keys: Keys, mask: NDArray[np.bool_], size: int, now: int) -> dict[str, Any]:
         """Return the inputs of a program that are no columns."""
-        padded_mask = np.zeros(size, np.bool_)
-        padded_mask[: len(mask)] = mask
-        given = {"@mask": padded_mask, "@now": np.uint32(now), "@since": np.uint32(self.since), "@rows": np.int32(len(mask))}
+        given = {
+            "@mask": filled(mask, size),
+            "@now": np.uint32(now),
+            "@since": np.uint32(self.since),
+            "@rows": np.int32(len(mask)),
+        }
         given["@base_rate"] = np.float32(self.base_rate)
         return given | ({"@keys": split_keys(keys, size)} if "@keys" in program.needs else {})
 
@@ -307,34 +320,38 @@ class Table:
         """Return the inputs of a program that a push brings."""
         counted: dict[str, NDArray[Any]] = {"@counts": touched.counts, "@clicks": touched.clicks}
         counted |= {"@seen": seen, "slot": touched.slots}
-        given = {name: pad(values, len(gradients)) for name, values in counted.items() if name in program.needs}
+        given = {name: filled(values, len(gradients)) for name, values in counted.items() if name in program.needs}
         return {**given, **drawn(touched.batch), "@gradients": gradients, "@pulled": pulled}
 
     def _report(self, done: Pushed) -> dict[str, float]:
         if self.watch is not None and done.bounds is not None:
             low, high = done.bounds
             self.watch.see(float(low), float(high))
-        return {name: float(value) for name, value in done.report.items()}
+        return dict(zip(self.programs.transient, np.asarray(done.report).tolist(), strict=True))
 
-    def _count(self, rows: NDArray[np.uint32], created: NDArray[np.bool_], touched: Touched, now: int) -> None:
-        self.store.add(rows, COUNTED, [touched.counts, touched.counts, touched.clicks, 1])
-        if created.any():
-            self.store.scatter(rows[created], [NUMBER["slot"]], [touched.slots[created]])
-        if now:
-            self.store.maximum(rows, NUMBER["last_seen"], now)
+    def _store(
+        self, rows: NDArray[np.uint32], new: Mask, columns: Sequence[Floats], touched: Touched, counts: Counts, now: int
+    ) -> None:
+        """Write what a push leaves of its rows, all of which exist.
+
+        Args:
+            new: bool[n], rows that it has created.
+            columns: of those stored, float32[size, dim], size >= n.
+            counts: uint32[n], added to the rows' counts.
+        """
+        numbers, newest = [self._numbers[name] for name in self.programs.stored], [NUMBER["last_seen"]] if now else []
+        amounts: list[int | Counts] = [counts, touched.counts, touched.clicks, 1]
+        self.store.update(rows, numbers, columns, COUNTED, amounts, newest, [now] * len(newest))
+        if new.any():
+            self.store.scatter(rows[new], [NUMBER["slot"]], [touched.slots[new]])
 
 
 def split_keys(keys: Keys, size: int) -> Counts:
     """Return keys as uint32[size, 2], low and high half, zeros after the last: JAX has no 64-bit integers."""
-    halves = np.zeros((size, 2), np.uint32)
+    halves = empty((size, 2), np.uint32)
+    halves[len(keys) :] = 0
     halves[: len(keys)] = keys.view(np.uint32).reshape(-1, 2)
     return halves
-
-
-def pad(values: NDArray[T], size: int) -> NDArray[T]:
-    padded = np.zeros(size, values.dtype)
-    padded[: len(values)] = values
-    return padded
 
 
 def blank(columns: Mapping[str, NDArray[Any]], chosen: Mask) -> None:

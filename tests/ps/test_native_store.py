@@ -93,7 +93,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(keys=keys_list, amount=st.integers(0, 2**32 - 1))
     def add(self, keys: np.ndarray, amount: int) -> None:
-        self.store.add(self.store.lookup(keys), [COUNT], [np.full(len(keys), amount, np.uint32)])
+        self.store.update(self.store.lookup(keys), [], [], [COUNT], [np.full(len(keys), amount, np.uint32)], [], [])
         for key in keys.tolist():
             if key in self.model:
                 total = min(int(self.model[key]["count"][0]) + amount, 2**32 - 1)
@@ -101,7 +101,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(keys=keys_list, value=st.integers(0, 2**32 - 1))
     def maximum(self, keys: np.ndarray, value: int) -> None:
-        self.store.maximum(self.store.lookup(keys), COUNT, value)
+        self.store.update(self.store.lookup(keys), [], [], [], [], [COUNT], [value])
         for key in keys.tolist():
             if key in self.model:
                 self.model[key]["count"] = np.maximum(self.model[key]["count"], np.uint32(value))
@@ -245,7 +245,7 @@ def test_columns_of_any_dim_come_back_as_they_were_stored(dim: int) -> None:
         ),
         (lambda s: s.gather(np.zeros(1, np.uint32), [0], [np.zeros((1, 2), np.float64)]), TypeError, "float64"),
         (lambda s: s.gather(np.zeros(1, np.uint32), [0, 1], [np.zeros((1, 2), np.float32)]), ValueError, "2 columns, got 1"),
-        (lambda s: s.add(np.zeros(1, np.uint32), [0], [1]), TypeError, "w must be uint32 of dim 1"),
+        (lambda s: s.update(np.zeros(1, np.uint32), [], [], [0], [1], [], []), TypeError, "w must be uint32 of dim 1"),
         (lambda s: s.keys(5, 1025), ValueError, "slices must be a range"),
     ],
 )

@@ -205,7 +205,7 @@ def test_a_push_that_the_shard_cannot_read_names_the_reason() -> None:
 def test_a_shard_that_does_not_answer_in_time_is_named_with_its_address() -> None:
     shards = new_shards(2)
     with served(shards) as addresses, RemoteClient(addresses, SECRET, deadline_seconds=0.2) as client:
-        with shards[1]._lock, pytest.raises(TrainingError) as raised:
+        with shards[1].first.lock, pytest.raises(TrainingError) as raised:
             client.pull(random_keys(10, 6), 64)
         assert str(raised.value) == f"No answer to pull from shard 1 of 2 at {addresses[1]} within 0.2 s."
 

@@ -33,4 +33,8 @@ void refuse_value(const char* name, const char* expected) {
     throw nb::type_error((std::string(name) + " must be " + expected).c_str());
 }
 
+void bind_arrays(nb::module_& module) {
+    module.def("memory", [](size_t size) { return Result<uint8_t>(size).take(size); }, nb::arg("size"));
+}
+
 }  // namespace xpsql

@@ -8,7 +8,9 @@
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <new>
 #include <string>
+#include <type_traits>
 
 namespace xpsql {
 
@@ -69,23 +71,31 @@ Span<T> view(const Out& array, const char* name, std::initializer_list<int64_t> 
     return {static_cast<T*>(array.data()), array.size()};
 }
 
+// Where XLA wants arrays to start: it copies those that start elsewhere before each call.
+constexpr std::align_val_t array_alignment{64};
+
 // A new NumPy array, written without the GIL and then handed to Python.
 template <class T>
 class Result {
   public:
-    explicit Result(size_t capacity) : data_(new T[capacity]) {}
+    static_assert(std::is_trivial_v<T>);
+    explicit Result(size_t capacity) : data_(static_cast<T*>(::operator new(capacity * sizeof(T), array_alignment))) {}
 
     T* data() { return data_.get(); }
     T& operator[](size_t i) { return data_[i]; }
 
     NumpyVector<T> take(size_t size) {
-        nb::capsule owner(data_.get(), [](void* data) noexcept { delete[] static_cast<T*>(data); });
+        nb::capsule owner(data_.get(), [](void* data) noexcept { Delete{}(static_cast<T*>(data)); });
         T* data = data_.release();
         return NumpyVector<T>(data, {size}, owner);
     }
 
   private:
-    std::unique_ptr<T[]> data_;
+    struct Delete {
+        void operator()(T* data) const noexcept { ::operator delete(data, array_alignment); }
+    };
+
+    std::unique_ptr<T[], Delete> data_;
 };
 
 [[noreturn]] void refuse_value(const char* name, const char* expected);

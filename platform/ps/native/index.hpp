@@ -166,11 +166,11 @@ class Index {
         return byte ? byte : 1;
     }
 
-    // Doubles within the first page, then adds an eighth: a large index is 74 to 83 % full, about 7 bytes a key. Larger steps would
+    // Doubles within the first page, then adds a sixth: a large index is 71 to 83 % full, about 7 bytes a key. Larger steps would
     // move fewer keys, and waste more.
     static uint32_t grown(uint32_t num_buckets) {
         if (num_buckets < Pages::buckets) return num_buckets ? 2 * num_buckets : first_buckets;
-        return static_cast<uint32_t>(round_up(num_buckets + num_buckets / 8, Pages::buckets));
+        return static_cast<uint32_t>(round_up(num_buckets + num_buckets / 6, Pages::buckets));
     }
 
     static void place(const Slice& slice, uint64_t hash, Row row) {

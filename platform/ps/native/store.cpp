@@ -167,17 +167,22 @@ NumpyVector<Row> pull(const Store& store, const In& keys, const std::vector<size
     return rows.take(all.size);
 }
 
+// Copies values into the columns of the records of one block.
+void copy_in(const Transfer<const uint8_t>& from, size_t first, size_t count, uint8_t* const* records) {
+    for (size_t i = 0; i < from.columns.size(); ++i) {
+        const size_t bytes = from.columns[i]->bytes();
+        with_copy(bytes, [&](auto copy) {
+            copy.in(from.arrays[i] + first * bytes, records, count, from.columns[i]->offset, bytes);
+        });
+    }
+}
+
 void scatter(Store& store, const In& rows, const std::vector<size_t>& columns, const std::vector<In>& values) {
     const auto all = view<Row>(rows, "rows");
     const auto from = transfer<const uint8_t>(store, columns, values, all.size);
     nb::gil_scoped_release unlocked;
     store.write(all.data, all.size, extent_of(from.columns), [&](size_t first, size_t count, uint8_t* const* records) {
-        for (size_t i = 0; i < from.columns.size(); ++i) {
-            const size_t bytes = from.columns[i]->bytes();
-            with_copy(bytes, [&](auto copy) {
-                copy.in(from.arrays[i] + first * bytes, records, count, from.columns[i]->offset, bytes);
-            });
-        }
+        copy_in(from, first, count, records);
     });
 }
 
@@ -188,37 +193,45 @@ const Column& counter_at(const Store& store, size_t number) {
     return column;
 }
 
-// Adds to several uint32 columns of dim 1 in one pass over the rows.
-void add(Store& store, const In& rows, const std::vector<size_t>& numbers, const std::vector<nb::object>& amounts) {
-    if (numbers.size() != amounts.size()) throw nb::value_error("add expects as many amounts as columns");
-    const auto all = view<Row>(rows, "rows");
+// Counters of a record, and what each row's is changed by.
+struct Counters {
     std::vector<const Column*> columns;
-    std::vector<Broadcast<uint32_t>> added;
-    for (size_t i = 0; i < numbers.size(); ++i) {
-        columns.push_back(&counter_at(store, numbers[i]));
-        added.emplace_back(amounts[i], "amounts", all.size);
-    }
-    nb::gil_scoped_release unlocked;
-    store.write(all.data, all.size, extent_of(columns), [&](size_t first, size_t count, uint8_t* const* records) {
-        for (size_t c = 0; c < columns.size(); ++c) {
-            for (size_t i = 0; i < count; ++i) {
-                auto* counter = reinterpret_cast<uint32_t*>(records[i] + columns[c]->offset);
-                *counter += std::min(added[c][first + i], std::numeric_limits<uint32_t>::max() - *counter);
-            }
-        }
-    });
-}
+    std::vector<Broadcast<uint32_t>> values;
 
-void maximum(Store& store, const In& rows, size_t number, const nb::object& values) {
-    const Column& column = counter_at(store, number);
-    const auto all = view<Row>(rows, "rows");
-    const Broadcast<uint32_t> value(values, "values", all.size);
-    nb::gil_scoped_release unlocked;
-    store.write(all.data, all.size, extent_of({&column}), [&](size_t first, size_t count, uint8_t* const* records) {
-        for (size_t i = 0; i < count; ++i) {
-            auto* counter = reinterpret_cast<uint32_t*>(records[i] + column.offset);
-            *counter = std::max(*counter, value[first + i]);
+    Counters(const Store& store, const std::vector<size_t>& numbers, const std::vector<nb::object>& given, size_t n) {
+        if (numbers.size() != given.size()) throw nb::value_error("update expects a value for each counter");
+        for (size_t i = 0; i < numbers.size(); ++i) {
+            columns.push_back(&counter_at(store, numbers[i]));
+            values.emplace_back(given[i], columns.back()->name.c_str(), n);
         }
+    }
+
+    // Calls change(counter, value) for the records of one block.
+    template <class Change>
+    void each(size_t first, size_t count, uint8_t* const* records, Change change) const {
+        for (size_t c = 0; c < columns.size(); ++c)
+            for (size_t i = 0; i < count; ++i)
+                change(*reinterpret_cast<uint32_t*>(records[i] + columns[c]->offset), values[c][first + i]);
+    }
+};
+
+// Sets columns, adds to counters and raises others in one pass over the rows, whose lines are fetched once.
+void update(Store& store, const In& rows, const std::vector<size_t>& columns, const std::vector<In>& values,
+            const std::vector<size_t>& added, const std::vector<nb::object>& amounts, const std::vector<size_t>& raised,
+            const std::vector<nb::object>& least) {
+    const auto all = view<Row>(rows, "rows");
+    const auto from = transfer<const uint8_t>(store, columns, values, all.size);
+    const Counters sums(store, added, amounts, all.size), floors(store, raised, least, all.size);
+    std::vector<const Column*> touched = from.columns;
+    touched.insert(touched.end(), sums.columns.begin(), sums.columns.end());
+    touched.insert(touched.end(), floors.columns.begin(), floors.columns.end());
+    nb::gil_scoped_release unlocked;
+    store.write(all.data, all.size, extent_of(touched), [&](size_t first, size_t count, uint8_t* const* records) {
+        copy_in(from, first, count, records);
+        sums.each(first, count, records, [](uint32_t& counter, uint32_t amount) {
+            counter += std::min(amount, std::numeric_limits<uint32_t>::max() - counter);
+        });
+        floors.each(first, count, records, [](uint32_t& counter, uint32_t least) { counter = std::max(counter, least); });
     });
 }
 
@@ -287,8 +300,7 @@ void bind_store(nb::module_& module) {
         .def("pull", pull, "keys"_a, "columns"_a, "outs"_a)
         .def("gather", gather, "rows"_a, "columns"_a, "outs"_a)
         .def("scatter", scatter, "rows"_a, "columns"_a, "values"_a)
-        .def("add", add, "rows"_a, "columns"_a, "amounts"_a)
-        .def("maximum", maximum, "rows"_a, "column"_a, "values"_a)
+        .def("update", update, "rows"_a, "columns"_a, "values"_a, "added"_a, "amounts"_a, "raised"_a, "least"_a)
         .def("fill", fill, "rows"_a, "column"_a, "value"_a)
         .def("keys", keys, "slice_begin"_a = 0, "slice_end"_a = num_slices)
         .def("scan", scan, "begin"_a, "end"_a)

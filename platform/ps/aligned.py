@@ -1,0 +1,36 @@
+"""Arrays that start where XLA wants them: it uses those in place, and copies others before each call."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._native import memory
+
+T = TypeVar("T", bound=np.generic)
+
+
+def empty(shape: int | tuple[int, ...], kind: type[T] | np.dtype[T]) -> NDArray[T]:
+    """Return an uninitialised array, as numpy.empty does."""
+    dtype: np.dtype[Any] = np.dtype(kind)
+    size = shape if isinstance(shape, int) else math.prod(shape)
+    return memory(size * dtype.itemsize).view(dtype).reshape(shape)
+
+
+def filled(values: NDArray[T], size: int, rest: int = 0) -> NDArray[T]:
+    """Return values [n] as [size], with `rest` after the last."""
+    whole = empty(size, values.dtype)
+    whole[: len(values)] = values
+    whole[len(values) :] = rest
+    return whole
+
+
+def padded(values: NDArray[T], size: int) -> NDArray[T]:
+    """Return values [lines, n] as [lines, size], zeros after the last."""
+    whole = empty((len(values), size), values.dtype)
+    whole[:, : values.shape[1]] = values
+    whole[:, values.shape[1] :] = 0
+    return whole
