@@ -93,6 +93,7 @@ class Algorithm(NamedTuple):
             a feature a second, longer vector once it has told enough.
         multi_label: it learns several labels at once, num_labels of them.
         random: an update needs `Inputs.random`.
+        logarithmic: it takes continuous slots on a logarithmic scale, sign(x) log(1 + |x|), standardised there.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
     """
 
@@ -108,4 +109,5 @@ class Algorithm(NamedTuple):
     operators: Callable[[TableSpec], tuple[Operator, ...]] = no_operators
     multi_label: bool = False
     random: bool = False
+    logarithmic: bool = False
     large_batches: bool = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 
@@ -38,6 +40,19 @@ def bag_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str
         weight = jnp.maximum(weight, SMALLEST)
         pooled = pooled / (weight if pooling == "mean" else jnp.sqrt(weight))[:, None]
     return pooled.reshape(batch, slots, -1)
+
+
+def first_values(inputs: Inputs, num_bags: int, chosen: Sequence[int], most: int) -> Inputs:
+    """Return the inputs with the first `most` values of each example's chosen multi-valued slots; others weigh nothing.
+
+    Args:
+        chosen: numbers as in `bag_slot`.
+    """
+    cell = inputs.bag_example * num_bags + inputs.bag_slot
+    place = jnp.arange(len(cell))
+    first = jax.ops.segment_min(place, cell, num_segments=len(inputs.weight) * num_bags)
+    late = (place - first[cell] >= most) & jnp.isin(inputs.bag_slot, jnp.array(chosen, jnp.int32))
+    return inputs._replace(bag_weight=jnp.where(late, 0, inputs.bag_weight))
 
 
 def all_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> jax.Array:

@@ -23,6 +23,7 @@ from .interactions import bi_interaction, pair_score
 from .layers import Layer, layer_norm
 from .linear import linear_scores
 from .losses import LossOptions, loss_of
+from .places import groups_of
 from .pooling import POOLINGS, dense_vectors, slot_vectors
 
 if TYPE_CHECKING:
@@ -37,11 +38,18 @@ class XnnOptions(LossOptions):
     long_dim: int = option(0, "elements of a second vector, for features that tell much; 0 for none", minimum=0, maximum=1024)
     long_information: float = option(10.0, "information that a feature must exceed to have it, in nats", minimum=0)
     hidden: tuple = option((128, 64), "units of each hidden layer")  # type: ignore[type-arg]
-    activation: str = option("relu", "of the hidden layers", choices=tuple(ACTIVATIONS))
+    activation: tuple = option(  # type: ignore[type-arg]
+        ("relu",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
+    )
     residual: bool = option(False, "add a layer's inputs to its outputs where it has as many")
     dropout: float = option(0.0, "share of hidden units left out of each update", minimum=0, maximum=1, open_maximum=True)
+    groups: tuple = option((), "slots whose vectors are summed to one: ((user, city), (item, brand))")  # type: ignore[type-arg]
     pooling: str = option("sum", "how the vectors of a multi-valued slot are joined", choices=POOLINGS)
-    continuous: str = option("standardise", "what the network sees of continuous slots", choices=("standardise", "log1p"))
+    continuous: str = option(
+        "standardise",
+        "what is seen of continuous slots: values less their running mean, over their deviation; log1p takes logarithms before",
+        choices=("standardise", "log1p"),
+    )
     normalise: str = option("none", "normalisation of the network's inputs", choices=("none", "layer_norm"))
     interaction: str = option(
         "none",
@@ -96,6 +104,7 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
         operators=operators,
         multi_label=True,
         random=options.dropout > 0,
+        logarithmic=options.continuous == "log1p",
     )
 
 
@@ -106,22 +115,39 @@ def check_hidden(hidden: tuple[object, ...]) -> None:
         raise OptionError(f"option hidden of algorithm xnn expects whole numbers of units, like (128, 64); got {wrong[0]!r}.")
 
 
+def activations_of(options: XnnOptions) -> tuple[str, ...]:
+    """Return the activation of each hidden layer.
+
+    Raises:
+        OptionError: there are neither one nor as many as layers.
+    """
+    names, layers = options.activation, len(options.hidden)
+    if len(names) not in (1, layers):
+        raise OptionError(
+            f"option activation of algorithm xnn expects one for all hidden layers, or one for each of the {layers}; got "
+            f"{len(names)}."
+        )
+    return names * layers if len(names) == 1 else names
+
+
 class Network:
     """The network of a model: its layers, and how they score a batch."""
 
     def __init__(self, options: XnnOptions, layout: Layout) -> None:
         self._options = options
         self._layout = layout
-        pooled, labels = len(layout.scalar) + len(layout.bags), len(layout.labels)
+        self._groups = groups_of(options.groups, layout, "option groups of algorithm xnn")
+        pooled, labels = len(self._groups), len(layout.labels)
         continuous = len(layout.continuous) + sum(elements for _, elements in layout.vectors)
         inputs = pooled * (options.dim + options.long_dim) + continuous
         sizes = [inputs + (options.dim if options.interaction == "bi" else 0), *options.hidden]
+        shapes = zip(itertools.pairwise(sizes), activations_of(options), strict=True)
         self._hidden = tuple(
-            Layer(f"hidden_{i}", i, inputs, units, options.activation, options.residual, options.dropout)
-            for i, (inputs, units) in enumerate(itertools.pairwise(sizes), 1)
+            Layer(f"hidden_{i}", i, inputs, units, activation, options.residual, options.dropout)
+            for i, ((inputs, units), activation) in enumerate(shapes, 1)
         )
         self._output = Layer("output", len(sizes), sizes[-1], labels, "linear")
-        pairs = len(layout.slots)
+        pairs = pooled + len(layout.continuous) + len(layout.vectors)
         strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
         layers = (spec for layer in (*self._hidden, self._output) for spec in layer.specs())
         self.specs = (*layers, *((strength,) if options.interaction == "pairs" else ()))
@@ -129,10 +155,10 @@ class Network:
     def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         """Return float32[batch, num_labels]."""
         pooling, batch = self._options.pooling, len(inputs.weight)
-        slots = slot_vectors(parameters["vectors"], inputs, self._layout, pooling)
-        x, score = [slots.reshape(batch, -1), self._transformed(inputs.dense)], jnp.zeros(())
+        slots = self._groups.sums(slot_vectors(parameters["vectors"], inputs, self._layout, pooling))
+        x, score = [slots.reshape(batch, -1), inputs.dense], jnp.zeros(())
         if self._options.long_dim:
-            x.append(slot_vectors(parameters[LONG], inputs, self._layout, pooling).reshape(batch, -1))
+            x.append(self._groups.sums(slot_vectors(parameters[LONG], inputs, self._layout, pooling)).reshape(batch, -1))
         if self._options.interaction != "none":
             if self._layout.continuous or self._layout.vectors:
                 slots = jnp.concatenate([slots, dense_vectors(parameters["vectors"], inputs, self._layout)], axis=1)
@@ -144,12 +170,6 @@ class Network:
         if self._options.wide:
             score += linear_scores(parameters["weights"], inputs)
         return score + self._deep(parameters, jnp.concatenate(x, axis=1), inputs.random)
-
-    def _transformed(self, dense: jax.Array) -> jax.Array:
-        """Return the inputs of continuous slots and vectors: as they are, standardised, or on a logarithmic scale."""
-        if self._options.continuous == "standardise":
-            return dense
-        return jnp.sign(dense) * jnp.log1p(jnp.abs(dense))
 
     def _deep(self, parameters: Mapping[str, jax.Array], x: jax.Array, random: jax.Array | None) -> jax.Array:
         if self._options.normalise == "layer_norm":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ..platform.errors import OptionError, suggestion
+from ..platform.errors import OptionError
 from ..platform.operators.base import Operator, TableSpec
 from ..platform.operators.ftrl import FtrlOptions, ftrl
 from ..platform.options import Part, option
@@ -16,7 +16,8 @@ from .base import Algorithm, Inputs, Layout
 from .initial import uniform
 from .linear import linear_scores
 from .losses import LossOptions, loss_of
-from .pooling import all_vectors
+from .places import places
+from .pooling import all_vectors, first_values
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class XsvdOptions(LossOptions):
     user: tuple = option(("user",), "slots that describe the user: id, profile, session")  # type: ignore[type-arg]
     item: tuple = option(("item",), "slots that describe the item: id, side features")  # type: ignore[type-arg]
     feedback: tuple = option((), "multi-valued slots of items that the user gave feedback on")  # type: ignore[type-arg]
+    feedback_items: int = option(0, "so many items of each feedback slot are taken, the first ones; 0 for all", minimum=0)
     dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
     alpha: float = option(0.1, "learning rate of the weights", minimum=0, open_minimum=True)
     vector_alpha: float = option(0.05, "learning rate of the vectors", minimum=0, open_minimum=True)
@@ -36,21 +38,28 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
 
         score = b + sum of weights + <sum of item vectors, sum of user vectors + |N|^(-1/2) sum of feedback vectors>
 
-    N are the items of a feedback slot. WITH (share = (history AS item)) lets them use the items' own rows, which halves what is
-    to be learned. Slots that are in no list have weights only: cross(item, history_item) gives the item-pair weights of SLIM.
+    N are the items of a feedback slot, or the first `feedback_items` of them. WITH (share = (history AS item)) lets them use
+    the items' own rows, which halves what is to be learned. Slots that are in no list have weights only:
+    cross(item, history_item) gives the item-pair weights of SLIM.
 
     Source: Koren, "Factorization Meets the Neighborhood", KDD 2008, equation 15; Chen et al., "SVDFeature", JMLR 2012, for side
     features; Ning and Karypis, "SLIM", ICDM 2011, for weights of pairs of items.
     """
     loss = loss_of(options)
-    user = places(options.user, layout.slots, "user")
-    item = places(options.item, layout.slots, "item")
-    feedback = places(options.feedback, layout.bags, "feedback", len(layout.scalar))
+    for name in ("user", "item"):
+        if not getattr(options, name):
+            raise OptionError(f"option {name} of algorithm xsvd expects one or more slots, like {name} = (id).")
+    user = places(options.user, layout.slots, "option user of algorithm xsvd")
+    item = places(options.item, layout.slots, "option item of algorithm xsvd")
+    feedback = places(options.feedback, layout.bags, "option feedback of algorithm xsvd", len(layout.scalar))
+    bags = [place - len(layout.scalar) for place in feedback]
 
     def optimizer(table: TableSpec) -> Operator:
         return ftrl(FtrlOptions(alpha=options.alpha if table.name == "weights" else options.vector_alpha), table)
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        if options.feedback_items:
+            inputs = first_values(inputs, len(layout.bags), bags, options.feedback_items)
         vectors = all_vectors(parameters["vectors"], inputs, layout, "root")
         theirs = vectors[:, jnp.array(item)].sum(axis=1)
         own = vectors[:, jnp.array(user + feedback)].sum(axis=1)
@@ -65,23 +74,6 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
         classifier=loss.classifier,
         intercept=options.intercept,
     )
-
-
-def places(names: tuple[object, ...], slots: tuple[str, ...], what: str, first: int = 0) -> list[int]:
-    """Return where the slots of an option stand among all, compared without case; `first` is where `slots` begin.
-
-    Raises:
-        OptionError: a name is none of the slots, or an option that needs one is empty.
-    """
-    lowered = [slot.lower() for slot in slots]
-    for name in names:
-        if str(name).lower() not in lowered:
-            raise OptionError(
-                f"option {what} of algorithm xsvd names {name!r}, which is no such slot.{suggestion(str(name), slots)}"
-            )
-    if not names and what != "feedback":
-        raise OptionError(f"option {what} of algorithm xsvd expects one or more slots, like {what} = (id).")
-    return [first + lowered.index(str(name).lower()) for name in names]
 
 
 XSVD = Part("xsvd", XsvdOptions, xsvd)

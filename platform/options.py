@@ -142,12 +142,12 @@ def check(value: Value, hint: Any, limits: Limits, what: str) -> Any:
     converted = convert(value.value, expected)
     if converted is REFUSED:
         raise OptionError(f"{what} expects {article(expected)}, got {value.value!r}.", value.position)
-    if limits.choices and converted is not None and str(converted).lower() not in limits.choices:
-        raise OptionError(
-            f"{what} does not take {value.value!r}.{suggestion(str(value.value), limits.choices)}", value.position
-        )
     if limits.choices and converted is not None:
-        return str(converted).lower()
+        chosen = tuple(str(item).lower() for item in (converted if isinstance(converted, tuple) else (converted,)))
+        wrong = next((item for item in chosen if item not in limits.choices), None)
+        if wrong is not None:
+            raise OptionError(f"{what} does not take {wrong!r}.{suggestion(wrong, limits.choices)}", value.position)
+        return chosen if isinstance(converted, tuple) else chosen[0]
     if isinstance(converted, (int, float)) and not inside(converted, limits):
         raise OptionError(f"{what} expects a value in {limits.text()}, got {value.value!r}.", value.position)
     return converted

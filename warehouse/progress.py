@@ -13,6 +13,8 @@ import pyarrow as pa
 from .durable import storing
 
 FILE = "progress.jsonl"
+READING = ("read", "encode", "read_wait")
+LEARNING = ("input_wait", "pace_wait", "pull", "compute", "push", "count")
 
 COLUMNS = {
     "version": pa.int64(),
@@ -28,9 +30,13 @@ COLUMNS = {
     "rows": pa.int64(),
     "violations": pa.float64(),
     "examples_per_second": pa.float64(),
+    **dict.fromkeys((f"{step}_seconds" for step in (*READING, *LEARNING)), pa.float64()),
+    "compilations": pa.int64(),
+    "compile_seconds": pa.float64(),
 }
 """The columns of ML.TRAINING_INFO. A line with a `window` is of a window of EVALUATE, one with a `segment` of a value of its BY
-column; examples are those measured. A training may add numbers of its own, such as a new metric."""
+column; examples are those measured. Seconds
+are those of all workers since the training began, by step. A training may add numbers of its own, such as a new metric."""
 
 
 def append_progress(folder: Path, values: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...warehouse.models import Version
-from ...warehouse.progress import latest, read_progress
+from ...warehouse.progress import LEARNING, READING, latest, read_progress
 from ...warehouse.weights import magnitude, weights
 from ..errors import XpsqlError
 
@@ -95,6 +95,11 @@ def sections(session: Session, version: Version) -> list[str]:
                 "The life of rows", "rows in memory, and those admitted and expired so far", curves(batches, life, "batches")
             )
         )
+    if lines and "compute_seconds" in lines[-1]:
+        told = (
+            "seconds of all workers by step; a long input_wait says that reading is the bottleneck, read_wait that learning is"
+        )
+        found.append(section("Where the time went", told, steps(lines[-1])))
     if version.manifest.calibration:
         found.append(section("Calibration", "mean label by mean prediction, in twenty parts", calibration(version)))
     if version.manifest.status in ("ready", "held"):
@@ -124,6 +129,15 @@ def curves(x: Sequence[int], lines: dict[str, list[Any]], title: str) -> Figure:
         for i, (name, values) in enumerate(lines.items())
     ]
     return Figure(drawn, {"xaxis": {"title": title}, "yaxis": {}, "showlegend": len(drawn) > 1})
+
+
+def steps(line: dict[str, Any]) -> Figure:
+    from plotly.graph_objects import Bar, Figure
+
+    names = [*READING, *LEARNING]
+    colors = [COLORS[0]] * len(READING) + [COLORS[1]] * len(LEARNING)
+    bars = Bar(x=names, y=[line[f"{name}_seconds"] for name in names], marker={"color": colors})
+    return Figure([bars], {"xaxis": {}, "yaxis": {"title": "seconds"}})
 
 
 def calibration(version: Version) -> Figure:

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
-WAIT_SECONDS = 0.2
+LEAST, MOST = 2, 64
+
+
+class Entry(NamedTuple, Generic[T]):
+    """A place of the queue: an item, or how it ended."""
+
+    item: T | None
+    error: BaseException | None = None
+    last: bool = False
 
 
 class Ahead(Generic[T]):
     """Iterates over what `make()` yields, up to `depth` items ahead. An error reaches the consumer where it iterates.
 
     Use as a context manager: leaving it stops the thread, also in the middle.
+
+    Args:
+        depth: None: it tunes itself. It doubles, from 2 to 64, when the consumer finds no item though the queue was full
+            before: then a longer one would have bridged the gap. Where the thread is simply slower, it is never full.
+
+    Attributes:
+        depth: as it is now.
     """
 
-    def __init__(self, make: Callable[[], Generator[T, None, None]], depth: int) -> None:
-        self._queue: queue.Queue[tuple[T | None, BaseException | None, bool]] = queue.Queue(depth)
-        self._stopped = threading.Event()
+    def __init__(self, make: Callable[[], Generator[T, None, None]], depth: int | None) -> None:
+        self.depth = depth or LEAST
+        self._tuned = depth is None
+        self._entries: deque[Entry[T]] = deque()
+        self._changed = threading.Condition()
+        self._was_full = self._stopped = False
         self._make = make
         self._thread = threading.Thread(target=self._run, name="xpsql-read-ahead", daemon=True)
 
@@ -29,35 +47,52 @@ class Ahead(Generic[T]):
         return self._items()
 
     def __exit__(self, *exception: object) -> None:
-        self._stopped.set()
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
         self._thread.join()
 
     def _items(self) -> Iterator[T]:
         while True:
-            item, error, last = self._queue.get()
-            if error is not None:
-                raise error
-            if last:
+            entry = self._take()
+            if entry.error is not None:
+                raise entry.error
+            if entry.last:
                 return
-            yield item  # type: ignore[misc]
+            yield entry.item  # type: ignore[misc]
+
+    def _take(self) -> Entry[T]:
+        with self._changed:
+            if not self._entries:
+                self._starve()
+            while not self._entries:
+                self._changed.wait()
+            entry = self._entries.popleft()
+            self._changed.notify()
+        return entry
+
+    def _starve(self) -> None:
+        """Take note that the consumer finds nothing."""
+        if self._tuned and self._was_full:
+            self.depth, self._was_full = min(2 * self.depth, MOST), False
 
     def _run(self) -> None:
         try:
             iterator = self._make()
             with closing(iterator):
                 for item in iterator:
-                    if not self._put((item, None, False)):
+                    if not self._put(Entry(item)):
                         return
-            self._put((None, None, True))
+            self._put(Entry(None, last=True))
         except BaseException as error:  # handed over: raised where the consumer iterates
-            self._put((None, error, False))
+            self._put(Entry(None, error))
 
-    def _put(self, entry: tuple[T | None, BaseException | None, bool]) -> bool:
+    def _put(self, entry: Entry[T]) -> bool:
         """Wait for a place in the queue; False when the consumer has left."""
-        while not self._stopped.is_set():
-            try:
-                self._queue.put(entry, timeout=WAIT_SECONDS)
-                return True
-            except queue.Full:
-                continue
-        return False
+        with self._changed:
+            while len(self._entries) >= self.depth and not self._stopped:
+                self._changed.wait()
+            self._entries.append(entry)
+            self._was_full = self._was_full or len(self._entries) == self.depth
+            self._changed.notify()
+            return not self._stopped

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jax
+import jax.monitoring
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 def prepare_jax() -> None:
@@ -35,6 +40,22 @@ def keep_compiled() -> None:
         for name, value in (("dir", str(folder)), ("min_compile_time_secs", 0.0), ("min_entry_size_bytes", -1)):
             setting = "jax_compilation_cache_dir" if name == "dir" else f"jax_persistent_cache_{name}"
             jax.config.update(setting, value)  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def compilations(told: Callable[[float], None]) -> Iterator[None]:
+    """Tell of every program that JAX makes in this process meanwhile: the seconds that it took to compile, or to find in the
+    cache folder."""
+
+    def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if event == COMPILED:
+            told(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    try:
+        yield
+    finally:
+        jax.monitoring.unregister_event_duration_listener(heard)
 
 
 def processor() -> str:

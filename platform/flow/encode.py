@@ -258,7 +258,8 @@ def encode_dense(table: pa.Table, columns: Columns, vocabulary: Vocabulary) -> t
     lines: list[NDArray[np.float32]] = []
     codes: list[int] = []
     for slot in columns.of_kind(CONTINUOUS):
-        lines.append(floats(table.column(slot.name)))
+        values = floats(table.column(slot.name))
+        lines.append(np.copysign(np.log1p(np.abs(values)), values) if columns.logarithmic else values)
         codes.append(vocabulary.add(np.array([slot_seed(slot.name)], np.uint64), slot.number))
     for slot in columns.of_kind(VECTOR):
         vectors = vector_lines(table.column(slot.name), slot)

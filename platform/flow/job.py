@@ -24,6 +24,7 @@ from .prepared import Prepared
 from .slots import Columns
 from .splits import Split
 from .state import Saved
+from .steps import Spent
 from .windows import Window
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Report(NamedTuple):
         counted: int64[n, 3]: pass, split, batches that the metrics have with this report, of the turns that it worked on.
         ended: int64[n, 3]: pass, split, batches, of the turns that it has finished.
         windows: that it has closed.
+        spent: where its time went since it began.
     """
 
     worker: int
@@ -104,6 +106,7 @@ class Report(NamedTuple):
     counted: NDArray[np.int64]
     ended: NDArray[np.int64]
     windows: tuple[Window, ...]
+    spent: Spent
 
 
 class Save(NamedTuple):

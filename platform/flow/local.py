@@ -21,7 +21,6 @@ from .worker import Worker
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
 
-AHEAD = 16
 FIRST_EPOCH = 0
 
 
@@ -59,10 +58,11 @@ def run_workers(prepared: Prepared, client: LocalClient, monitor: Monitor) -> No
             windows.finish()
             dealer.finish(number, end.turn, end.batches)
 
-        worker = Worker(number, client, prepared.recipe, windows.learned, ended)
+        clocks = monitor.clocks()
+        worker = Worker(number, client, prepared.recipe, windows.learned, ended, clocks.learning)
         deal = functools.partial(dealer.next, number)
         try:
-            with Ahead(lambda: source.batches(deal), AHEAD) as ahead:
+            with Ahead(lambda: source.batches(deal, clocks.reading), settings.read_ahead) as ahead:
                 worker.learn(ahead, functools.partial(pace.step, number), settings.sync == "ssp")
         except BaseException:
             pace.stop()

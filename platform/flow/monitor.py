@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ...warehouse.progress import LEARNING, READING
 from ..errors import LostError
 from ..ps.shard import Description
 from ..ps.watermarks import Turn
 from .metrics import Metrics
+from .steps import Clocks, Compiled, Spent, summed
 from .windows import Window, metrics_of
 
 if TYPE_CHECKING:
@@ -35,10 +37,14 @@ class Monitor:
     Attributes:
         windows: of its evaluation, by key; a replay replaces them.
         recoveries: from losses of tasks, so far.
+        compiled: what this process compiled meanwhile.
     """
 
     def __init__(self, metrics: Metrics, draft: Draft, reporter: Reporter, evaluated: bool) -> None:
         self.windows: dict[tuple[int, int, int], Window] = {}
+        self.compiled = Compiled()
+        self._clocks: list[Clocks] = []
+        self._elsewhere: dict[tuple[int, int], Spent] = {}
         self._evaluated = evaluated
         self.metrics = metrics
         self._describe: Callable[[], Description] | None = None
@@ -52,6 +58,12 @@ class Monitor:
     def watch(self, describe: Callable[[], Description]) -> None:
         """Let lines of progress say what the shards hold, as `describe` tells it."""
         self._describe = describe
+
+    def clocks(self) -> Clocks:
+        """Return the clocks of a worker of this process."""
+        with self._lock:
+            self._clocks.append(Clocks())
+            return self._clocks[-1]
 
     def step(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
         """Count a batch that was learned from, scored before, unless it is counted; tell once in a while."""
@@ -89,7 +101,7 @@ class Monitor:
     def _close(self, window: Window) -> None:
         self.windows[window.key] = window
         described = self._described()
-        stored = {} if described is None else stored_in(described)
+        stored = {} if described is None else self._stored(described)
         place = {"pass": window.pass_number, "split": window.split, "window": window.number, "batch": self._batches}
         speed = self.metrics.examples / max(time.monotonic() - self._began, 1e-9)
         metrics = metrics_of([window], self.metrics.classifier)
@@ -104,6 +116,7 @@ class Monitor:
         with self._lock:
             self._counted |= {Turn(number, split): batches for number, split, batches in report.counted.tolist()}
             self.metrics.take(report.tally)
+            self._elsewhere[report.worker, report.attempt] = report.spent
             for window in report.windows:
                 self._close(window)
             self._tell_at_times()
@@ -124,11 +137,17 @@ class Monitor:
         """
         self._written = time.monotonic()
         metrics = self.metrics.as_dict()
-        counted = {**stored_in(described), **weights}
+        counted = {**self._stored(described), **weights}
         speed = self.metrics.examples / max(self._written - self._began, 1e-9)
         recoveries = {"recoveries": self.recoveries} if self.recoveries else {}
         self._draft.progress({"batch": self._batches, **metrics, **counted, "examples_per_second": speed, **recoveries})
         self._tell(metrics)
+
+    def _stored(self, described: Description) -> dict[str, float]:
+        """Return what shards hold, and where the time went until now."""
+        found, here = stored_in(described), Spent(dict.fromkeys((*READING, *LEARNING), 0.0), *self.compiled.counted)
+        spent = summed([here, *(Spent(clocks.seconds) for clocks in self._clocks), *self._elsewhere.values()])
+        return {**found, **{name: value + found.get(name, 0) for name, value in spent.items()}}
 
     def _tell_at_times(self) -> None:
         now = time.monotonic()

@@ -36,6 +36,12 @@ class Settings:
     )
     sync: str = option("asp", "consistency between workers", choices=("asp", "ssp", "bsp"))
     slack: int = option(4, "steps a worker may be ahead of the slowest (ssp)", minimum=0)
+    read_ahead: int | None = option(
+        None,
+        "batches that a worker reads and encodes ahead, at most; by default as many as it turns out to need, up to 64",
+        minimum=1,
+        maximum=4096,
+    )
     checkpoint_seconds: float = option(60.0, "seconds between checkpoints", minimum=1)
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))

@@ -73,7 +73,8 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     offers = tuple(name for operator in made for name in operator.offers)
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
     recipe = recipe_of(plan, columns)
-    return recipe, dataclasses.replace(columns, intercept=recipe.algorithm.intercept)
+    algorithm = recipe.algorithm
+    return recipe, dataclasses.replace(columns, intercept=algorithm.intercept, logarithmic=algorithm.logarithmic)
 
 
 def layout_of(columns: Columns) -> Layout:
@@ -138,6 +139,11 @@ def found(kind: str, name: str) -> parts.AnyPart:
     return parts.find(kind, parts.built_in(kind), name, None)
 
 
+def tupled(value: Any) -> Any:
+    """Return a value with tuples for lists: JSON has no tuples."""
+    return tuple(map(tupled, value)) if isinstance(value, list) else value
+
+
 def algorithm_of(manifest: Manifest) -> Algorithm:
     """Make the algorithm of a trained version.
 
@@ -146,7 +152,7 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
     """
     part = found("algorithm", manifest.algorithm.name)
     stored = manifest.algorithm.options.items()
-    given = {name: Value(tuple(value) if isinstance(value, list) else value) for name, value in stored}  # JSON has no tuples
+    given = {name: Value(tupled(value)) for name, value in stored}
     options = parts.options("algorithm", part, given)
     algorithm: Algorithm = part.make(options, layout_of(columns_from(manifest)))
     return algorithm

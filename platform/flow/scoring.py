@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -75,10 +76,11 @@ class Scorer:
 
     def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled]) -> None:
         prepare_jax()
-        self._columns = columns_from(version.manifest)
+        algorithm = algorithm_of(version.manifest)
+        self._columns = replace(columns_from(version.manifest), logarithmic=algorithm.logarithmic)
         self._pull = pull
         self._moments = moments_of_version(version, self._columns)
-        self._step = score_step(algorithm_of(version.manifest))
+        self._step = score_step(algorithm)
         self._ladders = Ladders(Ladder(), Ladder())
 
     def score(self, request: Request, splits: Sequence[Split]) -> Iterator[Scored]:

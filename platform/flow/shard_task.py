@@ -8,7 +8,7 @@ from ..ps.gang import Gang
 from ..ps.server import Server
 from ..ps.service import shard_handlers
 from ..ps.wire import Handler
-from .compiled import prepare_jax
+from .compiled import compilations, prepare_jax
 from .job import SAVE, Job, Save, check_version, limit_threads, own_host, saved_files
 from .recipe import recipe_of
 from .state import Saved, load, new_shard, save
@@ -33,6 +33,7 @@ def host_shard(job: Job, task: Task) -> None:
     handlers = (*shard_handlers(served), Handler(SAVE, write))
     name = f"shard {number} of {job.contact.job}"
     with (
+        compilations(shard.compiled),
         Server(name, handlers, job.contact.secret, own_host(job.contact.address)) as server,
         Membership(job.contact, "shard", number, task.attempt) as member,
     ):

@@ -61,6 +61,7 @@ class Columns:
     offered: tuple[Slot, ...] = ()
     grouped: bool = False
     by: str | None = None
+    logarithmic: bool = False
 
     def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
         return tuple(slot for slot in self.slots if slot.kind in kinds)

@@ -16,6 +16,7 @@ from .dealing import Deal, Dealt
 from .encode import Chunk, encode
 from .slots import Columns
 from .splits import Split, chunk_rows, read
+from .steps import Clock
 
 
 class End(NamedTuple):
@@ -52,24 +53,27 @@ class Source:
         self._splits = splits
         self._ladders = ladders
 
-    def batches(self, deal: Deal) -> Generator[Batch | End, None, None]:
-        """Take turns, as long as there are any, and yield their batches, and the end of each.
+    def batches(self, deal: Deal, clock: Clock) -> Generator[Batch | End, None, None]:
+        """Take turns, as long as there are any, and yield their batches, and the end of each; the clock is told the steps.
 
         Raises:
             DataError: see check, and read.
         """
         while (dealt := deal()) is not None:
-            yield from self._turn(dealt)
+            yield from self._turn(dealt, clock)
 
-    def _turn(self, dealt: Dealt) -> Generator[Batch | End, None, None]:
+    def _turn(self, dealt: Dealt, clock: Clock) -> Generator[Batch | End, None, None]:
         split, first, row = self._splits[dealt.turn.split], BatchId(self._epoch, *dealt.turn, 0), 0
         for table in read(self._scan, split, self._columns.learned, chunk_rows(self._batch_size)):
+            clock.lap("read")
             stop = first.batch + -(-table.num_rows // self._batch_size)
             if stop > dealt.start:
                 chunk = encode(table, self._columns, with_labels=True)
                 check(chunk, split, row, self._columns.labels, self._binary)
                 for batch in batches(chunk, self._batch_size, first, self._ladders, dealt.start - first.batch):
+                    clock.lap("encode")
                     yield standing(batch, dealt)
+                    clock.lap("read_wait")
             first, row = first._replace(batch=stop), row + table.num_rows
         yield End(dealt.turn, first.batch)
 

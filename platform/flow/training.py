@@ -13,7 +13,7 @@ from ...warehouse.manifest import Manifest
 from ..engines.base import Engine
 from ..engines.tasks import Tasks
 from ..errors import TrainingError
-from .compiled import prepare_jax
+from .compiled import compilations, prepare_jax
 from .local import learn_here
 from .metrics import Metrics
 from .monitor import Monitor
@@ -78,7 +78,8 @@ def run(
     reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)
     ended = ""
     try:
-        held = learn(prepared, tasks, draft, monitor)
+        with compilations(monitor.compiled.add):
+            held = learn(prepared, tasks, draft, monitor)
         monitor.write(held.described, held.saved.weights)
         ended = f"{plan.model} v{draft.number}: {monitor.metrics.examples:,} examples learned"
     finally:

@@ -17,6 +17,7 @@ from .recipe import Recipe
 from .scaling import scale
 from .source import End
 from .step import Learned, inputs_of, learn_step, random_of
+from .steps import Clock
 
 Done = Callable[[Batch, NDArray[np.float32]], None]
 
@@ -30,9 +31,12 @@ class Worker:
         recipe: what is learned.
         done: called after each batch whose push is sent, with its predictions float32[examples].
         ended: called after each turn, when all shards have acknowledged all of its batches.
+        clock: told the steps of learning.
     """
 
-    def __init__(self, number: int, client: Client, recipe: Recipe, done: Done, ended: Callable[[End], None]) -> None:
+    def __init__(
+        self, number: int, client: Client, recipe: Recipe, done: Done, ended: Callable[[End], None], clock: Clock
+    ) -> None:
         self._number = number
         self._client = client
         self._step = learn_step(recipe.algorithm)
@@ -40,6 +44,7 @@ class Worker:
         self._seed = recipe.dense.seed if recipe.algorithm.random else None
         self._done = done
         self._ended = ended
+        self._clock = clock
 
     def learn(self, batches: Iterable[Batch | End], begin: Callable[[], bool], paced: bool) -> None:
         """Learn from batches one after the other.
@@ -52,28 +57,41 @@ class Worker:
             paced: a step begins when the push before it is acknowledged.
         """
         pushed: Handle[None] | None = None
+        lap = self._clock.lap
         for batch in batches:
+            lap("input_wait")
             if pushed is not None and (paced or isinstance(batch, End)):
                 pushed.result()
                 pushed = None
+                lap("push")
             if isinstance(batch, End):
                 self._ended(batch)
                 continue
             if not batch.applied and not begin():
                 break
+            lap("pace_wait")
             pulling = self._client.start_pull(batch.keys, batch.size)
+            lap("pull")
             if pushed is not None:
                 pushed.result()
-            pushed = self._take(batch, pulling.result())
+                lap("push")
+            pulled = pulling.result()
+            lap("pull")
+            pushed = self._take(batch, pulled)
         if pushed is not None:
             pushed.result()
+            lap("push")
 
     def _take(self, batch: Batch, pulled: Pulled) -> Handle[None] | None:
         """Score a batch and learn from it; return its push, None where shards have it."""
         moments = moments_of(batch.dense[: len(pulled.moments.count)])
         learned = self._learn(batch, pulled, moments)
+        predictions = np.asarray(learned.predictions)[: batch.examples, 0]
+        self._clock.lap("compute")
         pushed = None if batch.applied else self._push(batch, pulled, moments, learned)
-        self._done(batch, np.asarray(learned.predictions)[: batch.examples, 0])
+        self._clock.lap("push")
+        self._done(batch, predictions)
+        self._clock.lap("count")
         return pushed
 
     def _learn(self, batch: Batch, pulled: Pulled, moments: Moments) -> Learned:

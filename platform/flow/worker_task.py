@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,15 @@ from ..ps.remote import RemoteClient
 from ..ps.watermarks import Turn
 from .ahead import Ahead
 from .batches import Batch
-from .compiled import prepare_jax
+from .compiled import compilations, prepare_jax
 from .dealing import Dealt
 from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_version, limit_threads
-from .local import AHEAD
 from .metrics import Metrics
 from .plan import Evaluate
 from .prepared import Prepared
 from .recipe import recipe_of
 from .source import End
+from .steps import Clocks, Compiled, Spent
 from .windows import Collector, Window
 from .worker import Worker
 
@@ -47,11 +47,15 @@ def work(job: Job, generation: int, task: Task) -> None:
         recipe = recipe_of(job.plan, job.columns)
         prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
         telling = Telling(member, task, recipe.algorithm.classifier, job.plan.evaluate)
+        source = prepared.source(job.epoch)
+
+        def read() -> Generator[Batch | End, None, None]:
+            return source.batches(lambda: take(member, task), telling.clocks.reading)
+
         with RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret) as client:
-            worker = Worker(task.number, client, recipe, telling.learned, telling.ended)
-            source = prepared.source(job.epoch)
+            worker = Worker(task.number, client, recipe, telling.learned, telling.ended, telling.clocks.learning)
             try:
-                with Ahead(lambda: source.batches(lambda: take(member, task)), AHEAD) as ahead:
+                with compilations(telling.compiled.add), Ahead(read, job.plan.settings.read_ahead) as ahead:
                     worker.learn(ahead, lambda: begin(member, task, job), job.plan.settings.sync == "ssp")
             finally:
                 client.leave(task.number)
@@ -78,9 +82,15 @@ def begin(member: Membership, task: Task, job: Job) -> bool:
 
 
 class Telling:
-    """Counts what a worker learned, and tells the driver twice a second."""
+    """Counts what a worker learned, and tells the driver twice a second.
+
+    Attributes:
+        clocks: of its steps, which it tells too.
+        compiled: what was compiled meanwhile.
+    """
 
     def __init__(self, member: Membership, task: Task, classifier: bool, evaluate: Evaluate | None) -> None:
+        self.clocks, self.compiled = Clocks(), Compiled()
         self._member = member
         self._task = task
         self._told = time.monotonic()
@@ -120,7 +130,8 @@ class Telling:
         self._told = time.monotonic()
         counted, ended = as_lines(self._counted), as_lines(self._ended)
         tally, windows = self._metrics.tally(), tuple(self._windows)
-        report = Report(self._task.number, self._task.attempt, tally, counted, ended, windows)
+        spent = Spent(self.clocks.seconds, *self.compiled.counted)
+        report = Report(self._task.number, self._task.attempt, tally, counted, ended, windows, spent)
         self._member.call(REPORT, report, CALL_SECONDS)
         self._begin(self._metrics.classifier)
 

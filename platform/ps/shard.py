@@ -213,6 +213,10 @@ class Shard:
         if first:
             self._report({"expired": float(len(keys))})
 
+    def compiled(self, seconds: float) -> None:
+        """Count a program that was compiled for it."""
+        self._report({"compilations": 1.0, "compile_seconds": seconds})
+
     def _report(self, report: Mapping[str, float]) -> None:
         for counted, value in report.items():
             self.reports[counted] = self.reports.get(counted, 0.0) + value

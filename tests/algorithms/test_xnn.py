@@ -84,6 +84,51 @@ def test_long_vectors_are_more_inputs_of_the_network() -> None:
     assert not np.allclose(algorithm.scores(values, inputs), expected)
 
 
+@pytest.mark.parametrize("interaction", ["none", "bi", "pairs"])
+def test_slots_of_a_group_are_one_slot_whose_vector_is_their_sum(interaction: str) -> None:
+    algorithm = xnn(XnnOptions(dim=DIM, hidden=(5,), interaction=interaction, groups=(("Item", "scores"),)), LAYOUT)
+    values, inputs = parameters(algorithm), random_inputs()
+    scores = algorithm.scores(values, inputs)
+    for example in range(BATCH):
+        slots = pooled(values, inputs, example)
+        units = [slots["user"], slots["tags"], slots["item"] + slots["scores"], slots["price"], slots["picture"]]
+        pairs = [(i, j, units[i] * units[j]) for i, j in itertools.combinations(range(5), 2)]
+        x = np.concatenate([*units[:3], inputs.dense[example]])
+        score = values["weights"][15, 0] + sum(values["weights"][f.row, 0] * f.value for f in features(inputs, example))
+        if interaction == "bi":
+            bi = sum(product for _, _, product in pairs)
+            x, score = np.concatenate([x, bi]), score + bi.sum()
+        if interaction == "pairs":
+            strength = (values["pairs"] + values["pairs"].T) / 2
+            score += sum(strength[i, j] * product.sum() for i, j, product in pairs)
+        np.testing.assert_allclose(scores[example, 0], score + deep(values, x, 1), rtol=1e-4, atol=1e-4)
+
+
+def test_each_hidden_layer_may_have_an_activation_of_its_own() -> None:
+    algorithm = xnn(XnnOptions(dim=DIM, hidden=(5, 4), activation=("relu", "linear"), wide=False), LAYOUT)
+    values, inputs = parameters(algorithm), random_inputs(intercept=False)
+    x = np.concatenate([*(pooled(values, inputs, 0)[slot] for slot in (*LAYOUT.scalar, *LAYOUT.bags)), inputs.dense[0]])
+    for i, activation in ((1, jax.nn.relu), (2, lambda x: x)):
+        x = activation(x @ values[f"hidden_{i}.kernel"] + values[f"hidden_{i}.bias"])
+    expected = x @ values["output.kernel"] + values["output.bias"]
+    np.testing.assert_allclose(algorithm.scores(values, inputs)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"activation": ("relu", "dice", "relu")}, "one for each of the 2; got 3"),
+        ({"groups": ("user", "item")}, "expects groups of slots in parentheses"),
+        ({"groups": (("user", "itm"),)}, "groups of algorithm xnn names 'itm', which is no such slot"),
+        ({"groups": (("user", "price"),)}, "names 'price', which is no such slot"),
+        ({"groups": (("user", "item"), ("tags", "user"))}, "names user twice"),
+    ],
+)
+def test_activations_and_groups_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        xnn(XnnOptions(**options), LAYOUT)
+
+
 def test_several_labels_have_an_output_and_weights_each() -> None:
     layout = LAYOUT._replace(labels=("click", "buy"))
     algorithm = xnn(XnnOptions(dim=DIM, hidden=(5,), interaction="pairs"), layout)
@@ -99,8 +144,9 @@ def test_several_labels_have_an_output_and_weights_each() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"activation": "dice", "residual": True, "hidden": (8, 8)},
+        {"activation": ("dice",), "residual": True, "hidden": (8, 8)},
         {"normalise": "layer_norm", "continuous": "log1p"},
+        {"groups": (("user", "tags"),), "interaction": "bi", "long_dim": 2},
         {"hidden": ()},
         {"loss": "squared", "dropout": 0.5},
         {"long_dim": 4, "interaction": "bi"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,19 @@ def test_scores_are_biases_and_the_match_of_user_and_item(feedback: tuple[str, .
         if feedback and history:
             mine = mine + side["tags"] / np.sqrt(history)
         np.testing.assert_allclose(found[example, 0], score + mine @ side["item"], rtol=1e-4, atol=1e-4)
+
+
+def test_the_first_items_of_a_feedback_slot_can_be_all_that_counts() -> None:
+    options = XsvdOptions(user=("user",), item=("item",), feedback=("scores",), dim=DIM)
+    random, inputs = np.random.default_rng(1), random_inputs()
+    values = {
+        "weights": jnp.asarray(random.normal(size=(NUM_ROWS, 1)), jnp.float32),
+        "vectors": jnp.asarray(random.normal(size=(NUM_ROWS, DIM)), jnp.float32),
+    }
+    found = xsvd(dataclasses.replace(options, feedback_items=1), LAYOUT).scores(values, inputs)
+    kept = inputs._replace(bag_weight=inputs.bag_weight * np.array([1, 1, 1, 1, 1, 0], np.float32))
+    np.testing.assert_allclose(found, xsvd(options, LAYOUT).scores(values, kept), rtol=1e-6)
+    assert not np.allclose(found, xsvd(options, LAYOUT).scores(values, inputs))
 
 
 @pytest.mark.parametrize(

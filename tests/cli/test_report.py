@@ -36,7 +36,7 @@ def test_a_report_is_one_page_that_loads_nothing(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     body = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"(src|href)\s*=|url\(|@import", body)
-    for heading in ("Learning curve: logloss", "Learning curve: auc", "The life of rows", "Calibration", "Weights by slot"):
+    for heading in ("Learning curve: logloss", "Learning curve: auc", "The life of rows", "Where the time went", "Calibration"):
         assert f"<h2>{heading}</h2>" in text
     assert "EVALUATE EVERY 4 BATCHES" in text
     assert "prefers-color-scheme: dark" in text

@@ -16,9 +16,11 @@ from xpsql.platform.flow.plan import Plan, Use
 from xpsql.platform.flow.slots import columns_of
 from xpsql.platform.flow.source import End, Source
 from xpsql.platform.flow.splits import splits_of
+from xpsql.platform.flow.steps import Clock
 from xpsql.platform.ps.ladder import Ladder
 from xpsql.platform.ps.table import BatchId
 from xpsql.platform.ps.watermarks import Turn, turns_of
+from xpsql.warehouse.progress import READING
 
 from ..training.log import write
 
@@ -42,7 +44,7 @@ def source(session: xpsql.Session, folder: Path, condition: str = "") -> Source:
 
 def taken(of: Source, turns: list[Dealt]) -> list[Batch | End]:
     remaining: Iterator[Dealt] = iter(turns)
-    return list(of.batches(lambda: next(remaining, None)))
+    return list(of.batches(lambda: next(remaining, None), Clock(READING)))
 
 
 def test_a_batch_is_known_by_its_pass_its_split_and_its_place_there(session: xpsql.Session, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from xpsql.warehouse.progress import LEARNING, READING
 
 from .log import log, session, write
 
@@ -223,3 +224,27 @@ def test_progress_is_there_for_others_and_the_statement_is_kept(session: xpsql.S
         assert info[-1]["examples"] == 2_000
         assert info[-1]["examples_per_second"] > 0
         assert other.sql("SHOW TRAIN MODEL m").arrow().to_pylist()[0]["statement"] == statement
+
+
+def test_training_info_tells_where_the_time_went_and_what_was_compiled(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(2_000), tmp_path / "log.parquet")
+    statement = f"USING xnn (dim = 5, hidden = (7)) IGNORE (ts) WITH (workers = 1, shards = 1) AS {ALL.format(path)}"
+    session.sql(f"TRAIN MODEL m {statement}")
+    info = session.sql("SELECT * FROM ML.TRAINING_INFO(MODEL m)").arrow().to_pylist()[-1]
+    steps = {step: info[f"{step}_seconds"] for step in (*READING, *LEARNING)}
+    assert all(seconds > 0 for seconds in steps.values()), steps
+    assert 0 < info["compilations"] < 25
+    assert info["compile_seconds"] > 0
+    if session.engine.tasks is None:
+        assert sum(steps[step] for step in LEARNING) < 1.1 * info["examples"] / info["examples_per_second"]
+        session.sql(f"CONTINUE MODEL m IGNORE (ts) WITH (workers = 1, shards = 1) AS {ALL.format(path)}")
+        again = session.sql("SELECT * FROM ML.TRAINING_INFO(MODEL m)").arrow().to_pylist()[-1]
+        assert again["compilations"] < info["compilations"]
+
+
+@pytest.mark.parametrize(("rows", "batch_size"), [(49_999, 64), (50_000, 256)])
+def test_a_short_log_is_learned_in_small_batches(session: xpsql.Session, tmp_path: Path, rows: int, batch_size: int) -> None:
+    path = write(pa.table({"label": np.arange(rows) % 2, "x": np.arange(rows) % 7}), tmp_path / "log.parquet", rows)
+    session.sql(f"TRAIN MODEL m USING xftrl AS {ALL.format(path)}")
+    info = session.sql("SELECT batch, examples FROM ML.TRAINING_INFO(MODEL m)").arrow().to_pylist()[-1]
+    assert info == {"batch": -(-rows // batch_size), "examples": rows}

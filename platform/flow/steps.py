@@ -1,0 +1,78 @@
+"""Where the time of a training goes, step by step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ...warehouse.progress import LEARNING, READING
+
+
+class Clock:
+    """Sums up the seconds of a thread's steps; together they are all of its time.
+
+    Attributes:
+        seconds: by step, so far; another thread may read it.
+    """
+
+    def __init__(self, steps: Iterable[str]) -> None:
+        self.seconds = dict.fromkeys(steps, 0.0)
+        self._last = time.perf_counter()
+
+    def lap(self, step: str) -> None:
+        """Count the time since the last lap as that of a step."""
+        now = time.perf_counter()
+        self.seconds[step] += now - self._last
+        self._last = now
+
+
+class Clocks:
+    """The clocks of one worker, and of the thread that reads and encodes for it.
+
+    Steps of reading: `read`, `encode`, and `read_wait`, until the worker has taken a batch. Of learning: `input_wait`, until
+    there is a batch; `pace_wait`, until other workers allow the step; `pull` and `push`, which wait for shards that are
+    elsewhere and do their work where they are not; `compute`; and `count`, the metrics. Waiting shows the bottleneck: a long
+    `input_wait` says that reading is slower than learning, a long `read_wait` the opposite.
+    """
+
+    def __init__(self) -> None:
+        self.reading = Clock(READING)
+        self.learning = Clock(LEARNING)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """By step, so far."""
+        return {**self.reading.seconds, **self.learning.seconds}
+
+
+class Compiled:
+    """Counts compiled programs, and the seconds that they took."""
+
+    def __init__(self) -> None:
+        self.programs, self.seconds = 0, 0.0
+
+    @property
+    def counted(self) -> tuple[int, float]:
+        """How many, and their seconds."""
+        return self.programs, self.seconds
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self.programs, self.seconds = self.programs + 1, self.seconds + seconds
+
+
+class Spent(NamedTuple):
+    """Where the time of a worker went, as it travels: seconds by step, programs compiled, and the seconds that they took."""
+
+    seconds: dict[str, float]
+    compilations: int = 0
+    compile_seconds: float = 0.0
+
+
+def summed(workers: Iterable[Spent]) -> dict[str, float]:
+    """Return the time of several workers together, as ML.TRAINING_INFO names it."""
+    spent = list(workers)
+    seconds = {f"{step}_seconds": sum(one.seconds[step] for one in spent) for step in (*READING, *LEARNING)}
+    compiled = sum(one.compilations for one in spent)
+    return {**seconds, "compilations": compiled, "compile_seconds": sum(one.compile_seconds for one in spent)}
