@@ -8,7 +8,7 @@ from typing import Any
 
 from ..engines.tasks import Running, Task, Tasks
 from ..errors import LostError, TrainingError
-from ..ps.coordinator import Contact, Coordinator
+from ..ps.coordinator import Contact, Coordinator, Lost
 from ..ps.sockets import Address
 from ..ps.wire import Handler
 
@@ -104,7 +104,7 @@ def cluster(
     num_shards: int,
     handlers: Sequence[Handler[Any, Any]],
     left: Callable[[str, int], None],
-    lost: Callable[[int, str], None] | None,
+    lost: Lost | None,
 ) -> Iterator[Cluster]:
     """Give a cluster for a job.
 

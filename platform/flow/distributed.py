@@ -21,7 +21,7 @@ from ..ps.watermarks import Turn, lowest
 from ..ps.wire import Acknowledged, Handler
 from .cluster import Cluster, cluster
 from .dealing import Dealer, Dealt, Standing
-from .job import REPORT, SAVE, STEP, TAKE, Job, Report, Save, Step, Stepped, Take, Taken, job_of, saved_files
+from .job import REPORT, SAVE, STEP, TAKE, Job, Report, Save, Slow, Step, Stepped, Take, Taken, job_of, saved_files
 from .local import FIRST_EPOCH
 from .monitor import Monitor
 from .pace import Pace
@@ -167,14 +167,15 @@ class Driver:
         self._begin_pace()
 
     def _begin_pace(self) -> None:
-        self._pace = Pace(self._num_workers, self._settings.slack if self._settings.sync == "ssp" else None)
+        slack = self._settings.slack if self._settings.sync == "ssp" else None
+        self._pace = Pace(self._num_workers, slack, self._monitor.held_up)
 
-    def _lost(self, number: int, why: str) -> None:
+    def _lost(self, number: int, why: str, silent_seconds: float) -> None:
         """Take back what a lost worker held; if the shards cannot be asked, they are what is lost."""
         who = f"worker {number}"
         try:
             standing = self._standing()
-            self._recoveries.lost(who, LostError(f"Lost {who}: {why}"))
+            self._recoveries.lost(who, LostError(f"Lost {who}, {why.rstrip('.')}."), silent_seconds)
             self._pace.leave(number)
             self._dealer.give_back(number, standing)
         except TrainingError as error:
@@ -201,4 +202,8 @@ class Driver:
         self._monitor.absorb(report)
         for number, split, batches in report.ended.tolist():
             self._dealer.finish(report.worker, Turn(number, split), batches)
+        return Acknowledged()
+
+    def _slow(self, slow: Slow) -> Acknowledged:
+        self._monitor.held_up(slow.workers, slow.seconds)
         return Acknowledged()

@@ -109,6 +109,13 @@ class Report(NamedTuple):
     spent: Spent
 
 
+class Slow(NamedTuple):
+    """A shard tells which workers the others have waited for (bsp), and how long."""
+
+    workers: tuple[int, ...]
+    seconds: float
+
+
 class Save(NamedTuple):
     """A request to write what a shard holds into the version's folder."""
 
@@ -116,6 +123,7 @@ class Save(NamedTuple):
 TAKE = Call("take", Take, Taken)
 STEP = Call("step", Step, Stepped)
 REPORT = Call("report", Report, Acknowledged)
+SLOW = Call("slow", Slow, Acknowledged)
 SAVE = Call("save", Save, Saved)
 
 

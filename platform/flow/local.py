@@ -39,7 +39,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
             shard.watch()
     monitor.watch(lambda: total(shard.describe() for shard in shards.values()))
     together = prepared.plan.settings.sync == "bsp" and num_workers > 1
-    client = LocalClient([Gang(shard, num_workers) if together else shard for shard in shards.values()])
+    client = LocalClient([Gang(shard, num_workers, monitor.held_up) if together else shard for shard in shards.values()])
     run_workers(prepared, client, monitor)
     saved = save(shards, num_shards, draft, draft.manifest.tables)
     return Held(saved, total(shard.describe() for shard in shards.values()))
@@ -49,7 +49,7 @@ def run_workers(prepared: Prepared, client: LocalClient, monitor: Monitor) -> No
     """Run the workers, a thread each, until there are no more batches; the first error stops all and is raised."""
     settings, source, num_workers = prepared.plan.settings, prepared.source(FIRST_EPOCH), prepared.places.workers
     dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", prepared.plan.evaluate)
-    pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None)
+    pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up)
 
     def run(number: int) -> None:
         windows = Collector(prepared.plan.evaluate, prepared.recipe.algorithm.classifier, monitor.step, monitor.close)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +52,7 @@ class Monitor:
         self._draft = draft
         self._reporter = reporter
         self.recoveries = 0
+        self._held_up = -math.inf
         self._counted: dict[Turn, int] = {}
         self._lock = threading.Lock()
         self._began = self._written = self._told = time.monotonic()
@@ -128,6 +130,16 @@ class Monitor:
             line = {"recoveries": self.recoveries, "recovery_seconds": seconds}
             self._draft.progress({"batch": self._batches, **self.metrics.as_dict(), **line})
             self._reporter.note(f"{why} Recovered after {seconds:.1f} s (recovery {self.recoveries} of this training).")
+
+    def held_up(self, workers: Sequence[int], seconds: float) -> None:
+        """Tell that the others have waited so long for the next step of some workers (ssp, bsp); not more often than that."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._held_up < seconds:
+                return
+            self._held_up = now
+            who = f"Worker {workers[0]} holds" if len(workers) == 1 else f"Workers {', '.join(map(str, workers))} hold"
+            self._reporter.note(f"{who} the others up: they have waited {seconds:.0f} s for its next step.")
 
     def write(self, described: Description, weights: Mapping[str, float]) -> None:
         """Write a line of progress and update the reporter.

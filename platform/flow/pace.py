@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 
 from ..errors import TrainingError
+from ..ps.gang import HeldUp
 
+HELD_UP_SECONDS = 5.0
 WAIT_SECONDS = 600.0
 
 
@@ -13,11 +15,16 @@ class Pace:
     """Keeps workers within `slack` steps of the slowest one still at work; None lets them run (asp).
 
     Source: Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NeurIPS 2013.
+
+    Args:
+        held_up: told which workers others have waited for, and how long, once for each step that takes so long.
     """
 
-    def __init__(self, num_workers: int, slack: int | None) -> None:
+    def __init__(self, num_workers: int, slack: int | None, held_up: HeldUp) -> None:
         self._begun: dict[int, int] = dict.fromkeys(range(num_workers), 0)
         self._slack = slack
+        self._held_up = held_up
+        self._told = -1
         self._stopped = False
         self._changed = threading.Condition()
 
@@ -28,13 +35,26 @@ class Pace:
             TrainingError: another worker has made no step for ten minutes; names it.
         """
         with self._changed:
-            slowest = min(self._begun.values(), default=0)
-            self._begun[worker] = self._begun.get(worker, slowest) + 1  # one that was lost comes back with the slowest
+            behind = min(self._begun.values(), default=0)
+            self._begun[worker] = self._begun.get(worker, behind) + 1  # one that was lost comes back with the slowest
             self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self._may_step(worker), HELD_UP_SECONDS):
+                self._tell()
             if not self._changed.wait_for(lambda: self._may_step(worker), WAIT_SECONDS):
-                slowest = min(self._begun, key=lambda number: self._begun[number])
-                raise TrainingError(f"Worker {worker} waited {WAIT_SECONDS:.0f} s for worker {slowest}, which made no step.")
+                waited, slowest = HELD_UP_SECONDS + WAIT_SECONDS, self._slowest()[0]
+                raise TrainingError(f"Worker {worker} waited {waited:.0f} s for worker {slowest}, which made no step.")
             return not self._stopped
+
+    def _tell(self) -> None:
+        """Tell who is waited for, unless that has been told of this step."""
+        least = min(self._begun.values())
+        if least > self._told:
+            self._told = least
+            self._held_up(self._slowest(), HELD_UP_SECONDS)
+
+    def _slowest(self) -> list[int]:
+        least = min(self._begun.values())
+        return [number for number, begun in sorted(self._begun.items()) if begun == least]
 
     def leave(self, worker: int) -> None:
         """Take a worker that has no more batches, or has failed, out of the count."""

@@ -29,11 +29,12 @@ class Recoveries:
         self._since: float | None = None
         self._lock = threading.Lock()
 
-    def lost(self, who: str, error: LostError) -> None:
+    def lost(self, who: str, error: LostError, silent_seconds: float = 0.0) -> None:
         """Note a loss, from which recovery begins now.
 
         Args:
             who: "worker 3", "the workers", "the shards"; each is counted by itself.
+            silent_seconds: since it was last heard of; recovery took that long already.
 
         Raises:
             TrainingError: it is the eleventh one of the same since the training has got on; says what they were.
@@ -45,7 +46,7 @@ class Recoveries:
             losses = self._losses.setdefault(who, [])
             losses.append(str(error))
             self._last = str(error)
-            self._since = self._since or time.monotonic()
+            self._since = self._since or time.monotonic() - silent_seconds
             if len(losses) > MOST:
                 raise TrainingError(
                     f"Lost {who} {len(losses)} times without getting on. The last times: {' '.join(dict.fromkeys(losses[-3:]))}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..engines.tasks import Task
-from ..ps.coordinator import Membership
+from ..ps.coordinator import CALL_SECONDS, Membership
 from ..ps.gang import Gang
 from ..ps.server import Server
 from ..ps.service import shard_handlers
 from ..ps.wire import Handler
 from .compiled import compilations, prepare_jax
-from .job import SAVE, Job, Save, check_version, limit_threads, own_host, saved_files
+from .job import SAVE, SLOW, Job, Save, Slow, check_version, limit_threads, own_host, saved_files
 from .recipe import recipe_of
 from .state import Saved, load, new_shard, save
 
@@ -29,17 +31,19 @@ def host_shard(job: Job, task: Task) -> None:
     def write(_: Save) -> Saved:
         return save({number: shard}, job.places.shards, saved_files(job.folder, job.epoch), job.tables)
 
-    served = Gang(shard, job.places.workers) if settings.sync == "bsp" and job.places.workers > 1 else shard
-    handlers = (*shard_handlers(served), Handler(SAVE, write))
     name = f"shard {number} of {job.contact.job}"
-    with (
-        compilations(shard.compiled),
-        Server(name, handlers, job.contact.secret, own_host(job.contact.address)) as server,
-        Membership(job.contact, "shard", number, task.attempt) as member,
-    ):
+    with compilations(shard.compiled), Membership(job.contact, "shard", number, task.attempt) as member:
         if job.parent is not None:
             load({number: shard}, job.places.shards, job.parent, job.columns)
         if job.plan.evaluate is not None:
             shard.watch()
-        member.ready(server.address)
-        member.ended.wait()
+
+        def held_up(workers: Sequence[int], seconds: float) -> None:
+            member.call(SLOW, Slow(tuple(workers), seconds), CALL_SECONDS)
+
+        together = settings.sync == "bsp" and job.places.workers > 1
+        served = Gang(shard, job.places.workers, held_up) if together else shard
+        handlers = (*shard_handlers(served), Handler(SAVE, write))
+        with Server(name, handlers, job.contact.secret, own_host(job.contact.address)) as server:
+            member.ready(server.address)
+            member.ended.wait()

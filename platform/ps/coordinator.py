@@ -18,7 +18,9 @@ attempt; the loss of a shard ends the job.
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -40,6 +42,7 @@ NOWHERE = Address("", 0)
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+Lost = Callable[[int, str, float], None]
 
 
 class Contact(NamedTuple):
@@ -63,11 +66,14 @@ class Join(NamedTuple):
         role: "shard" or "worker".
         number: of the task among those of its role.
         attempt: 0 for the first.
+        host, process: where it runs, for messages.
     """
 
     role: str
     number: int
     attempt: int
+    host: str
+    process: int
 
 
 class Joined(NamedTuple):
@@ -131,6 +137,7 @@ class Member:
 
     def __init__(self, join: Join) -> None:
         self.attempt = join.attempt
+        self.place = f"process {join.process} on {join.host}"
         self.address: Address | None = None
         self.seen = time.monotonic()
         self.left = False
@@ -145,8 +152,8 @@ class Coordinator:
         host: under which tasks reach this process.
         handlers: of further calls that the job's tasks make.
         left: told the role and number of each task that has left.
-        lost: told the number of a worker that is lost, and why, before its next attempt begins; None: a lost worker ends the
-            job, as a lost shard does.
+        lost: told the number of a worker that is lost, where it was and why, and the seconds since it was last heard of,
+            before its next attempt begins; None: a lost worker ends the job, as a lost shard does.
     """
 
     def __init__(
@@ -156,7 +163,7 @@ class Coordinator:
         host: str,
         handlers: Sequence[Handler[Any, Any]],
         left: Callable[[str, int], None],
-        lost: Callable[[int, str], None] | None,
+        lost: Lost | None,
     ) -> None:
         self._told_left = left
         self._told_lost = lost
@@ -316,10 +323,10 @@ class Coordinator:
             member.left = True
             told = self._told_lost if role == "worker" else None
             if told is None:
-                self._error = lost(who, why)
+                self._error = lost(who, member.place, why)
             self._changed.notify_all()
         if told is not None:
-            told(number, why)
+            told(number, f"{member.place}: {why}", age(member))
 
     def _find(self, _: Find) -> Found:
         return Found(tuple(self.shards() or ()))
@@ -329,9 +336,9 @@ def age(member: Member) -> float:
     return time.monotonic() - member.seen
 
 
-def lost(who: tuple[str, int], why: str) -> LostError:
+def lost(who: tuple[str, int], place: str, why: str) -> LostError:
     role, number = who
-    return LostError(f"Lost {role} {number}: {why}. The executor's log may say more; memory is the usual reason.")
+    return LostError(f"Lost {role} {number}, {place}: {why}. The executor's log may say more; memory is the usual reason.")
 
 
 class Membership:
@@ -353,15 +360,16 @@ class Membership:
     def __init__(self, contact: Contact, role: str, number: int, attempt: int) -> None:
         self.ended = threading.Event()
         self._contact = contact
-        self._join = Join(role, number, attempt)
+        self._who = (role, number, attempt)
         self._lock = threading.Lock()
         self._connection = self._connected()
         self._beats = threading.Thread(target=self._beat, name=f"xpsql {role} {number} beats", daemon=True)
         self._left = threading.Event()
 
     def __enter__(self) -> Self:
+        join = Join(*self._who, socket.gethostname(), os.getpid())
         try:
-            while not (joined := self.call(JOIN, self._join, CALL_SECONDS)).accepted:
+            while not (joined := self.call(JOIN, join, CALL_SECONDS)).accepted:
                 if joined.ended:
                     raise EndedError
                 time.sleep(BEAT_SECONDS)
@@ -374,9 +382,9 @@ class Membership:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._left.set()
         told = error is None or isinstance(error, EndedError)
-        failure = None if told or error is None else failure_of(error, f"{self._join.role} {self._join.number}")
+        failure = None if told or error is None else failure_of(error, "{} {}".format(*self._who))
         try:
-            self.call(LEAVE, Leave(*self._join, failure), CALL_SECONDS)
+            self.call(LEAVE, Leave(*self._who, failure), CALL_SECONDS)
         except TrainingError:
             if not self.ended.is_set():
                 raise
@@ -402,7 +410,7 @@ class Membership:
 
     def ready(self, address: Address = NOWHERE) -> None:
         """Tell that the task can be worked with, and where a shard's server listens."""
-        self.call(READY, Ready(*self._join, address), CALL_SECONDS)
+        self.call(READY, Ready(*self._who, address), CALL_SECONDS)
 
     def call(self, call: Call[Q, A], request: Q, seconds: float) -> A:
         """Make a call of the coordinator, from any thread.
@@ -419,7 +427,7 @@ class Membership:
 
     def _beat(self) -> None:
         """Say that the task lives until it leaves; find out when it must end."""
-        beat = Beat(*self._join)
+        beat = Beat(*self._who)
         with contextlib.suppress(XpsqlError), contextlib.closing(self._connected()) as connection:  # the driver may be gone
             while not connection.call(BEAT, beat, LOST_SECONDS).ended and not self._left.is_set():
                 pass

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 
 from ..errors import TrainingError
 from .shard import Description, Pulled, Push, Shard
 from .table import Keys
 from .watermarks import Entry
 
+HELD_UP_SECONDS = 5.0
 STEP_SECONDS = 600.0
+
+HeldUp = Callable[[Sequence[int], float], None]
 
 
 class Gang:
@@ -21,10 +25,13 @@ class Gang:
     Args:
         shard: what is pulled from and pushed to.
         num_workers: numbered from 0; each pushes once a step until it leaves.
+        held_up: told which workers the others have waited for, and how long, once for each step that takes so long.
     """
 
-    def __init__(self, shard: Shard, num_workers: int) -> None:
+    def __init__(self, shard: Shard, num_workers: int, held_up: HeldUp) -> None:
         self._shard = shard
+        self._held_up = held_up
+        self._told = -1
         self._at_work = set(range(num_workers))
         self._waiting: dict[int, Push] = {}
         self._step = 0
@@ -45,11 +52,21 @@ class Gang:
             self._waiting[push.worker] = push
             step = self._step
             self._apply_if_complete()
-            if not self._changed.wait_for(lambda: self._step > step or self._error is not None, STEP_SECONDS):
-                missing = ", ".join(str(number) for number in sorted(self._at_work - self._waiting.keys()))
-                raise TrainingError(f"Worker {push.worker} waited {STEP_SECONDS:.0f} s for the step of worker {missing}.")
+            done = self._changed.wait_for(lambda: self._over(step), HELD_UP_SECONDS)
+            first, self._told = not done and step > self._told, self._told if done else max(step, self._told)
+            missing = sorted(self._at_work - self._waiting.keys())
+        if first:
+            self._held_up(missing, HELD_UP_SECONDS)
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._over(step), STEP_SECONDS):
+                names = ", ".join(map(str, missing))
+                waited = HELD_UP_SECONDS + STEP_SECONDS
+                raise TrainingError(f"Worker {push.worker} waited {waited:.0f} s for the step of worker {names}.")
             if self._error is not None:
                 raise self._error
+
+    def _over(self, step: int) -> bool:
+        return self._step > step or self._error is not None
 
     def leave(self, worker: int) -> None:
         """Take a worker that has no more batches out of the steps to come."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +15,12 @@ from xpsql.platform.flow import pace as module
 from xpsql.platform.flow.pace import Pace
 
 
+def ignored(workers: Sequence[int], seconds: float) -> None:
+    """Where nobody minds who is slow."""
+
+
 def test_ssp_holds_a_worker_back_until_the_slowest_follows() -> None:
-    pace, passed = Pace(2, slack=1), threading.Event()
+    pace, passed = Pace(2, slack=1, held_up=ignored), threading.Event()
     assert pace.step(0)
     assert pace.step(0)
 
@@ -34,18 +39,18 @@ def test_ssp_holds_a_worker_back_until_the_slowest_follows() -> None:
 
 
 def test_a_worker_that_has_left_holds_nobody_back() -> None:
-    pace = Pace(2, slack=0)
+    pace = Pace(2, slack=0, held_up=ignored)
     pace.leave(1)
     assert all(pace.step(0) for _ in range(5))
 
 
 def test_asp_lets_workers_run() -> None:
-    pace = Pace(2, slack=None)
+    pace = Pace(2, slack=None, held_up=ignored)
     assert all(pace.step(0) for _ in range(100))
 
 
 def test_workers_that_are_stopped_begin_no_step() -> None:
-    pace = Pace(2, slack=0)
+    pace = Pace(2, slack=0, held_up=ignored)
     pace.step(0)
     thread = threading.Timer(0.05, pace.stop)
     thread.start()
@@ -53,18 +58,53 @@ def test_workers_that_are_stopped_begin_no_step() -> None:
 
 
 def test_waiting_ends_with_an_error_that_names_the_slowest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAIT_SECONDS", 0.05)
-    pace = Pace(3, slack=0)
+    monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.01)
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.04)
+    pace = Pace(3, slack=0, held_up=ignored)
     pace.step(0)
     pace.step(2)
     with pytest.raises(TrainingError, match=r"Worker 0 waited .* for worker 1"):
         pace.step(0)
 
 
+def test_who_holds_the_others_up_is_told_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.02)
+    told: list[tuple[Sequence[int], float]] = []
+    pace, passed = Pace(3, slack=0, held_up=lambda *slow: told.append(slow)), threading.Event()
+    for number in (0, 1):
+        pace.step(number)
+
+    def second(number: int) -> None:
+        pace.step(number)
+        passed.set()
+
+    threads = [threading.Thread(target=second, args=(number,)) for number in (0, 1)]
+    for thread in threads:
+        thread.start()
+    assert not passed.wait(0.2)
+    for _ in range(2):
+        pace.step(2)
+    for thread in threads:
+        thread.join(5)
+    assert told == [([2], 0.02)]
+
+
+def test_a_worker_that_was_lost_comes_back_with_the_slowest() -> None:
+    pace = Pace(2, slack=1, held_up=ignored)
+    for _ in range(3):
+        assert pace.step(0)
+        assert pace.step(1)
+    pace.leave(1)
+    for _ in range(5):
+        assert pace.step(0)
+    assert pace.step(1)
+    assert pace.step(0)
+
+
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 3), st.lists(st.integers(1, 12), min_size=2, max_size=4), st.integers(0, 2**31))
 def test_no_worker_is_ever_more_than_slack_steps_ahead_of_one_at_work(slack: int, steps: list[int], seed: int) -> None:
-    pace, lock = Pace(len(steps), slack), threading.Lock()
+    pace, lock = Pace(len(steps), slack, ignored), threading.Lock()
     finished = dict.fromkeys(range(len(steps)), 0)
     spread: list[int] = []
 

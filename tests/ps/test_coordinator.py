@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 
 import pytest
@@ -22,7 +24,7 @@ class Departures(list[tuple[str, int]]):
 class Losses(list[tuple[int, str]]):
     """Notes which workers are lost, and why."""
 
-    def note(self, number: int, why: str) -> None:
+    def note(self, number: int, why: str, silent_seconds: float) -> None:
         self.append((number, why))
 
 
@@ -107,7 +109,7 @@ def test_shards_that_do_not_come_are_an_error() -> None:
 def test_a_silent_task_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(1) as coordinator, Membership(coordinator.contact, "shard", 0, 0):
         monkeypatch.setattr(module, "LOST_SECONDS", -1.0)
-        with pytest.raises(TrainingError, match="Lost shard 0: it has not been heard of"):
+        with pytest.raises(TrainingError, match=r"Lost shard 0, process \d+ on \S+: it has not been heard of"):
             coordinator.check()
 
 
@@ -136,7 +138,7 @@ def test_a_second_attempt_of_a_dead_task_tells_that_it_is_lost(monkeypatch: pyte
     with opened(1) as coordinator, Membership(coordinator.contact, "shard", 0, 0):
         with pytest.raises(EndedError), Membership(coordinator.contact, "shard", 0, 1):
             pass
-        with pytest.raises(LostError, match="Lost shard 0: its process or machine is gone"):
+        with pytest.raises(LostError, match=r"Lost shard 0, process \d+ on \S+: its process or machine is gone"):
             coordinator.check()
 
 
@@ -146,7 +148,7 @@ def test_a_worker_that_is_lost_is_told_of_before_its_next_attempt_begins(monkeyp
     with opened(1, losses=losses) as coordinator, Membership(coordinator.contact, "worker", 4, 0) as first:
         coordinator.require("worker", 4, 0)
         with Membership(coordinator.contact, "worker", 4, 1):
-            assert losses == [(4, "its process or machine is gone")]
+            assert losses == [(4, f"process {os.getpid()} on {socket.gethostname()}: its process or machine is gone")]
             coordinator.require("worker", 4, 1)
             with pytest.raises(LostError, match="Attempt 0 of worker 4 was given up for lost"):
                 coordinator.require("worker", 4, 0)
@@ -161,7 +163,8 @@ def test_a_worker_that_lost_its_connections_is_lost_and_one_that_failed_fails_th
         with pytest.raises(LostError), Membership(coordinator.contact, "worker", 1, 0):
             raise LostError("Lost shard 0 of 2.")
         coordinator.check()
-        assert losses == [(1, "Lost shard 0 of 2.")]
+        assert [number for number, _ in losses] == [1]
+        assert losses[0][1].endswith(": Lost shard 0 of 2.")
         with pytest.raises(DataError), Membership(coordinator.contact, "worker", 1, 1):
             raise DataError("row 7 is bad")
         with pytest.raises(DataError, match="row 7 is bad"):

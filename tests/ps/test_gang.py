@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -28,6 +29,10 @@ class Recorder:
         self.applied.append(push.worker)
 
 
+def ignored(workers: Sequence[int], seconds: float) -> None:
+    """Where nobody minds who is slow."""
+
+
 def push_of(worker: int) -> Push:
     none = np.empty(0, np.uint32)
     return Push(Touched(np.empty(0, np.uint64), np.empty(0, np.uint16), none, none, 0), {}, {}, worker=worker)
@@ -36,7 +41,7 @@ def push_of(worker: int) -> Push:
 @pytest.mark.parametrize("seed", range(5))
 def test_pushes_are_applied_step_by_step_in_the_order_of_workers(seed: int) -> None:
     recorder = Recorder()
-    gang = Gang(cast(Shard, recorder), 3)
+    gang = Gang(cast(Shard, recorder), 3, ignored)
 
     def work(number: int, steps: int) -> None:
         delays = random.Random(seed * 3 + number)
@@ -54,7 +59,7 @@ def test_pushes_are_applied_step_by_step_in_the_order_of_workers(seed: int) -> N
 
 
 def test_a_push_that_fails_fails_those_of_all() -> None:
-    gang, errors = Gang(cast(Shard, Recorder()), 10), []
+    gang, errors = Gang(cast(Shard, Recorder()), 10, ignored), []
     for number in range(8):
         gang.leave(number)
 
@@ -72,6 +77,27 @@ def test_a_push_that_fails_fails_those_of_all() -> None:
 
 
 def test_waiting_ends_with_an_error_that_names_who_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STEP_SECONDS", 0.05)
+    monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.01)
+    monkeypatch.setattr(module, "STEP_SECONDS", 0.04)
     with pytest.raises(TrainingError, match=r"Worker 0 waited .* for the step of worker 1, 2"):
-        Gang(cast(Shard, Recorder()), 3).push(push_of(0))
+        Gang(cast(Shard, Recorder()), 3, ignored).push(push_of(0))
+
+
+def test_who_holds_the_others_up_is_told_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.02)
+    told: list[tuple[Sequence[int], float]] = []
+    noted = threading.Event()
+
+    def note(workers: Sequence[int], seconds: float) -> None:
+        told.append((workers, seconds))
+        noted.set()
+
+    gang = Gang(cast(Shard, Recorder()), 3, note)
+    threads = [threading.Thread(target=gang.push, args=(push_of(number),)) for number in (0, 2)]
+    for thread in threads:
+        thread.start()
+    assert noted.wait(5)
+    gang.push(push_of(1))
+    for thread in threads:
+        thread.join(5)
+    assert told == [([1], 0.02)]
