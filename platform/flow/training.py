@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 CALIBRATION_PARTS = 20
 
 
-def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+def train(plan: Plan, schema: pa.Schema, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
     """Run a training statement and commit its version.
+
+    Args:
+        schema: of the plan's query.
 
     Returns:
         One row: model, version, status, examples, rows, auc, logloss, pcopc, seconds.
@@ -45,7 +48,7 @@ def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.
     """
     prepare_jax()
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-    recipe, columns = fitted(plan, engine.schema(plan.query), parent.manifest if parent else None)
+    recipe, columns = fitted(plan, schema, parent.manifest if parent else None)
     if parent is not None:
         check_continues(recipe, parent)
     places = places_of(plan.settings, engine.tasks)

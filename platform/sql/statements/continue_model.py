@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ...errors import StatementError
 from ...flow.plan import Evaluate, Plan
+from ...flow.start import train
 from ...options import Value
 from .. import clauses
 from ..base import Statement
@@ -41,8 +42,6 @@ class Continue:
     query: Query
 
     def run(self, session: Session) -> pa.Table:
-        from ...flow.training import train
-
         with self.query.expanded(session) as query:
             plan = self.plan(session, query.text)
             with clauses.placing(self.given, query):

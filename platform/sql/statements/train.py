@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...flow.plan import Plan
+from ...flow.start import train
 from .. import clauses
 from ..base import Statement
 from ..cursor import Cursor
@@ -32,8 +33,6 @@ class Train:
     if_not_exists: bool
 
     def run(self, session: Session) -> pa.Table | None:
-        from ...flow.training import train
-
         if self.if_not_exists and session.models.exists(self.plan.model):
             session.reporter.note(f"The model {self.plan.model} exists; nothing is trained.")
             return None

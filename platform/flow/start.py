@@ -1,0 +1,24 @@
+"""The start of a training: the engine looks at its query while JAX is loaded, which takes either some tenths of a second."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..engines.base import Engine
+from .plan import Plan
+
+if TYPE_CHECKING:
+    from ...warehouse.models import Models
+    from ..progress import Reporter
+
+
+def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+    """Run a training statement; see training.train, whose result this is."""
+    with ThreadPoolExecutor(1, thread_name_prefix="xpsql-schema") as pool:
+        schema = pool.submit(engine.schema, plan.query)
+        from . import training
+
+        return training.train(plan, schema.result(), engine, models, reporter)
