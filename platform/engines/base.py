@@ -32,6 +32,19 @@ class Scan:
     schema: pa.Schema
 
 
+@dataclass(frozen=True)
+class Staged:
+    """A query whose rows have to be written before they are read.
+
+    Attributes:
+        schema: the result's columns, in Spark's types.
+        reason: completes "staged, as ...".
+    """
+
+    schema: pa.Schema
+    reason: str
+
+
 class Engine(Protocol):
     """Runs SQL that is not ours.
 
@@ -58,12 +71,8 @@ class Engine(Protocol):
         """Run a query and stream its result."""
         ...
 
-    def scan(self, query: str) -> Scan | None:
-        """Return how to read a query's result in place, or None where it has to be staged."""
-        ...
-
-    def staging_reason(self, query: str) -> str:
-        """Say why a query has to be staged; what completes "staged, as ..."."""
+    def scan(self, query: str) -> Scan | Staged:
+        """Return how to read a query's result in place, or why it has to be staged."""
         ...
 
     def stage(self, query: str, folder: Path) -> Scan:
@@ -93,3 +102,8 @@ class Engine(Protocol):
     def close(self) -> None:
         """Release connections and temporary files."""
         ...
+
+
+def staged(engine: Engine, query: str, found: Scan | Staged, folder: Path) -> Scan:
+    """Return how to read a query's result, which is written into `folder` where it cannot be read in place."""
+    return found if isinstance(found, Scan) else engine.stage(query, folder)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..errors import StatementError
 from . import parquet
-from .base import Scan
+from .base import Scan, Staged
 from .definitions import Definitions
 from .queries import Queries
 from .relations import Relations
@@ -54,13 +54,9 @@ class DuckDBEngine:
         """Run a query and stream its rows."""
         return self._queries.stream(read_query(query))
 
-    def scan(self, query: str) -> Scan | None:
-        """Return how to read a query's result in place, or None."""
+    def scan(self, query: str) -> Scan | Staged:
+        """Return how to read a query's result in place, or why it has to be staged."""
         return scan_of(read_query(query), self._relations, self._queries)
-
-    def staging_reason(self, query: str) -> str:
-        """Say why a query has to be staged."""
-        return "its rows are not made one by one of the rows of Parquet files"
 
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query steadily and write its rows."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from .base import Scan
+from .base import Scan, Staged
 from .parsing import parse_query
 from .projection import PIECE, projection_of
 from .references import references
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CLAUSES = ("expressions", "from_", "where", "kind", "hint")
 ORIGIN = ("this", "db", "catalog", "alias")
+ROWS = "its rows are not made one by one of the rows of Parquet files"
 # fmt: off
 OTHERWISE = frozenset((
     "rand", "randn", "random", "uuid", "shuffle", "now", "curdate", "current_date", "current_time", "current_timestamp",
@@ -36,8 +37,8 @@ def all_columns(files: tuple[str, ...], schema: pa.Schema) -> Scan:
     return Scan(files, dict(zip(names, names, strict=True)), None, names, schema)
 
 
-def scan_of(query: Query, relations: Relations, queries: Queries) -> Scan | None:
-    """Return how to read a query's result in place, or None where it has to be staged.
+def scan_of(query: Query, relations: Relations, queries: Queries) -> Scan | Staged:
+    """Return how to read a query's result in place, or why it has to be staged.
 
     Raises:
         StatementError: the query cannot run.
@@ -45,17 +46,19 @@ def scan_of(query: Query, relations: Relations, queries: Queries) -> Scan | None
     schema = queries.schema(query)
     tree = parse_query(query.text)
     source = origin_of(tree, relations, queries)
-    if source is None or source.parquet is None or len({name.lower() for name in schema.names}) < len(schema):
-        return None
+    if len({name.lower() for name in schema.names}) < len(schema):
+        return Staged(schema, "two of its columns have one name")
+    if source is None or source.parquet is None:
+        return Staged(schema, ROWS)
     stored = stored_schema(source.parquet)
     if stored is None:
-        return None
+        return Staged(schema, "its files differ in their columns, or have types that Spark does not")
     columns = references(tree, stored.names)
     if columns is not None and as_stored(columns, schema, stored):
         return Scan(source.parquet, columns, None, tuple(dict.fromkeys(columns.values())), schema)
     project = projection_of(tree, source, stored, schema, queries.steady)
     if project is None:
-        return None
+        return Staged(schema, ROWS)
     return Scan(source.parquet, {name: name for name in schema.names}, project, project.needed, schema)
 
 

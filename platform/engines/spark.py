@@ -11,13 +11,13 @@ from sqlglot.tokenizer_core import TokenType
 
 from .. import udf
 from ..errors import StatementError
-from .base import Scan
+from .base import Scan, Staged
 from .failures import place, tokens_of
 from .scans import all_columns
 from .spark_calls import Sent, sent
 from .spark_failures import explained
 from .spark_frames import collected, described, schema_of, streamed
-from .spark_plans import Staged, reading_of
+from .spark_plans import reading_of
 from .spark_tables import SparkTables, write_files
 from .spark_tasks import SparkTasks
 from .statements import Name, read_name
@@ -72,15 +72,11 @@ class SparkEngine:
 
         return pa.RecordBatchReader.from_batches(schema_of(frame), batches())
 
-    def scan(self, query: str) -> Scan | None:
-        """Return how to read a query's result in place, or None."""
-        found = self._reading(query)
-        return None if isinstance(found, Staged) else found
-
-    def staging_reason(self, query: str) -> str:
-        """Say why a query has to be staged."""
-        found = self._reading(query)
-        return found.reason if isinstance(found, Staged) else "it was written just now"
+    def scan(self, query: str) -> Scan | Staged:
+        """Return how to read a query's result in place, or why it has to be staged."""
+        text = sent(query)
+        with explained(text, self.relations):
+            return reading_of(self.spark, text.text, self._frame)
 
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query and write its rows; a file is a partition, and files are in the order of rows."""
@@ -117,11 +113,6 @@ class SparkEngine:
             self.spark.stop()
         else:
             self._tables.forget()
-
-    def _reading(self, query: str) -> Scan | Staged:
-        text = sent(query)
-        with explained(text, self.relations):
-            return reading_of(self.spark, text.text, self._frame)
 
     def _frame(self, query: str) -> DataFrame:
         """Analyse a query.

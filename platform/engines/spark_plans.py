@@ -25,7 +25,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from ..errors import StatementError
-from .base import Scan
+from .base import Scan, Staged
 from .failures import tokens_of
 from .parsing import parse_query
 from .scans import CLAUSES, as_stored, bare, stored_schema
@@ -40,13 +40,14 @@ PLAN = re.compile(r"== Optimized Logical Plan ==\n(?P<plan>.*?)\n\n== Physical P
 ID = r"#(\d+)L?"
 
 
-class Staged(NamedTuple):
-    """A query that cannot be read in place, and why: what completes "staged, because"."""
+class Unfit(NamedTuple):
+    """What cannot be read in place, and why."""
 
     reason: str
 
 
-MORE = Staged("it is more than columns of Parquet files and a simple WHERE")
+MORE = Unfit("it is more than columns of Parquet files and a simple WHERE")
+OTHER_TYPES = Unfit("the files have its columns in other types")
 
 
 class Reference(NamedTuple):
@@ -81,68 +82,74 @@ def reading_of(spark: SparkSession, query: str, frame_of: Frames) -> Scan | Stag
     Raises:
         StatementError: the query cannot run.
     """
-    schema = schema_of(frame_of(query))
+    frame = frame_of(query)
+    schema = schema_of(frame)
     if len({name.lower() for name in schema.names}) < len(schema):
-        return Staged("two of its columns have one name")
+        return Staged(schema, "two of its columns have one name")
     split = split_where(query)
-    unfiltered = query if split is None else split.unfiltered
-    found = reference_of(spark, frame_of(unfiltered), unfiltered)
-    if isinstance(found, Staged):
-        return found
-    files, stored, columns = found
-    if not as_stored(columns, schema, stored):
-        return Staged("the files have its columns in other types")
-    if split is None:
-        return Scan(files, columns, None, tuple(dict.fromkeys(columns.values())), schema)
-    return filtered(spark, split, found, schema, frame_of)
+    unfiltered, whole = (query, frame) if split is None else (split.unfiltered, frame_of(split.unfiltered))
+    found = reference_of(spark, whole, unfiltered)
+    if isinstance(found, Unfit):
+        return Staged(schema, found.reason)
+    scan = scan_of(found, schema) if split is None else filtered(spark, split, found, schema, frame_of)
+    return Staged(schema, scan.reason) if isinstance(scan, Unfit) else scan
 
 
-def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Schema, frame_of: Frames) -> Scan | Staged:
+def scan_of(found: Reference, schema: pa.Schema) -> Scan | Unfit:
+    """Return how to read the rows of a reference."""
+    if not as_stored(found.columns, schema, found.stored):
+        return OTHER_TYPES
+    return Scan(found.files, found.columns, None, tuple(dict.fromkeys(found.columns.values())), schema)
+
+
+def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Schema, frame_of: Frames) -> Scan | Unfit:
     """Return how to read the rows of a reference that pass a condition."""
+    if not as_stored(found.columns, schema, found.stored):
+        return OTHER_TYPES
     whole = frame_of(split.origin)
     under = reference_of(spark, whole, split.origin)
-    if isinstance(under, Staged):
+    if isinstance(under, Unfit):
         return under
     columns = {name.lower(): own for name, own in under.columns.items()}
     types = {field.name.lower(): field.dataType.simpleString() for field in whole.schema.fields}
     try:
         condition = Origin(split.name, columns, types).condition(split.condition)
     except NotSimple:
-        return Staged("its WHERE is more than comparisons of columns with literals")
+        return Unfit("its WHERE is more than comparisons of columns with literals")
     used = {own for name, own in columns.items() if any(c.name.lower() == name for c in split.condition.find_all(exp.Column))}
     needed = tuple(name for name in found.stored.names if name in used or name in found.columns.values())
     own = {name: name for name in schema.names}
     return Scan(found.files, own, Kept(condition, found.columns, schema), needed, schema)
 
 
-def reference_of(spark: SparkSession, frame: DataFrame, query: str) -> Reference | Staged:
+def reference_of(spark: SparkSession, frame: DataFrame, query: str) -> Reference | Unfit:
     """Return the files and columns that a query without WHERE names, if it does nothing else."""
     plan = plan_of(spark, query)
     if len(plan) > 2 or not plan[-1].endswith(" parquet"):
         return MORE
     files = local_files(frame.inputFiles())
-    if isinstance(files, Staged):
+    if isinstance(files, Unfit):
         return files
     try:
         stored = stored_schema(files)
     except (OSError, pa.ArrowException) as error:
-        return Staged(f"a file cannot be read: {error}")
+        return Unfit(f"a file cannot be read: {error}")
     if stored is None:
-        return Staged("its files differ in their columns, or have types that Spark does not")
+        return Unfit("its files differ in their columns, or have types that Spark does not")
     columns = columns_in(plan, stored.names, frame.columns)
     return MORE if columns is None else Reference(files, stored, columns)
 
 
-def local_files(found: Iterable[str]) -> tuple[str, ...] | Staged:
+def local_files(found: Iterable[str]) -> tuple[str, ...] | Unfit:
     """Return the paths of files, sorted; Spark itself reads them in no order.
 
     A link stands for the file behind it: that of a table's file may go while the file is being read.
     """
     urls = [urlsplit(uri) for uri in found]
     if not urls:
-        return Staged("it does not read files")
+        return Unfit("it does not read files")
     if remote := next((url.scheme for url in urls if url.scheme not in ("", "file")), None):
-        return Staged(f"files of {remote}:// are not mounted as a folder")
+        return Unfit(f"files of {remote}:// are not mounted as a folder")
     paths = sorted(Path(unquote(url.path)) for url in urls)
     return tuple(str(path.parent / path.readlink() if path.is_symlink() else path) for path in paths)
 

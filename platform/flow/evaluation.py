@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...warehouse.models import Version
-from ..engines.base import Engine
+from ..engines.base import Engine, staged
 from ..errors import DataError
 from .encode import floats
 from .metrics import Metrics, gauc
@@ -36,7 +36,7 @@ def evaluate(version: Version, engine: Engine, query: str, folder: Path, reporte
         StatementError: the query cannot run, or lacks a column of the model or its label.
         DataError: a label is NULL, or of a classifier and not 0 or 1.
     """
-    scan = engine.scan(query) or engine.stage(query, folder / "input")
+    scan = staged(engine, query, engine.scan(query), folder / "input")
     columns, classifier = columns_from(version.manifest), algorithm_of(version.manifest).classifier
     label, group = columns.labels[0], columns.group
     own = matched(columns, scan.schema, [label])[label]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..cores import cores
-from ..engines.base import Engine
+from ..engines.base import Engine, Scan, Staged
 from ..ps.dense import DenseProgram
 from ..ps.programs import Programs
 from .estimates import estimated_bytes, estimated_features, estimated_seconds, row_bytes
@@ -29,7 +29,8 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         StatementError, ModelError: whatever would stop the training before it starts.
     """
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-    recipe, columns = fitted(plan, engine.schema(plan.query), parent.manifest if parent else None)
+    scan = engine.scan(plan.query)
+    recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     if parent is not None:
         check_continues(recipe, parent)
     places = places_of(plan.settings, engine.tasks)
@@ -40,7 +41,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
         rows.append((f"row of {spec.name}", row_text(programs)))
     rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense)) for name, spec in recipe.dense.specs.items()]
-    rows += input_rows(plan, engine, columns, recipe, places)
+    rows += input_rows(plan, engine, scan, columns, recipe, places)
     rows.append(("passes", str(plan.settings.passes)))
     return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
 
@@ -65,12 +66,13 @@ def dense_text(shape: tuple[int, ...], dense: DenseProgram) -> str:
     return f"float32{list(shape)}; kept by a shard as a whole: {', '.join(dense.columns)}"
 
 
-def input_rows(plan: Plan, engine: Engine, columns: Columns, recipe: Recipe, places: Places) -> list[tuple[str, str]]:
+def input_rows(
+    plan: Plan, engine: Engine, scan: Scan | Staged, columns: Columns, recipe: Recipe, places: Places
+) -> list[tuple[str, str]]:
     """Describe input, memory and time; what only a run of the query would tell is said to be unknown."""
-    scan = engine.scan(plan.query)
-    if scan is None:
+    if isinstance(scan, Staged):
         return [
-            ("input", f"staged, as {engine.staging_reason(plan.query)}: the query runs once and is written as Parquet"),
+            ("input", f"staged, as {scan.reason}: the query runs once and is written as Parquet"),
             ("estimated rows", "known once staged"),
             ("batch size", str(plan.settings.batch_size or "by the number of rows")),
             *place_rows(places, plan),

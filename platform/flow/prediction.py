@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..engines.base import Engine, Scan
+from ..engines.base import Engine, Scan, staged
 from ..engines.tasks import Task, Tasks
 from ..errors import StatementError
 from ..ps.coordinator import CALL_SECONDS, Contact, EndedError, Membership
@@ -55,7 +55,7 @@ def predict(
     Raises:
         StatementError: the query cannot run, or lacks a column of the model, or has it as another kind.
     """
-    scan = engine.scan(query) or engine.stage(query, folder / "input")
+    scan = staged(engine, query, engine.scan(query), folder / "input")
     request = request_of(version, scan, [name for name in scan.schema.names if columns is None or name.lower() in columns])
     clash = {name.lower() for name in request.added} & {name.lower() for name in scan.schema.names}
     if clash:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
     """Run a training statement; see training.train, whose result this is."""
-    with ThreadPoolExecutor(1, thread_name_prefix="xpsql-schema") as pool:
-        schema = pool.submit(engine.schema, plan.query)
+    with ThreadPoolExecutor(1, thread_name_prefix="xpsql-scan") as pool:
+        found = pool.submit(engine.scan, plan.query)
         from . import training
 
-        return training.train(plan, schema.result(), engine, models, reporter)
+        return training.train(plan, found.result(), engine, models, reporter)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
-from ..engines.base import Engine
+from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks
 from ..errors import TrainingError
 from .compiled import compilations, prepare_jax
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 CALIBRATION_PARTS = 20
 
 
-def train(plan: Plan, schema: pa.Schema, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
     """Run a training statement and commit its version.
 
     Args:
-        schema: of the plan's query.
+        found: how the plan's query is read.
 
     Returns:
         One row: model, version, status, examples, rows, auc, logloss, pcopc, seconds.
@@ -48,14 +48,13 @@ def train(plan: Plan, schema: pa.Schema, engine: Engine, models: Models, reporte
     """
     prepare_jax()
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-    recipe, columns = fitted(plan, schema, parent.manifest if parent else None)
+    recipe, columns = fitted(plan, found.schema, parent.manifest if parent else None)
     if parent is not None:
         check_continues(recipe, parent)
     places = places_of(plan.settings, engine.tasks)
-    scan = engine.scan(plan.query)
     with models.begin(plan.model, manifest_of(plan, columns, recipe), plan.replace) as draft:
         try:
-            prepared = prepare(plan, columns, scan or engine.stage(plan.query, draft.staged), parent, places)
+            prepared = prepare(plan, columns, staged(engine, plan.query, found, draft.staged), parent, places)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
         except BaseException:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from xpsql.platform.engines.base import Scan
+from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.errors import StatementError
 
@@ -78,7 +78,7 @@ PLAIN = [
 def test_references_and_renames_need_no_projection(engine: DuckDBEngine, table: str, query: str) -> None:
     engine.execute("CREATE TEMPORARY VIEW renamed (a, b) AS SELECT n, s FROM t")
     scan = engine.scan(query)
-    assert scan is not None
+    assert isinstance(scan, Scan)
     assert scan.project is None
     expected = engine.execute(query)
     assert expected is not None
@@ -105,7 +105,7 @@ ROW_WISE = [
 def test_pieces_are_equal_to_the_whole_query(engine: DuckDBEngine, table: str, query: str) -> None:
     engine.execute("CREATE TEMPORARY VIEW doubled AS SELECT n * 2 AS twice, s, d FROM t WHERE n IS NOT NULL")
     scan = engine.scan(query)
-    assert scan is not None
+    assert isinstance(scan, Scan)
     assert scan.project is not None
     expected = engine.execute(query)
     assert expected is not None
@@ -115,14 +115,14 @@ def test_pieces_are_equal_to_the_whole_query(engine: DuckDBEngine, table: str, q
 
 def test_only_the_columns_that_a_query_uses_are_needed(engine: DuckDBEngine, table: str) -> None:
     scan = engine.scan("SELECT k FROM (SELECT n + 1 AS k, * EXCEPT (n) FROM t) WHERE s = 's1'")
-    assert scan is not None
+    assert isinstance(scan, Scan)
     assert scan.needed == ("n", "s")
 
 
 def test_pieces_are_projected_by_several_threads_at_once(engine: DuckDBEngine, table: str) -> None:
     query = "SELECT n * 2 AS m, concat(s, 'x') AS s FROM t WHERE n > 4"
     scan = engine.scan(query)
-    assert scan is not None
+    assert isinstance(scan, Scan)
     assert scan.project is not None
     with ThreadPoolExecutor(4) as pool:
         parts = list(pool.map(scan.project, list(pieces(scan)) * 5))
@@ -158,13 +158,13 @@ def test_pieces_are_projected_by_several_threads_at_once(engine: DuckDBEngine, t
 )
 def test_other_queries_are_staged(engine: DuckDBEngine, table: str, query: str) -> None:
     engine.execute("CREATE TEMPORARY VIEW agg AS SELECT count(*) AS c FROM t")
-    assert engine.scan(query) is None
+    assert isinstance(engine.scan(query), Staged)
 
 
 def test_files_of_other_schemas_are_staged(engine: DuckDBEngine, tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
     pq.write_table(pa.table({"a": pa.array([1], pa.int32())}), tmp_path / "1.parquet")
-    assert engine.scan(f"SELECT a FROM parquet.`{tmp_path}`") is None
+    assert isinstance(engine.scan(f"SELECT a FROM parquet.`{tmp_path}`"), Staged)
 
 
 def test_files_by_path_and_warehouse_tables_are_read_in_place(engine: DuckDBEngine, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_files_by_path_and_warehouse_tables_are_read_in_place(engine: DuckDBEngi
     engine.execute(f"CREATE TEMPORARY VIEW v USING parquet OPTIONS (path '{tmp_path}/0.parquet')")
     for relation in (f"parquet.`{tmp_path}/*.parquet`", "w", "default.w", "v"):
         scan = engine.scan(f"SELECT a AS b FROM {relation}")
-        assert scan is not None
+        assert isinstance(scan, Scan)
         assert scan.columns == {"b": "a"}
         assert all(Path(file).is_absolute() for file in scan.files)
 

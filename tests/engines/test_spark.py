@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from xpsql.platform.engines.base import Scan
+from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.spark import SparkEngine
 from xpsql.platform.errors import StatementError
 
@@ -66,7 +66,7 @@ def scanned(scan: Scan) -> pa.Table:
 )
 def test_columns_of_parquet_files_are_read_in_place(engine: SparkEngine, log: str, query: str) -> None:
     scan = engine.scan(query.format(log))
-    assert scan is not None
+    assert isinstance(scan, Scan)
     wanted = engine.execute(query.format(log))
     assert wanted is not None
     assert scan.schema == wanted.schema == engine.schema(query.format(log))
@@ -97,7 +97,7 @@ def test_columns_of_parquet_files_are_read_in_place(engine: SparkEngine, log: st
 def test_simple_filters_of_the_reader_keep_the_rows_that_spark_keeps(engine: SparkEngine, log: str, condition: str) -> None:
     query = f"SELECT `a b` AS n, day FROM {log} t WHERE {condition}"
     scan = engine.scan(query)
-    assert scan is not None
+    assert isinstance(scan, Scan)
     assert scan.project is not None
     wanted = engine.execute(f"{query} ORDER BY n")
     assert wanted is not None
@@ -125,21 +125,24 @@ def test_simple_filters_of_the_reader_keep_the_rows_that_spark_keeps(engine: Spa
 )
 def test_other_queries_are_staged_and_the_reason_is_told(engine: SparkEngine, log: str, query: str, reason: str) -> None:
     text = query.format(log, log)
-    assert engine.scan(text) is None
-    assert reason in str(engine.staging_reason(text))
+    scan = engine.scan(text)
+    assert isinstance(scan, Staged)
+    assert reason in scan.reason
 
 
 def test_files_in_other_types_than_the_query_sees_are_staged(engine: SparkEngine, tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": pa.array([1], pa.uint32())}), tmp_path / "n.parquet")
     assert engine.schema(f"SELECT n FROM parquet.`{tmp_path}`").types == [pa.int64()]
-    assert engine.staging_reason(f"SELECT n FROM parquet.`{tmp_path}`") == "the files have its columns in other types"
+    scan = engine.scan(f"SELECT n FROM parquet.`{tmp_path}`")
+    assert isinstance(scan, Staged)
+    assert scan.reason == "the files have its columns in other types"
 
 
 def test_a_frame_with_a_name_is_read_in_place_where_it_is_a_scan(spark: SparkSession, engine: SparkEngine, log: str) -> None:
     spark.sql(f"SELECT user AS who FROM {log}").createOrReplaceTempView("plain")
     spark.sql(f"SELECT upper(user) AS who FROM {log}").createOrReplaceTempView("made")
-    assert engine.scan("SELECT who FROM plain") is not None
-    assert engine.scan("SELECT who FROM made") is None
+    assert isinstance(engine.scan("SELECT who FROM plain"), Scan)
+    assert isinstance(engine.scan("SELECT who FROM made"), Staged)
 
 
 def test_a_query_is_staged_in_its_order_with_row_groups_of_one_size(engine: SparkEngine, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from xpsql.platform.engines.base import Engine
+from xpsql.platform.engines.base import Engine, Scan
 from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.engines.spark import SparkEngine
 from xpsql.platform.errors import ModelError, StatementError
@@ -90,7 +90,7 @@ def test_tables_are_shown_by_pattern(engine: Engine) -> None:
 def test_a_reader_of_the_state_before_goes_on(engine: Engine, warehouse: Path) -> None:
     engine.execute("CREATE TABLE t AS SELECT id FROM range(500000)")
     scan = engine.scan("SELECT * FROM t")
-    assert scan is not None
+    assert isinstance(scan, Scan)
     engine.execute("INSERT OVERWRITE t SELECT 1")
     assert pq.read_table(list(scan.files)).num_rows == 500_000
     engine.execute("INSERT OVERWRITE t SELECT 2")
@@ -101,7 +101,7 @@ def test_a_reader_of_the_state_before_goes_on(engine: Engine, warehouse: Path) -
 def test_rows_that_are_added_leave_the_files_that_others_read(engine: Engine) -> None:
     engine.execute("CREATE TABLE t AS SELECT 0 AS a")
     scan = engine.scan("SELECT * FROM t")
-    assert scan is not None
+    assert isinstance(scan, Scan)
     for i in range(1, 5):
         engine.execute(f"INSERT INTO t SELECT {i}")
     assert Path(scan.files[0]).exists()
@@ -216,7 +216,7 @@ def test_tables_of_either_engine_are_the_other_ones(warehouse: Path, spark: Spar
         found = rows(engine, "SELECT * FROM both ORDER BY id")
         assert found[0::2] == found[1::2] == rows(engine, "SELECT * FROM mine ORDER BY id")
         assert engine.schema("SELECT * FROM yours") == engine.schema("SELECT * FROM mine")
-        assert engine.scan("SELECT id, s FROM yours") is not None
+        assert isinstance(engine.scan("SELECT id, s FROM yours"), Scan)
     embedded.execute("INSERT INTO yours SELECT 9, 'x', NULL, NULL")
     other.execute("INSERT INTO mine SELECT 8, 'y', NULL, NULL")
     for engine in (embedded, other):

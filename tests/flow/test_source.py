@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from xpsql.platform.engines.base import Scan
 from xpsql.platform.flow.batches import Batch, Ladders
 from xpsql.platform.flow.dealing import Dealt
 from xpsql.platform.flow.plan import Plan, Use
@@ -37,7 +38,7 @@ def source(session: xpsql.Session, folder: Path, condition: str = "") -> Source:
     table = pa.table({"label": np.arange(ROWS) % 2, "user": np.arange(ROWS)})
     path = write(table, folder / "log.parquet", row_group_rows=GROUP)
     scan = session.engine.scan(f"SELECT * FROM parquet.`{path}` {condition}")
-    assert scan is not None
+    assert isinstance(scan, Scan)
     columns = columns_of(table.schema, Plan("", "m", Use("xftrl", {}, None), (), ""), None)
     return Source(scan, splits_of(scan), columns, BATCH, True, Ladders(Ladder(), Ladder()), epoch=3)
 
