@@ -18,6 +18,7 @@ attempt; the loss of a shard ends the job.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import socket
@@ -283,9 +284,17 @@ class Coordinator:
             if member is None:
                 return Beaten(True)
             member.seen = time.monotonic()
+            self._server.when_closed(functools.partial(self._closed, beat))
             self._changed.wait_for(lambda: self._over or member.left, BEAT_SECONDS)
             member.seen = time.monotonic()
             return Beaten(self._over or member.left)
+
+    def _closed(self, beat: Beat) -> None:
+        """Give up a task whose connection is closed though it has not left: its process is gone, or cannot be reached."""
+        with self._changed:
+            lost = self._member(*beat) is not None
+        if lost:
+            self._lose((beat.role, beat.number), "its connection is gone")
 
     @property
     def _over(self) -> bool:

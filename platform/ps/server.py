@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -74,6 +74,7 @@ class Server:
         self._wake, self._woken = socket.socketpair()
         self._closing = threading.Event()
         self._connections: dict[threading.Thread, socket.socket] = {}
+        self._told: dict[threading.Thread, Callable[[], None]] = {}
         self._lock = threading.Lock()
         self._acceptor = threading.Thread(target=self._accept, name=f"xpsql {name}", daemon=True)
         self._acceptor.start()
@@ -89,6 +90,10 @@ class Server:
         """Connections at this moment, those that still prove themselves included."""
         with self._lock:
             return len(self._connections)
+
+    def when_closed(self, told: Callable[[], None]) -> None:
+        """Call a function once the connection is closed whose request is being answered now, unless this server closes it."""
+        self._told[threading.current_thread()] = told
 
     def close(self) -> None:
         """Stop within a second or so: calls that are being answered are, if they take less than half of it."""
@@ -162,6 +167,9 @@ class Server:
                 logger.warning("%s: refused %s: %s", self.name, who, error)
             except OSError as error:
                 logger.warning("%s: lost %s: %s", self.name, who, error)
+        told = self._told.pop(threading.current_thread(), None)
+        if told is not None and not self._closing.is_set():
+            told()
 
     def _forget(self) -> None:
         with self._lock:

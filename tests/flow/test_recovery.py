@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,19 @@ from xpsql.platform.flow import recovery
 from xpsql.platform.flow.monitor import Monitor
 from xpsql.platform.flow.recovery import Recoveries
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.ps.coordinator import Coordinator
+from xpsql.platform.ps.sockets import Address
 from xpsql.platform.session import Session
 
+from ..chaos.proxy import Proxy
 from ..training.log import write
 from .processes import ProcessTasks
 
 ROWS, PASSES = 3000, 12
 SHARDS, WORKERS = "xpsql: shards of m v1", "xpsql: train m v1"
+
+
+Event = tuple[int, Callable[[], None] | tuple[str, int]]
 
 
 class Killer(SilentReporter):
@@ -49,19 +56,22 @@ def log(tmp_path: Path) -> Path:
 
 
 def train(
-    folder: Path, log: Path, options: str, monkeypatch: pytest.MonkeyPatch, *kills: tuple[int, str, int], clauses: str = ""
+    folder: Path, log: Path, options: str, monkeypatch: pytest.MonkeyPatch, *plan: Event, clauses: str = ""
 ) -> tuple[pa.Table, pa.Table, list[str]]:
-    """Train with tasks as processes, some of which are killed: (after so many examples, which kind, which number).
+    """Train with tasks as processes, some of which are killed.
+
+    Args:
+        plan: after how many examples something happens: a kill of a task, (kind, number), or a function that is called.
 
     Returns:
         The rows, the lines of progress, and what the log said.
     """
     tasks, killer = ProcessTasks(8), Killer()
 
-    def kill(name: str, number: int) -> Callable[[], None]:
-        return lambda: tasks.started[name].kill(number)
+    def happening(what: Callable[[], None] | tuple[str, int]) -> Callable[[], None]:
+        return (lambda: tasks.started[what[0]].kill(what[1])) if isinstance(what, tuple) else what
 
-    killer.plan = [(examples, kill(name, number)) for examples, name, number in kills]
+    killer.plan = [(examples, happening(what)) for examples, what in plan]
     with xpsql.connect(folder, reporter=killer) as session:
         monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
         settings = f"WITH (batch_size = 20, passes = {PASSES}, {options})"
@@ -95,7 +105,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_counts_twice(
     sync: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = f"workers = 2, shards = 2, sync = '{sync}', slack = 2"
-    rows, info, notes = train(tmp_path / "w", log, options, monkeypatch, (3000, WORKERS, 1))
+    rows, info, notes = train(tmp_path / "w", log, options, monkeypatch, (3000, (WORKERS, 1)))
     check_counts(rows, log)
     assert set(info["recoveries"].drop_null().to_pylist()) == {1.0}
     assert info["recovery_seconds"].drop_null()[0].as_py() > 0
@@ -106,10 +116,34 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_counts_twice(
 def test_shards_that_are_killed_begin_again_and_nothing_counts_twice(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kills = ((3000, SHARDS, 1), (9000, SHARDS, 0))
+    kills = ((3000, (SHARDS, 1)), (9000, (SHARDS, 0)))
     rows, info, _ = train(tmp_path / "w", log, "workers = 2, shards = 2", monkeypatch, *kills)
     check_counts(rows, log)
     assert max(info["recoveries"].drop_null().to_pylist()) == 2
+
+
+def test_connections_that_are_cut_and_delayed_lose_nothing_and_nothing_counts_twice(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Coordinator.shards
+    with ExitStack() as stack:
+        proxies: dict[Address, Proxy] = {}
+
+        def behind_proxies(coordinator: Coordinator) -> list[Address] | None:
+            addresses = known(coordinator)
+            for address in addresses or ():
+                if address not in proxies:
+                    proxies[address] = stack.enter_context(Proxy(address, delay_seconds=0.002, seed=3))
+            return None if addresses is None else [proxies[address].address for address in addresses]
+
+        def cut() -> None:
+            list(proxies.values())[-1].cut()
+
+        monkeypatch.setattr(Coordinator, "shards", behind_proxies)
+        rows, info, _ = train(tmp_path / "w", log, "workers = 2, shards = 2", monkeypatch, (3000, cut), (9000, cut))
+    check_counts(rows, log)
+    assert max(info["recoveries"].drop_null().to_pylist()) >= 2
+    assert sum(proxy.cuts for proxy in proxies.values()) >= 4
 
 
 @pytest.mark.parametrize("role", [SHARDS, WORKERS])
@@ -119,7 +153,7 @@ def test_with_bsp_the_model_after_a_kill_is_the_one_without(
     options = "workers = 2, shards = 2, sync = 'bsp'"
     clauses = "EVALUATE EVERY 5 BATCHES ON 2 BATCHES"
     expected, before, _ = train(tmp_path / "without", log, options, monkeypatch, clauses=clauses)
-    found, after, _ = train(tmp_path / "with", log, options, monkeypatch, (3000, role, 1), clauses=clauses)
+    found, after, _ = train(tmp_path / "with", log, options, monkeypatch, (3000, (role, 1)), clauses=clauses)
     assert found.equals(expected)
     assert windows(after) == windows(before)
 

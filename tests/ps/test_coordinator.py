@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -10,8 +11,10 @@ import pytest
 
 from xpsql.platform.errors import DataError, LostError, TrainingError
 from xpsql.platform.ps import coordinator as module
+from xpsql.platform.ps.connection import Connection
 from xpsql.platform.ps.coordinator import Contact, Coordinator, EndedError, Membership
 from xpsql.platform.ps.sockets import Address
+from xpsql.platform.ps.wire import Limits
 
 
 class Departures(list[tuple[str, int]]):
@@ -178,6 +181,18 @@ def test_a_silent_worker_is_lost_and_its_job_goes_on(monkeypatch: pytest.MonkeyP
         coordinator.check()
         assert [number for number, _ in losses] == [0]
         assert member.ended.wait(5)
+
+
+def test_a_task_whose_connection_closes_before_it_leaves_is_lost_at_once() -> None:
+    losses = Losses()
+    with opened(1, losses=losses) as coordinator, Membership(coordinator.contact, "worker", 2, 0) as member:
+        beating = coordinator.contact
+        coordinator.require("worker", 2, 0)
+        with contextlib.closing(Connection("the coordinator", beating.address, beating.secret, Limits(), None)) as connection:
+            assert not connection.call(module.BEAT, module.Beat("worker", 2, 0), 5).ended
+        assert member.ended.wait(5)
+        assert [number for number, _ in losses] == [2]
+        assert losses[0][1].endswith("its connection is gone")
 
 
 def test_tasks_that_are_dismissed_end_and_others_take_their_numbers() -> None:
