@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 
 from ..platform.operators.base import Operator, TableSpec
 from ..platform.operators.ftrl import FtrlOptions, ftrl
@@ -14,8 +13,9 @@ from ..platform.options import Part, option
 from .base import Algorithm, Inputs, Layout
 from .initial import uniform
 from .linear import linear_scores
+from .lookups import met
 from .losses import LossOptions, loss_of
-from .pooling import all_vectors
+from .pooling import slot_rows
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,15 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
 
     Source: Juan et al., Field-aware Factorization Machines for CTR Prediction, RecSys 2016.
     """
-    loss, slots = loss_of(options), len(layout.slots)
+    loss = loss_of(options)
 
     def optimizer(table: TableSpec) -> Operator:
         return ftrl(FtrlOptions(alpha=options.alpha if table.name == "weights" else options.vector_alpha), table)
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
-        vectors = all_vectors(parameters["vectors"], inputs, layout, "sum")
-        return linear_scores(parameters["weights"], inputs) + met_score(vectors.reshape(-1, slots, slots, options.dim))
+        return linear_scores(parameters["weights"], inputs) + met(*slot_rows(parameters["vectors"], inputs, layout))[:, None]
 
-    size = slots * options.dim
+    size = len(layout.slots) * options.dim
     return Algorithm(
         tables=(TableSpec("weights", 1), TableSpec("vectors", size, uniform(options.init_scale, size))),
         optimizer=optimizer,
@@ -53,19 +52,6 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
         classifier=loss.classifier,
         intercept=options.intercept,
     )
-
-
-def met_score(vectors: jax.Array) -> jax.Array:
-    """Return the sum over pairs of slots i < j of <v_ij, v_ji>, where v_ij is what slot i has for meeting slot j.
-
-    Args:
-        vectors: float32[batch, slots, slots, dim].
-
-    Returns:
-        float32[batch, 1]
-    """
-    products = (vectors * vectors.transpose(0, 2, 1, 3)).sum(axis=3)
-    return 0.5 * (products.sum(axis=(1, 2)) - jnp.trace(products, axis1=1, axis2=2))[:, None]
 
 
 FFM = Part("ffm", FfmOptions, ffm)

@@ -13,6 +13,7 @@ from ..platform.options import Part, option
 from .base import Algorithm, Inputs, Layout
 from .initial import uniform
 from .linear import linear_scores
+from .lookups import sums
 from .losses import LossOptions, loss_of
 
 
@@ -65,8 +66,7 @@ def pair_scores(vectors: jax.Array, inputs: Inputs) -> jax.Array:
     Returns:
         float32[batch, 1]
     """
-    taken = vectors.at[inputs.scalar].get(mode="promise_in_bounds")
-    total, squares = taken.sum(axis=0), (taken * taken).sum(axis=0)
+    total, squares = sums(vectors, inputs.scalar)
     if inputs.bag_index.size:
         values = vectors.at[inputs.bag_index].get(mode="promise_in_bounds") * inputs.bag_weight[:, None]
         batch = len(inputs.weight)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from .base import Inputs
+from .lookups import totals
 
 
 def linear_scores(weights: jax.Array, inputs: Inputs) -> jax.Array:
@@ -24,7 +25,7 @@ def linear_scores(weights: jax.Array, inputs: Inputs) -> jax.Array:
 
 def column_scores(column: jax.Array, inputs: Inputs) -> jax.Array:
     batch = len(inputs.weight)
-    total = column.at[inputs.scalar].get(mode="promise_in_bounds").sum(axis=0)
+    total = totals(column, inputs.scalar)
     if inputs.bag_index.size:
         values = column.at[inputs.bag_index].get(mode="promise_in_bounds") * inputs.bag_weight
         total += jax.ops.segment_sum(values, inputs.bag_example, num_segments=batch)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from .base import Inputs, Layout
+from .lookups import gathered
 
 POOLINGS = ("sum", "mean", "root")
 SMALLEST = 1e-6
@@ -25,7 +26,7 @@ def slot_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: st
     Returns:
         float32[batch, slots, dim]
     """
-    scalar = vectors.at[inputs.scalar[: len(layout.scalar)].T].get(mode="promise_in_bounds")
+    scalar = gathered(vectors, inputs.scalar[: len(layout.scalar)])
     return jnp.concatenate([scalar, bag_vectors(vectors, inputs, layout, pooling)], axis=1) if layout.bags else scalar
 
 
@@ -61,6 +62,23 @@ def all_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str
     if not (layout.continuous or layout.vectors):
         return pooled
     return jnp.concatenate([pooled, dense_vectors(vectors, inputs, layout)], axis=1)
+
+
+def slot_rows(vectors: jax.Array, inputs: Inputs, layout: Layout) -> tuple[jax.Array, jax.Array]:
+    """Return rows and, for each slot and example, which of them is its vector: a feature's own, or one summed of several that
+    stands after the others.
+
+    Returns:
+        float32[more, dim], int32[slots, batch]
+    """
+    own, batch, dim = inputs.scalar[: len(layout.scalar)], len(inputs.weight), vectors.shape[1]
+    summed = [bag_vectors(vectors, inputs, layout, "sum")] if layout.bags else []
+    summed += [dense_vectors(vectors, inputs, layout)] if layout.continuous or layout.vectors else []
+    if not summed:
+        return vectors, own
+    more = jnp.concatenate(summed, axis=1).reshape(-1, dim)
+    numbers = len(vectors) + jnp.arange(len(more), dtype=jnp.int32).reshape(batch, -1).T
+    return jnp.concatenate([vectors, more]), jnp.concatenate([own, numbers])
 
 
 def dense_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout) -> jax.Array:

@@ -1,0 +1,133 @@
+"""Rows of a matrix by index, and what is summed of them over an example, with their gradients.
+
+XLA goes through them element by element on CPUs, and they are a large part of what sparse models cost. So on CPUs they are
+custom calls, native/lookups.cpp; elsewhere the same in JAX. Indices int32[lines, batch] are in bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from . import _lookups
+
+PREFIX = "xpsql_"
+
+for name, call in _lookups.calls().items():
+    jax.ffi.register_ffi_target(PREFIX + name, call, platform="cpu")
+
+Saved = tuple[jax.Array, ...]
+
+
+def called(name: str, anywhere: Callable[..., Any], *arguments: jax.Array) -> Any:
+    """Return what `anywhere` computes of the arguments, on CPUs by a custom call."""
+    results = jax.eval_shape(anywhere, *arguments)
+    native = jax.ffi.ffi_call(PREFIX + name, results, vmap_method="sequential")
+    return jax.lax.platform_dependent(*arguments, cpu=native, default=anywhere)
+
+
+def taken(rows: jax.Array, index: jax.Array) -> jax.Array:
+    return rows.at[index].get(mode="promise_in_bounds")
+
+
+def added(rows: jax.Array, index: jax.Array, values: jax.Array) -> jax.Array:
+    """Return zeros like `rows` with values[l, b] added to row index[l, b]."""
+    return jnp.zeros_like(rows).at[index].add(values, mode="promise_in_bounds")
+
+
+@jax.custom_vjp
+def gathered(rows: jax.Array, index: jax.Array) -> jax.Array:
+    """Return the rows of each example, float32[batch, lines, dim] of float32[n, dim]."""
+    return called("gather", lambda rows, index: taken(rows, index.T), rows, index)  # type: ignore[no-any-return]
+
+
+def gathered_forward(rows: jax.Array, index: jax.Array) -> tuple[jax.Array, Saved]:
+    return gathered(rows, index), (rows, index)
+
+
+def gathered_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, None]:
+    rows, index = saved
+    return called("scatter", lambda gradient, index: added(rows, index.T, gradient), gradient, index), None
+
+
+gathered.defvjp(gathered_forward, gathered_backward)
+
+
+@jax.custom_vjp
+def totals(weights: jax.Array, index: jax.Array) -> jax.Array:
+    """Return the sum of each example's weights, float32[batch] of float32[n]."""
+    return called("total", lambda weights, index: taken(weights, index).sum(axis=0), weights, index)  # type: ignore[no-any-return]
+
+
+def totals_forward(weights: jax.Array, index: jax.Array) -> tuple[jax.Array, Saved]:
+    return totals(weights, index), (weights, index)
+
+
+def totals_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, None]:
+    weights, index = saved
+
+    def anywhere(gradient: jax.Array, index: jax.Array) -> jax.Array:
+        return added(weights, index, jnp.broadcast_to(gradient, index.shape))
+
+    return called("total_gradient", anywhere, gradient, index), None
+
+
+totals.defvjp(totals_forward, totals_backward)
+
+
+@jax.custom_vjp
+def sums(rows: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the sums of each example's rows and of their squares, element by element: float32[batch, dim] both."""
+
+    def anywhere(rows: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
+        own = taken(rows, index)
+        return own.sum(axis=0), (own * own).sum(axis=0)
+
+    return called("sum", anywhere, rows, index)  # type: ignore[no-any-return]
+
+
+def sums_forward(rows: jax.Array, index: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Saved]:
+    return sums(rows, index), (rows, index)
+
+
+def sums_backward(saved: Saved, gradients: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+    def anywhere(rows: jax.Array, index: jax.Array, of_sum: jax.Array, of_squares: jax.Array) -> jax.Array:
+        return added(rows, index, of_sum + 2 * of_squares * taken(rows, index))
+
+    return called("sum_gradient", anywhere, *saved, *gradients), None
+
+
+sums.defvjp(sums_forward, sums_backward)
+
+
+@jax.custom_vjp
+def met(rows: jax.Array, index: jax.Array) -> jax.Array:
+    """Return the sum over pairs of an example's lines i < j of <v_ij, v_ji>, float32[batch] of float32[n, lines * dim].
+
+    A row holds, side by side, a vector for each line: v_ij is what the row of line i has for line j.
+    """
+    return called("meet", meetings, rows, index)  # type: ignore[no-any-return]
+
+
+def meetings(rows: jax.Array, index: jax.Array) -> jax.Array:
+    lines, batch = index.shape
+    own = taken(rows, index.T).reshape(batch, lines, lines, rows.shape[1] // lines)
+    products = (own * own.transpose(0, 2, 1, 3)).sum(axis=3)
+    return 0.5 * (products.sum(axis=(1, 2)) - jnp.trace(products, axis1=1, axis2=2))
+
+
+def met_forward(rows: jax.Array, index: jax.Array) -> tuple[jax.Array, Saved]:
+    return met(rows, index), (rows, index)
+
+
+def met_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, None]:
+    def anywhere(rows: jax.Array, index: jax.Array, gradient: jax.Array) -> jax.Array:
+        return jax.vjp(lambda rows: meetings(rows, index), rows)[1](gradient)[0]  # type: ignore[no-any-return]
+
+    return called("meet_gradient", anywhere, *saved, gradient), None
+
+
+met.defvjp(met_forward, met_backward)
