@@ -6,10 +6,30 @@ from typing import Any
 
 from ..platform.options import Part
 from .base import Algorithm
+from .dcn import DCN
+from .deepfm import DEEPFM
 from .ffm import FFM
 from .fm import FM
+from .linear_regression import LINEAR_REGRESSION
+from .logistic_regression import LOGISTIC_REGRESSION
+from .svm import SVM
+from .wide_deep import WIDE_DEEP
+from .word2vec import WORD2VEC
 from .xftrl import XFTRL
 from .xnn import XNN
 from .xsvd import XSVD
 
-ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (XFTRL, FM, FFM, XNN, XSVD)
+ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
+    XFTRL,
+    LOGISTIC_REGRESSION,
+    LINEAR_REGRESSION,
+    SVM,
+    FM,
+    FFM,
+    XNN,
+    WIDE_DEEP,
+    DEEPFM,
+    DCN,
+    XSVD,
+    WORD2VEC,
+)

@@ -56,6 +56,7 @@ class Inputs(NamedTuple):
         label: float32[batch, num_labels].
         weight: float32[batch]; example weight, 0 on padding.
         random: uint32[2], where the algorithm asks for it: what is random in an update is a function of it; None in scoring.
+        sampled: int32[num_sampled]; the rows of features drawn at random, where the algorithm asks for them; None in scoring.
     """
 
     scalar: jax.Array
@@ -68,6 +69,22 @@ class Inputs(NamedTuple):
     label: jax.Array
     weight: jax.Array
     random: jax.Array | None = None
+    sampled: jax.Array | None = None
+
+
+class Sampling(NamedTuple):
+    """How an algorithm that tells features from random ones has them drawn.
+
+    Attributes:
+        number: drawn for each batch, with replacement, among the values of multi-valued slots in the piece of the input that
+            the batch is cut from (about 131,072 rows).
+        power: they are drawn by count^power.
+        frequent: values that make up a larger share f of all have `Inputs.bag_weight` sqrt(frequent / f) while learning.
+    """
+
+    number: int
+    power: float
+    frequent: float
 
 
 def no_operators(table: TableSpec) -> tuple[Operator, ...]:
@@ -85,6 +102,8 @@ class Algorithm(NamedTuple):
         link: scores -> predictions.
         loss: (scores, labels) -> float32[batch, num_labels].
         classifier: labels must be 0 or 1.
+        standardised: labels are any numbers, learned less their mean over their standard deviation, by the statistics of all
+            those so far, as continuous slots are; scores and weights are in that unit, predictions are those of the labels.
         intercept: a feature that every example has, slot "(intercept)".
         dense: the dense parameters it keeps; their names differ from the tables'.
         dense_optimizer: makes the optimizer of each dense parameter; it sees the gradient of the batch's mean loss.
@@ -94,6 +113,9 @@ class Algorithm(NamedTuple):
         multi_label: it learns several labels at once, num_labels of them.
         random: an update needs `Inputs.random`.
         logarithmic: it takes continuous slots on a logarithmic scale, sign(x) log(1 + |x|), standardised there.
+        sampling: it needs `Inputs.sampled`.
+        embed: (parameters, inputs) -> float32[batch, k], a vector per example: what ML.PREDICT gives, as predicted_vector,
+            instead of predictions. An algorithm without labels needs it; what it predicts while learning is then its loss.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
     """
 
@@ -103,6 +125,7 @@ class Algorithm(NamedTuple):
     link: Callable[[jax.Array], jax.Array]
     loss: Callable[[jax.Array, jax.Array], jax.Array]
     classifier: bool = True
+    standardised: bool = False
     intercept: bool = True
     dense: tuple[DenseSpec, ...] = ()
     dense_optimizer: Callable[[], optax.GradientTransformation] | None = None
@@ -110,4 +133,6 @@ class Algorithm(NamedTuple):
     multi_label: bool = False
     random: bool = False
     logarithmic: bool = False
+    sampling: Sampling | None = None
+    embed: Callable[[Mapping[str, jax.Array], Inputs], jax.Array] | None = None
     large_batches: bool = False

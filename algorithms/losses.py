@@ -110,9 +110,14 @@ class LossOptions:
 
 def loss_of(options: LossOptions) -> Loss:
     """Return the loss that options choose."""
-    chosen = LOSSES[options.loss](options)
-    weight = options.positive_weight
-    return chosen if weight == 1 else chosen._replace(value=partial(weighted, chosen.value, weight))
+    return with_positive_weight(LOSSES[options.loss](options), options.positive_weight)
+
+
+def with_positive_weight(loss: Loss, positive_weight: float) -> Loss:
+    """Return a loss that counts so many times where the label is above 0."""
+    if positive_weight == 1:
+        return loss
+    return loss._replace(value=partial(weighted, loss.value, positive_weight))
 
 
 def weighted(

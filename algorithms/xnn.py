@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from ..platform.errors import OptionError
 from ..platform.operators.adagrad import AdagradOptions, adagrad
 from ..platform.operators.admit import AdmitOptions, admit
 from ..platform.operators.base import DenseSpec, Operator, TableSpec
@@ -20,11 +18,12 @@ from .activations import ACTIVATIONS
 from .base import Algorithm, Inputs, Layout
 from .initial import uniform
 from .interactions import bi_interaction, pair_score
-from .layers import Layer, layer_norm
+from .layers import layer_norm
 from .linear import linear_scores
 from .losses import LossOptions, loss_of
 from .places import groups_of
 from .pooling import POOLINGS, dense_vectors, slot_vectors
+from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
     import optax
@@ -73,7 +72,7 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     al., Field-weighted Factorization Machines, WWW 2018 ('pairs'); Cheng et al., Wide & Deep Learning for Recommender Systems,
     2016 (wide).
     """
-    check_hidden(options.hidden)
+    check_hidden(options.hidden, "xnn")
     loss, network = loss_of(options), Network(options, layout)
 
     def optimizer(table: TableSpec) -> Operator:
@@ -108,28 +107,6 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     )
 
 
-def check_hidden(hidden: tuple[object, ...]) -> None:
-    """Raise OptionError unless every hidden layer has a number of units."""
-    wrong = [units for units in hidden if not isinstance(units, int) or isinstance(units, bool) or units < 1]
-    if wrong:
-        raise OptionError(f"option hidden of algorithm xnn expects whole numbers of units, like (128, 64); got {wrong[0]!r}.")
-
-
-def activations_of(options: XnnOptions) -> tuple[str, ...]:
-    """Return the activation of each hidden layer.
-
-    Raises:
-        OptionError: there are neither one nor as many as layers.
-    """
-    names, layers = options.activation, len(options.hidden)
-    if len(names) not in (1, layers):
-        raise OptionError(
-            f"option activation of algorithm xnn expects one for all hidden layers, or one for each of the {layers}; got "
-            f"{len(names)}."
-        )
-    return names * layers if len(names) == 1 else names
-
-
 class Network:
     """The network of a model: its layers, and how they score a batch."""
 
@@ -140,17 +117,12 @@ class Network:
         pooled, labels = len(self._groups), len(layout.labels)
         continuous = len(layout.continuous) + sum(elements for _, elements in layout.vectors)
         inputs = pooled * (options.dim + options.long_dim) + continuous
-        sizes = [inputs + (options.dim if options.interaction == "bi" else 0), *options.hidden]
-        shapes = zip(itertools.pairwise(sizes), activations_of(options), strict=True)
-        self._hidden = tuple(
-            Layer(f"hidden_{i}", i, inputs, units, activation, options.residual, options.dropout)
-            for i, ((inputs, units), activation) in enumerate(shapes, 1)
-        )
-        self._output = Layer("output", len(sizes), sizes[-1], labels, "linear")
+        inputs += options.dim if options.interaction == "bi" else 0
+        activations = activations_of(options.activation, options.hidden, "xnn")
+        self._tower = Tower(inputs, options.hidden, labels, activations, options.residual, options.dropout)
         pairs = pooled + len(layout.continuous) + len(layout.vectors)
         strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
-        layers = (spec for layer in (*self._hidden, self._output) for spec in layer.specs())
-        self.specs = (*layers, *((strength,) if options.interaction == "pairs" else ()))
+        self.specs = (*self._tower.specs, *((strength,) if options.interaction == "pairs" else ()))
 
     def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         """Return float32[batch, num_labels]."""
@@ -174,9 +146,7 @@ class Network:
     def _deep(self, parameters: Mapping[str, jax.Array], x: jax.Array, random: jax.Array | None) -> jax.Array:
         if self._options.normalise == "layer_norm":
             x = layer_norm(x)
-        for layer in self._hidden:
-            x = layer.apply(parameters, x, random)
-        return self._output.apply(parameters, x, None)
+        return self._tower.apply(parameters, x, random)
 
 
 XNN = Part("xnn", XnnOptions, xnn)

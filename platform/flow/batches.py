@@ -13,6 +13,7 @@ from ..ps.aligned import empty, filled, padded
 from ..ps.ladder import Ladder
 from ..ps.table import BatchId
 from .encode import ABSENT, Bag, Chunk, Facets
+from .sampling import Sampler
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -35,6 +36,7 @@ class Batch(NamedTuple):
         facets: of an evaluation that groups or divides examples; None elsewhere.
         applied: every shard has it already: it is scored, not learned from again.
         counted: the metrics have it already.
+        sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
     """
 
     id: BatchId
@@ -58,6 +60,7 @@ class Batch(NamedTuple):
     facets: Facets | None = None
     applied: bool = False
     counted: bool = False
+    sampled_index: Codes | None = None
 
 
 class Ladders(NamedTuple):
@@ -67,23 +70,34 @@ class Ladders(NamedTuple):
     values: Ladder
 
 
-def batches(chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int = 0) -> Iterator[Batch]:
+def batches(
+    chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int = 0, sampler: Sampler | None = None
+) -> Iterator[Batch]:
     """Cut a chunk into batches of `batch_size` examples, the last one shorter, numbered from `first`.
 
     Args:
         skipped: how many of them are left out, from the first on.
+        sampler: draws features of the chunk for each batch.
     """
     unique = Deduplicator(len(chunk.keys))
     rows, skipped = len(chunk.weight), max(0, skipped)
     for number, start in enumerate(range(skipped * batch_size, rows, batch_size), first.batch + skipped):
         which = first._replace(batch=number)
-        yield cut(chunk, unique, start, min(start + batch_size, rows), batch_size, which, ladders)
+        sampled = NO_CODES if sampler is None else sampler.draw(which)
+        yield cut(chunk, unique, start, min(start + batch_size, rows), batch_size, which, ladders, sampled)
 
 
 def cut(
-    chunk: Chunk, deduplicator: Deduplicator, start: int, stop: int, batch_size: int, which: BatchId, ladders: Ladders
+    chunk: Chunk,
+    deduplicator: Deduplicator,
+    start: int,
+    stop: int,
+    batch_size: int,
+    which: BatchId,
+    ladders: Ladders,
+    sampled: Codes,
 ) -> Batch:
-    """Return examples start:stop of a chunk as one padded batch."""
+    """Return examples start:stop of a chunk as one padded batch, with the rows of sampled codes."""
     examples = stop - start
     label = padded(chunk.label[:, start:stop], batch_size)
     positive = label[0, :examples] > 0 if len(label) else np.zeros(examples, np.bool_)
@@ -93,19 +107,21 @@ def cut(
     dense_counts = present.sum(axis=1)
     seen = dense_counts > 0
     dense_codes = np.where(seen, chunk.dense_codes, ABSENT).astype(np.int32)
-    codes_of_bag = np.concatenate([bag.codes, dense_codes, chunk.offered_codes])
-    example = np.concatenate([bag.examples, np.zeros(len(seen) + len(chunk.offered_codes), np.int32)])
+    codes_of_bag = np.concatenate([bag.codes, dense_codes, chunk.offered_codes, sampled])
+    example = np.concatenate([bag.examples, np.zeros(len(codes_of_bag) - len(bag.codes), np.int32)])
     scalar, index = empty((len(chunk.scalar), batch_size), np.int32), np.empty(len(codes_of_bag), np.int32)
     codes, counts, clicks = deduplicator.unique(
         chunk.scalar[:, start:stop], codes_of_bag, example, positive.view(np.uint8), scalar[:, :examples], index
     )
     m, num_values = len(codes), len(bag.codes)
     scalar[:, examples:] = m
-    dense_index, offered_index = np.split(index[num_values:], [len(seen)])
+    dense_index, offered_index, sampled_index = np.split(index[num_values:], [len(seen), len(seen) + len(chunk.offered_codes)])
     counts[offered_index], clicks[offered_index] = examples, positive.sum()
     if len(seen):
         counts[dense_index[seen]] = dense_counts[seen]
         clicks[dense_index[seen]] = (present & positive).sum(axis=1)[seen]
+    if len(sampled):
+        uncount(counts, clicks, sampled_index, positive[0])
     size = ladders.values.size(num_values) if chunk.bags else 0
     return Batch(
         id=which,
@@ -127,7 +143,16 @@ def cut(
         weight=filled(chunk.weight[start:stop], batch_size, 0),
         time_seconds=int(chunk.time[start:stop].max()),
         facets=chunk.facets.part(start, stop) if chunk.facets is not None else None,
+        sampled_index=sampled_index if len(sampled) else None,
     )
+
+
+def uncount(counts: NDArray[np.uint32], clicks: NDArray[np.uint32], sampled: Codes, positive: np.bool_) -> None:
+    """Take sampled rows out of what was counted of the first example, in place: they did not occur."""
+    drawn = np.bincount(sampled, minlength=len(counts)).astype(np.uint32)
+    counts -= drawn
+    if positive:
+        clicks -= drawn
 
 
 class Values(NamedTuple):
@@ -139,6 +164,7 @@ class Values(NamedTuple):
     weights: Floats
 
 
+NO_CODES = np.empty(0, np.int32)
 NO_VALUES = Values(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
 
 

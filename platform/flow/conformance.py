@@ -20,6 +20,7 @@ from ..options import Part
 from .step import Learned, learn_step, score_step
 
 LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price", "age"), (("embedding", 2),))
+SEQUENCES = Layout(bags=("tags", "scores"), labels=())
 EXAMPLES, ROWS, SEED, STEPS = 6, 24, 7, 60
 ABSENT = ROWS - 1
 
@@ -32,10 +33,12 @@ class AlgorithmTrial:
     Args:
         part: the algorithm's part.
         options: its options; None: its defaults.
+        layout: LAYOUT, or the multi-valued slots of it alone: SEQUENCES.
     """
 
-    def __init__(self, part: Part[Any, Algorithm], options: Any = None) -> None:
-        self.algorithm: Algorithm = part.make(part.options() if options is None else options, LAYOUT)
+    def __init__(self, part: Part[Any, Algorithm], options: Any = None, layout: Layout = LAYOUT) -> None:
+        self.algorithm: Algorithm = part.make(part.options() if options is None else options, layout)
+        self._layout = layout
         self.learn = learn_step(self.algorithm)
         self.score = score_step(self.algorithm)
 
@@ -51,19 +54,23 @@ class AlgorithmTrial:
 
     def inputs(self) -> Inputs:
         """Return a batch in which some features are absent; rows 20 and 21 are nobody's."""
-        lines = [[0, 1, 2, 0, 1, ABSENT], [3, 4, 5, 6, 3, 4], *([[7] * EXAMPLES] if self.algorithm.intercept else [])]
-        random = np.random.default_rng(SEED)
+        lines = [[0, 1, 2, 0, 1, ABSENT], [3, 4, 5, 6, 3, 4]][: len(self._layout.scalar)]
+        lines += [[7] * EXAMPLES] if self.algorithm.intercept else []
+        random, dense = np.random.default_rng(SEED), 4 if self._layout.continuous else 0
+        sampling = self.algorithm.sampling
         fields = {
-            "scalar": np.array(lines, np.int32),
+            "scalar": np.array(lines, np.int32).reshape(-1, EXAMPLES),
             "bag_index": np.array([8, 9, 8, 10, 11, 11, ABSENT], np.int32),
             "bag_example": np.array([0, 0, 2, 3, 0, 4, 0], np.int32),
             "bag_slot": np.array([0, 0, 0, 0, 1, 1, 0], np.int32),
             "bag_weight": np.array([1, 1, 1, 1, 0.5, 2, 0], np.float32),
-            "dense": random.normal(size=(EXAMPLES, 4)).astype(np.float32),
-            "dense_index": np.array([12, 13, 14, 15], np.int32),
+            "dense": random.normal(size=(EXAMPLES, 4)).astype(np.float32)[:, :dense],
+            "dense_index": np.array([12, 13, 14, 15], np.int32)[:dense],
             "label": np.array([[0, 1, 1, 0, 1, 0]], np.float32),
             "weight": np.array([1, 2, 1, 0.5, 1, 1], np.float32),
         }
+        if sampling is not None:
+            fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
         return Inputs(**{name: jnp.asarray(values) for name, values in fields.items()})
 
 
@@ -122,14 +129,16 @@ def finite_input_gives_finite_results(trial: AlgorithmTrial) -> None:
 
 def jit_changes_nothing(trial: AlgorithmTrial) -> None:
     """Jitted scores equal those computed operation by operation."""
-    eager = trial.algorithm.link(trial.algorithm.scores(trial.parameters(), trial.inputs()))
+    algorithm, given = trial.algorithm, (trial.parameters(), trial.inputs())
+    eager = algorithm.embed(*given) if algorithm.embed else algorithm.link(algorithm.scores(*given))
     assert_close(trial.score(trial.parameters(), trial.inputs(), None), eager, "jit gives another result")
 
 
 def learning_and_scoring_agree(trial: AlgorithmTrial) -> None:
     """A training step predicts, before it learns, what scoring predicts; twice gives the same bits."""
     first, second = (trial.learn(trial.parameters(), trial.inputs(), None) for _ in range(2))
-    assert_close(first.predictions, trial.score(trial.parameters(), trial.inputs(), None), "scoring gives another result")
+    if trial.algorithm.embed is None:
+        assert_close(first.predictions, trial.score(trial.parameters(), trial.inputs(), None), "scoring gives another result")
     for found, expected in zip(jax.tree.leaves(second), jax.tree.leaves(first), strict=True):
         np.testing.assert_array_equal(found, expected, "the same input gave another result")
 
@@ -227,7 +236,8 @@ def errors_of_training(trial: AlgorithmTrial) -> list[float]:
     for _ in range(STEPS):
         weights = {name: jnp.where(present, pull(chains[name], rows[name], contexts[name]), 0) for name in chains}
         learned = trial.learn({**weights, **dense}, inputs, None)
-        errors.append(float(jnp.abs(learned.predictions - inputs.label.T).mean()))
+        wanted = 0 if algorithm.embed else inputs.label.T  # what an algorithm without labels predicts is its loss
+        errors.append(float(jnp.abs(learned.predictions - wanted).mean()))
         for name, one in chains.items():
             rows[name] = {**rows[name], **push(one, rows[name], learned.gradients[name], contexts[name])[0]}
         if optimizer:

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError
+from ..operators.base import INTERCEPT_NUMBER
 from ..ps._native import unique
 from ..ps.keys import feature_keys, hashed_keys, slot_seed
-from .slots import CATEGORICAL, CONTINUOUS, INTERCEPT, INTERCEPT_NUMBER, MULTI, VECTOR, WEIGHTED, Columns, Slot
+from .slots import CATEGORICAL, CONTINUOUS, INTERCEPT, MULTI, VECTOR, WEIGHTED, Columns, Slot
 
 Codes = NDArray[np.int32]
 ABSENT = -1
@@ -48,7 +49,7 @@ class Chunk(NamedTuple):
         dense: float32[num_dense, rows], NaN where absent.
         dense_codes: int32[num_dense].
         offered_codes: int32[num_offered], the rows that are learned for what operators offer.
-        label: float32[num_labels, rows], NaN where null.
+        label: float32[num_labels, rows], see labels_of.
         weight: float32[rows].
         time: uint32[rows], seconds since 1970; 0 without TIME.
         facets: of an evaluation that groups or divides examples; None elsewhere.
@@ -147,11 +148,18 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool) -> Chunk:
         dense,
         dense_codes if final is None else final.take(dense_codes),
         offered_codes if final is None else final.take(offered_codes),
-        np.stack([floats(table.column(name)) for name in columns.labels]) if with_labels else np.zeros((0, rows), np.float32),
+        labels_of(table, columns) if with_labels else np.zeros((0, rows), np.float32),
         example_weights(table, columns.weight if with_labels else None),
         seconds(table.column(columns.time)) if with_labels and columns.time else np.zeros(rows, np.uint32),
         facets_of(table, columns) if with_labels and (columns.grouped or columns.by) else None,
     )
+
+
+def labels_of(table: pa.Table, columns: Columns) -> NDArray[np.float32]:
+    """Return the labels, float32[num_labels, rows], NaN where NULL; of a model without labels one line of zeros."""
+    if not columns.labels:
+        return np.zeros((1, table.num_rows), np.float32)
+    return np.stack([floats(table.column(name)) for name in columns.labels])
 
 
 def facets_of(table: pa.Table, columns: Columns) -> Facets:

@@ -13,6 +13,7 @@ from ...warehouse.models import Version
 from ..engines.base import Engine, staged
 from ..errors import DataError
 from .encode import floats
+from .losses import evaluate_losses
 from .metrics import Metrics, gauc
 from .prediction import request_of, scored
 from .recipe import algorithm_of
@@ -37,7 +38,10 @@ def evaluate(version: Version, engine: Engine, query: str, folder: Path, reporte
         DataError: a label is NULL, or of a classifier and not 0 or 1.
     """
     scan = staged(engine, query, engine.scan(query), folder / "input")
-    columns, classifier = columns_from(version.manifest), algorithm_of(version.manifest).classifier
+    columns, algorithm = columns_from(version.manifest), algorithm_of(version.manifest)
+    if not columns.labels:
+        return evaluate_losses(request_of(version, scan, []), algorithm)
+    classifier = algorithm.classifier
     label, group = columns.labels[0], columns.group
     own = matched(columns, scan.schema, [label])[label]
     grouped = [name for name in scan.schema.names if group is not None and name.lower() == group.lower()]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ...warehouse.models import Version
     from ..progress import Reporter
 
+VECTOR = pa.field("predicted_vector", pa.list_(pa.float32()))
 SMALL_ROWS = 100_000
 """Up to so many rows, of the input and of the version, the driver scores alone: tasks take longer to start."""
 
@@ -77,7 +78,7 @@ def request_of(version: Version, scan: Scan, carried: Sequence[str]) -> Request:
     """
     wanted = columns_from(version.manifest)
     inputs = matched(wanted, scan.schema, wanted.inputs)
-    predictions = [pa.field(f"predicted_{label}", pa.float64()) for label in wanted.labels]
+    predictions = [pa.field(f"predicted_{label}", pa.float64()) for label in wanted.labels] or [VECTOR]
     schema = pa.schema([*(scan.schema.field(name) for name in carried), *predictions])
     return Request(version, scan, splits_of(scan), inputs, tuple(carried), schema)
 

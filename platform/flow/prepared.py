@@ -52,8 +52,9 @@ class Prepared(NamedTuple):
 
     def source(self, epoch: int) -> Source:
         """Return the input, batch by batch, for pushes of an epoch."""
-        binary = self.recipe.algorithm.classifier
-        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, self.recipe.ladders, epoch)
+        algorithm, ladders, seed = self.recipe.algorithm, self.recipe.ladders, self.plan.settings.seed
+        binary, sampling = algorithm.classifier, algorithm.sampling
+        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, sampling, seed)
 
 
 def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, places: Places) -> Prepared:

@@ -74,7 +74,12 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
     recipe = recipe_of(plan, columns)
     algorithm = recipe.algorithm
-    return recipe, dataclasses.replace(columns, intercept=algorithm.intercept, logarithmic=algorithm.logarithmic)
+    return recipe, dataclasses.replace(
+        columns,
+        intercept=algorithm.intercept,
+        logarithmic=algorithm.logarithmic,
+        standardised=algorithm.standardised,
+    )
 
 
 def layout_of(columns: Columns) -> Layout:

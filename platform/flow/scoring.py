@@ -22,7 +22,7 @@ from .compiled import prepare_jax
 from .encode import encode
 from .offered import offered_of
 from .recipe import algorithm_of
-from .scaling import scale
+from .scaling import Scales, scale
 from .slots import columns_from
 from .splits import Split, chunk_rows, read
 from .state import moments_of_version
@@ -56,9 +56,14 @@ class Request(NamedTuple):
         """The columns of predictions."""
         return list(self.schema.names[len(self.carried) :])
 
+    @property
+    def embeds(self) -> bool:
+        """Whether a prediction is a vector."""
+        return bool(pa.types.is_list(self.schema.types[-1]))
+
 
 class Scored(NamedTuple):
-    """A chunk of rows, the columns carried, and their predictions, float32[rows, num_labels]."""
+    """A chunk of rows, the columns carried, and their predictions, float32[rows, num_labels], or their vectors."""
 
     rows: pa.Table
     predictions: NDArray[np.float32]
@@ -79,7 +84,8 @@ class Scorer:
         algorithm = algorithm_of(version.manifest)
         self._columns = replace(columns_from(version.manifest), logarithmic=algorithm.logarithmic)
         self._pull = pull
-        self._moments = moments_of_version(version, self._columns)
+        num_labels = len(self._columns.labels) if self._columns.standardised else 0
+        self._scales = Scales.of(moments_of_version(version, self._columns), num_labels)
         self._step = score_step(algorithm)
         self._ladders = Ladders(Ladder(), Ladder())
 
@@ -105,13 +111,20 @@ class Scorer:
         """Write the rows of some splits with their predictions, and yield how many as they are written."""
         with pq.ParquetWriter(path, request.schema, compression="lz4", use_dictionary=list(request.carried)) as writer:
             for rows, predictions in self.score(request, splits):
-                scores = [pa.array(predictions[:, i].astype(np.float64)) for i in range(len(request.added))]
-                writer.write_table(pa.table([*rows.columns, *scores], names=request.schema.names).cast(request.schema))
+                added = columns_of(predictions, request.embeds)
+                writer.write_table(pa.table([*rows.columns, *added], names=request.schema.names).cast(request.schema))
                 yield len(predictions)
 
     def _predict(self, batch: Batch) -> NDArray[np.float32]:
-        dense = scale(batch.dense, self._moments, BATCH_SIZE)
+        dense = scale(batch.dense, self._scales.slots, BATCH_SIZE)
         pulled = self._pull(batch.keys, batch.size)
         parameters = {**pulled.weights, **pulled.dense}
         predictions = self._step(parameters, inputs_of(batch, dense, None), offered_of(batch, pulled.offered))
-        return np.asarray(predictions)[: batch.examples]
+        return self._scales.restored(np.asarray(predictions)[: batch.examples])
+
+
+def columns_of(predictions: NDArray[np.float32], embeds: bool) -> list[pa.Array]:
+    """Return predictions as columns: DOUBLE each, or one of vectors."""
+    if embeds:
+        return [pa.FixedSizeListArray.from_arrays(pa.array(predictions.reshape(-1)), predictions.shape[1])]
+    return [pa.array(line.astype(np.float64)) for line in predictions.T]

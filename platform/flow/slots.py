@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from ...warehouse.manifest import Manifest
 from ..errors import StatementError, suggestion
+from ..operators.base import INTERCEPT_NUMBER
 from .plan import Plan
 
 INTERCEPT = "(intercept)"
 INTERCEPT_KIND = "intercept"
-INTERCEPT_NUMBER = 0xFFFF
 OFFERED_KIND = "offered"
 CATEGORICAL, CONTINUOUS, MULTI, WEIGHTED, VECTOR = "categorical", "continuous", "multi-valued", "weighted", "vector"
 
@@ -48,6 +48,7 @@ class Columns:
 
     `offered` are the inputs made of what operators offer of features: of each categorical slot, then of each multi-valued and
     weighted one, as many as operators offer. `grouped` and `by`: what an evaluation reads, the GROUP column and that of BY.
+    `standardised`: labels are learned in standard deviations from their mean, as the algorithm tells.
     """
 
     slots: tuple[Slot, ...]
@@ -62,6 +63,7 @@ class Columns:
     grouped: bool = False
     by: str | None = None
     logarithmic: bool = False
+    standardised: bool = False
 
     def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
         return tuple(slot for slot in self.slots if slot.kind in kinds)
@@ -70,6 +72,11 @@ class Columns:
     def inputs(self) -> tuple[str, ...]:
         """The columns that scoring needs."""
         return tuple(slot.name for slot in self.slots)
+
+    @property
+    def scaled(self) -> tuple[str, ...]:
+        """The columns that are standardised: continuous slots, then labels."""
+        return (*(slot.name for slot in self.of_kind(CONTINUOUS)), *(self.labels if self.standardised else ()))
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -212,6 +219,7 @@ def columns_from(manifest: Manifest) -> Columns:
         manifest.settings.get("nulls", "feature") == "feature",
         any(slot.kind == INTERCEPT_KIND for slot in slots),
         tuple(slot for slot in slots if slot.kind == OFFERED_KIND),
+        standardised=bool(manifest.labels) and set(manifest.labels) <= set(manifest.statistics.get("scaled", ())),
     )
 
 

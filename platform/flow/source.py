@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from ...algorithms.base import Sampling
 from ..engines.base import Scan
 from ..errors import DataError
 from ..ps.table import BatchId
@@ -14,6 +15,7 @@ from ..ps.watermarks import Turn
 from .batches import Batch, Ladders, batches
 from .dealing import Deal, Dealt
 from .encode import Chunk, encode
+from .sampling import Sampler, weighed
 from .slots import Columns
 from .splits import Split, chunk_rows, read
 from .steps import Clock
@@ -33,6 +35,7 @@ class Source:
         epoch: of the driver.
         binary: labels must be 0 or 1.
         ladders: the sizes that batches are padded to.
+        sampling, seed: how features are drawn for each batch; None where none are.
     """
 
     def __init__(
@@ -44,6 +47,8 @@ class Source:
         binary: bool,
         ladders: Ladders,
         epoch: int,
+        sampling: Sampling | None = None,
+        seed: int = 0,
     ) -> None:
         self._epoch = epoch
         self._scan = scan
@@ -52,6 +57,8 @@ class Source:
         self._binary = binary
         self._splits = splits
         self._ladders = ladders
+        self._sampling = sampling
+        self._seed = seed
 
     def batches(self, deal: Deal, clock: Clock) -> Generator[Batch | End, None, None]:
         """Take turns, as long as there are any, and yield their batches, and the end of each; the clock is told the steps.
@@ -70,7 +77,8 @@ class Source:
             if stop > dealt.start:
                 chunk = encode(table, self._columns, with_labels=True)
                 check(chunk, split, row, self._columns.labels, self._binary)
-                for batch in batches(chunk, self._batch_size, first, self._ladders, dealt.start - first.batch):
+                left = dealt.start - first.batch
+                for batch in cut(chunk, self._batch_size, first, self._ladders, self._sampling, self._seed, left):
                     clock.lap("encode")
                     yield standing(batch, dealt)
                     clock.lap("read_wait")
@@ -86,13 +94,28 @@ def standing(batch: Batch, dealt: Dealt) -> Batch:
     return batch._replace(applied=number < dealt.applied, counted=number < dealt.counted)
 
 
+def cut(
+    chunk: Chunk,
+    batch_size: int,
+    first: BatchId,
+    ladders: Ladders,
+    sampling: Sampling | None,
+    seed: int,
+    skipped: int = 0,
+) -> Iterator[Batch]:
+    """Cut a chunk into batches, with features drawn for each where the algorithm asks for them; see `batches`."""
+    if sampling is None:
+        return batches(chunk, batch_size, first, ladders, skipped)
+    return batches(weighed(chunk, sampling.frequent), batch_size, first, ladders, skipped, Sampler(sampling, chunk, seed))
+
+
 def check(chunk: Chunk, split: Split, row: int, labels: Sequence[str], binary: bool) -> None:
     """Refuse examples whose label is NULL, infinite, or of a classifier and not 0 or 1.
 
     Raises:
         DataError: names label, file, row and value.
     """
-    for name, values in zip(labels, chunk.label, strict=True):
+    for name, values in zip(labels, chunk.label, strict=False):
         good = (values == 0) | (values == 1) if binary else np.isfinite(values)
         if not good.all():
             at = int(np.argmin(good))

@@ -26,7 +26,7 @@ from ..ps.shard import Description, Shard
 from ..ps.watermarks import Watermarks
 from .recipe import Recipe
 from .scaling import from_entry
-from .slots import CONTINUOUS, Columns
+from .slots import Columns
 
 PART_ROWS = 1 << 20
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
@@ -38,7 +38,7 @@ def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, ep
     shard = Shard(recipe.programs, recipe.dense.part(number, num_shards), lambda slot: names.get(slot, str(slot)))
     shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, epoch)
     if number == 0:
-        shard.moments = no_moments(len(columns.of_kind(CONTINUOUS)))
+        shard.moments = no_moments(len(columns.scaled))
     return shard
 
 
@@ -129,10 +129,10 @@ def load_candidates(shard: Shard, number: int, num_shards: int, parent: Version,
 
 
 def moments_of_version(version: Version, columns: Columns) -> Moments:
-    """Return a version's statistics of the continuous slots of `columns`; those of new slots are of no values."""
+    """Return a version's statistics of what `columns` standardise; those of new slots are of no values."""
     kept, names = version.manifest.statistics["scaler"], list(version.manifest.statistics["scaled"])
-    slots = [slot.name for slot in columns.of_kind(CONTINUOUS)]
-    return from_entry({field: [line[names.index(s)] if s in names else 0.0 for s in slots] for field, line in kept.items()})
+    wanted = columns.scaled
+    return from_entry({field: [line[names.index(s)] if s in names else 0.0 for s in wanted] for field, line in kept.items()})
 
 
 def values(column: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:

@@ -63,12 +63,20 @@ def learn_step(algorithm: Algorithm) -> Step:
 
 @functools.lru_cache(maxsize=KEPT)
 def score_step(algorithm: Algorithm) -> ScoreStep:
-    """Return the jitted scoring step: predictions float32[batch, num_labels]."""
+    """Return the jitted scoring step: predictions float32[batch, num_labels], or the vectors of examples."""
 
     def step(parameters: Parameters, inputs: Inputs, offered: Offered | None) -> jax.Array:
+        if algorithm.embed is not None:
+            return algorithm.embed(parameters, complete(algorithm, inputs, offered))
         return algorithm.link(algorithm.scores(parameters, complete(algorithm, inputs, offered)))
 
     return jax.jit(step)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def loss_step(algorithm: Algorithm) -> Callable[[Mapping[str, Any], Inputs], jax.Array]:
+    """Return the jitted step that measures an algorithm without labels: the loss of each example, float32[batch, 1]."""
+    return jax.jit(lambda parameters, inputs: algorithm.link(algorithm.scores(parameters, inputs)))
 
 
 def complete(algorithm: Algorithm, inputs: Inputs, offered: Offered | None) -> Inputs:
@@ -78,7 +86,7 @@ def complete(algorithm: Algorithm, inputs: Inputs, offered: Offered | None) -> I
 def inputs_of(batch: Batch, dense: NDArray[np.float32], random: NDArray[np.uint32] | None) -> Inputs:
     """Return a batch as the step takes it; labels as [num_labels, batch], which the step turns."""
     values = (batch.scalar, batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight)
-    return Inputs._make((*values, dense, batch.dense_index, batch.label, batch.weight, random))
+    return Inputs._make((*values, dense, batch.dense_index, batch.label, batch.weight, random, batch.sampled_index))
 
 
 def random_of(batch: Batch, seed: int) -> NDArray[np.uint32]:

@@ -22,7 +22,7 @@ from .plan import Plan
 from .prepared import Prepared, check_memory, prepare
 from .recipe import Recipe, fitted
 from .scaling import as_entry
-from .slots import CONTINUOUS, Columns
+from .slots import Columns
 from .state import Held, check_continues, dense_entries, table_entries
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def run(
             base_rate=base_rate(metrics, prepared.parent),
             statistics={
                 "scaler": as_entry(held.described.moments),
-                "scaled": [s.name for s in columns.of_kind(CONTINUOUS)],
+                "scaled": list(columns.scaled),
                 "now": held.described.now,
             },
         ),

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ps.client import Client, Handle
-from ..ps.moments import Moments, merged, moments_of
+from ..ps.moments import Moments, merged
 from ..ps.shard import Pulled, Push
 from ..ps.table import Touched
 from .batches import Batch
 from .offered import offered_of
 from .recipe import Recipe
-from .scaling import scale
+from .scaling import Scales, measured, scale
 from .source import End
 from .step import Learned, inputs_of, learn_step, random_of
 from .steps import Clock
@@ -42,6 +42,7 @@ class Worker:
         self._step = learn_step(recipe.algorithm)
         self._returned: Sequence[str] = [one.spec.name for one in recipe.programs if one.needs_pulled]
         self._seed = recipe.dense.seed if recipe.algorithm.random else None
+        self._standardised = recipe.algorithm.standardised
         self._done = done
         self._ended = ended
         self._clock = clock
@@ -84,9 +85,11 @@ class Worker:
 
     def _take(self, batch: Batch, pulled: Pulled) -> Handle[None] | None:
         """Score a batch and learn from it; return its push, None where shards have it."""
-        moments = moments_of(batch.dense[: len(pulled.moments.count)])
-        learned = self._learn(batch, pulled, moments)
-        predictions = np.asarray(learned.predictions)[: batch.examples, 0]
+        num_labels = len(batch.label) if self._standardised else 0
+        moments = measured(batch, pulled.moments, num_labels)
+        by = Scales.of(merged(pulled.moments, moments), num_labels)
+        learned = self._learn(by.standardised(batch), pulled, by)
+        predictions = by.restored(np.asarray(learned.predictions)[: batch.examples])[:, 0]
         self._clock.lap("compute")
         pushed = None if batch.applied else self._push(batch, pulled, moments, learned)
         self._clock.lap("push")
@@ -94,9 +97,8 @@ class Worker:
         self._clock.lap("count")
         return pushed
 
-    def _learn(self, batch: Batch, pulled: Pulled, moments: Moments) -> Learned:
-        size = batch.scalar.shape[1] if len(batch.scalar) else len(batch.weight)
-        dense = scale(batch.dense, merged(pulled.moments, moments), size)
+    def _learn(self, batch: Batch, pulled: Pulled, by: Scales) -> Learned:
+        dense = scale(batch.dense, by.slots, len(batch.weight))
         parameters, offered = {**pulled.weights, **pulled.dense}, offered_of(batch, pulled.offered)
         random = None if self._seed is None else random_of(batch, self._seed)
         return self._step(parameters, inputs_of(batch, dense, random), offered)

@@ -43,6 +43,8 @@ import jax.numpy as jnp
 
 Rows = Mapping[str, jax.Array]
 
+INTERCEPT_NUMBER = 0xFFFF  # the number of the intercept's slot
+
 
 class Context(NamedTuple):
     """What an operator may know about the keys of one push or pull, beside their rows.
@@ -61,7 +63,8 @@ class Context(NamedTuple):
         idle_seconds: float32[n], newest TIME minus the TIME that the row was last seen, never negative; 0 for a new row. An age
             begins anew where a version is continued, since all its rows are brought up to one TIME; this does not.
         new: bool[n], True where this push creates the row.
-        slot: uint32[n], the number of the key's slot; `TableSpec.slots` has the numbers of names.
+        slot: uint32[n], the number of the key's slot; `TableSpec.slots` has the numbers of names, the intercept has
+            INTERCEPT_NUMBER.
         draw: uint32[4], (seed, pass, split, batch): what anything random in a push is drawn from, beside the key, so that a
             replay draws the same.
         base_rate: float32, mean label of all examples pushed so far, this push included.

@@ -153,6 +153,21 @@ def algorithm(given: Given) -> Use:
     return use("algorithm", given)
 
 
+def without_labels(algorithm: Use, given: Clauses) -> dict[str, Any]:
+    """Return the labels of an algorithm that learns from none, as a field of a plan; nothing for the others.
+
+    Raises:
+        StatementError: it learns from none, and LABEL names one.
+    """
+    if parts.find("algorithm", parts.built_in("algorithm"), algorithm.name, None).labelled:
+        return {}
+    if "LABEL" in given:
+        raise StatementError(
+            f"LABEL has no use: {algorithm.name} learns without labels. Leave it out.", given["LABEL"].position
+        )
+    return {"labels": ()}
+
+
 def operators(given: tuple[Given, ...]) -> tuple[Use, ...]:
     """Return the operators of OPERATORS, their options checked."""
     return tuple(use("operator", operator) for operator in given)

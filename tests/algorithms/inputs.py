@@ -36,6 +36,7 @@ def random_inputs(intercept: bool = True) -> Inputs:
             np.zeros((BATCH, 1), np.float32),
             np.ones(BATCH, np.float32),
             None,
+            None,
         )
     )
 

@@ -24,7 +24,8 @@ PARTS = {part.name: part for part in ALGORITHMS}
 
 @pytest.fixture(scope="module", params=PARTS)
 def trial(request: pytest.FixtureRequest) -> AlgorithmTrial:
-    return AlgorithmTrial(PARTS[request.param])
+    part = PARTS[request.param]
+    return AlgorithmTrial(part, layout=conformance.LAYOUT if part.labelled else conformance.SEQUENCES)
 
 
 @pytest.mark.parametrize("check", ALGORITHM_CHECKS, ids=lambda check: check.__name__)

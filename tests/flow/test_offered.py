@@ -13,8 +13,9 @@ from xpsql.algorithms.xftrl import XftrlOptions, xftrl
 from xpsql.platform.errors import StatementError
 from xpsql.platform.flow.offered import Offered, with_offered
 from xpsql.platform.flow.plan import Plan, Use
-from xpsql.platform.flow.slots import INTERCEPT_NUMBER, columns_of, offered_slots
+from xpsql.platform.flow.slots import columns_of, offered_slots
 from xpsql.platform.flow.step import learn_step
+from xpsql.platform.operators.base import INTERCEPT_NUMBER
 
 from ..algorithms.inputs import BATCH, NUM_ROWS, random_inputs
 

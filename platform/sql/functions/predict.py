@@ -23,7 +23,7 @@ def run(session: Session, call: Call) -> list[Path]:
 PREDICT = TableFunction(
     "PREDICT",
     "ML.PREDICT(MODEL name [VERSION n], TABLE t | (query))",
-    "Score rows: the input's columns and predicted_<label>.",
+    "Score rows: the input's columns and predicted_<label>, or predicted_vector of an algorithm without labels.",
     "required",
     (),
     run,

@@ -53,15 +53,16 @@ class Continue:
         manifest = parent.manifest
         roles = {field: getattr(manifest, field) for field in clauses.ROLES.values()} | judged(manifest)
         clauses.check_release("EVALUATE" in self.given or manifest.evaluate is not None, self.given)
+        algorithm = clauses.algorithm(self.using(manifest))
         return Plan(
             statement=self.statement,
             model=self.model,
-            algorithm=clauses.algorithm(self.using(manifest)),
+            algorithm=algorithm,
             operators=clauses.operators(self.operators(manifest)),
             query=query,
             settings=clauses.settings({**written(manifest.settings), **self.clause("WITH", {})}),
             parent=parent.number,
-            **{**roles, **clauses.roles(self.given)},
+            **{**roles, **clauses.roles(self.given), **clauses.without_labels(algorithm, self.given)},
         )
 
     def clause(self, word: str, default: Any) -> Any:

@@ -72,15 +72,16 @@ def parse_train(cursor: Cursor) -> Train:
 
 def make_plan(statement: str, model: str, given: clauses.Clauses, query: Query, or_replace: bool) -> Plan:
     """Check what the clauses name and return the plan."""
+    algorithm = clauses.algorithm(given["USING"].value)
     return Plan(
         statement=statement,
         model=model,
-        algorithm=clauses.algorithm(given["USING"].value),
+        algorithm=algorithm,
         operators=clauses.operators(given["OPERATORS"].value) if "OPERATORS" in given else (),
         query=query.passage.text,
         settings=clauses.settings(given["WITH"].value) if "WITH" in given else clauses.settings({}),
         replace=or_replace,
-        **clauses.roles(given),
+        **{**clauses.roles(given), **clauses.without_labels(algorithm, given)},
     )
 
 

@@ -1,0 +1,83 @@
+"""DCN v2: layers that multiply the inputs with what they have made of them, beside a network and a linear part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+
+from ..platform.operators.base import DenseSpec
+from ..platform.options import Part, option
+from .base import Algorithm, Inputs, Layout
+from .deep import DeepOptions, Parameters, deep, deep_tower, network_inputs, num_inputs
+from .layers import Layer, he_uniform
+from .linear import linear_scores
+
+FIRST_CROSS = 101  # the numbers of cross layers, whose first values differ from those of hidden layers
+
+
+@dataclass(frozen=True)
+class DcnOptions(DeepOptions):
+    cross: int = option(2, "cross layers: k of them reach products of k + 1 inputs", minimum=1, maximum=16)
+    rank: int = option(
+        32, "rank of a cross layer's matrix; 0 is the full one, for few slots or long logs", minimum=0, maximum=4096
+    )
+
+
+class Cross(NamedTuple):
+    """A cross layer y = x0 * (x W + b) + x, with W of `rank`, as a product of two matrices; of full rank where `rank` is 0.
+
+    Attributes:
+        number: of the layer, from 1.
+        width: of its inputs, which are as many as its outputs.
+    """
+
+    number: int
+    width: int
+    rank: int
+
+    def specs(self) -> tuple[DenseSpec, ...]:
+        """Return its dense parameters: `kernel`, or `down` and `up`, and `bias`."""
+        sizes = {"down": (self.width, self.rank), "up": (self.rank, self.width)}
+        shapes = sizes if self.rank else {"kernel": (self.width, self.width)}
+        kernels = tuple(
+            DenseSpec(f"cross_{self.number}.{name}", shape, he_uniform(FIRST_CROSS + 2 * self.number + i, *shape))
+            for i, (name, shape) in enumerate(shapes.items())
+        )
+        return (*kernels, DenseSpec(f"cross_{self.number}.bias", (self.width,)))
+
+    def apply(self, parameters: Parameters, first: jax.Array, x: jax.Array) -> jax.Array:
+        """Return float32[batch, width] for the network's inputs and the layer's, of that shape too."""
+        names = ("down", "up") if self.rank else ("kernel",)
+        y = x
+        for name in names:
+            y = y @ parameters[f"cross_{self.number}.{name}"]
+        return first * (y + parameters[f"cross_{self.number}.bias"]) + x
+
+
+def dcn(options: DcnOptions, layout: Layout) -> Algorithm:
+    """Learn cross layers and hidden layers side by side over a vector per slot, with a weight per feature.
+
+        x_0 = vectors and dense values;  x_{l+1} = x_0 * (W_l x_l + b_l) + x_l
+
+    Source: Wang et al., "DCN V2: Improved Deep & Cross Network and Practical Lessons for Web-scale Learning to Rank Systems",
+    WWW 2021, equations 1 and 2, and the low rank of section 4.1; the weight per feature is that of Wide & Deep.
+    """
+    width = num_inputs(options, layout)
+    crosses = tuple(Cross(number, width, min(options.rank, width)) for number in range(1, options.cross + 1))
+    output = Layer("cross_output", FIRST_CROSS, width, len(layout.labels), "linear")
+    tower = deep_tower(options, layout, "dcn")
+
+    def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
+        first = x = network_inputs(parameters, inputs, layout)
+        for cross in crosses:
+            x = cross.apply(parameters, first, x)
+        deep_part = tower.apply(parameters, first, inputs.random)
+        return linear_scores(parameters["weights"], inputs) + output.apply(parameters, x, None) + deep_part
+
+    specs = tuple(spec for cross in crosses for spec in cross.specs())
+    return deep(options, layout, (*tower.specs, *specs, *output.specs()), scores)
+
+
+DCN = Part("dcn", DcnOptions, dcn)

@@ -1,0 +1,149 @@
+"""Word2Vec: a vector per feature, such that features which stand near each other in sequences have vectors that point alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from ..platform.errors import OptionError
+from ..platform.operators.adagrad import AdagradOptions, adagrad
+from ..platform.operators.base import Operator, TableSpec
+from ..platform.options import Part, option
+from .base import Algorithm, Inputs, Layout, Sampling
+from .initial import uniform
+
+BLOCK = 128  # values of sequences that share negatives
+SHARED = 32  # negatives that they share
+GROUPS = 32  # different ones of a batch
+SMALLEST = 1e-6
+
+
+@dataclass(frozen=True)
+class Word2VecOptions:
+    dim: int = option(64, "elements of a vector; 100 to 300 for large vocabularies", minimum=1, maximum=1024)
+    window: int = option(
+        5, "how far apart two values of a sequence may stand; larger for topics, smaller for substitutes", minimum=1, maximum=50
+    )
+    negatives: int = option(5, "random features that each pair is told from; more for short data", minimum=1, maximum=1000)
+    power: float = option(0.75, "negatives are drawn by count^power; 0 or less favours rare features", minimum=-2, maximum=2)
+    frequent: float = option(
+        1e-3,
+        "features with more than this share of all values count less; 1 for never",
+        minimum=0,
+        open_minimum=True,
+        maximum=1,
+    )
+    learning_rate: float = option(0.05, "learning rate; raise it for few passes", minimum=0, open_minimum=True)
+
+
+def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
+    """Learn vectors from sequences, skip-gram with negative sampling: array columns, without a label.
+
+    A sequence's loss is the sum over its pairs (i, j) at distance d <= window, in both directions, each with weight
+    (window - d + 1) / window, what a window of random size gives it on average:
+
+        log(1 + exp(-<v_i, c_j>)) + negatives x mean over random features k of log(1 + exp(<v_i, c_k>))
+
+    Features that make up a share f of all values above `frequent` count sqrt(frequent / f), what leaving them out at random
+    gives on average. Neighbouring values share their random features, so that a batch is a few products of matrices.
+    Training's metric is `mae`, the mean of that loss over pairs. ML.PREDICT gives a sequence's mean vector, predicted_vector.
+
+    Source: Mikolov et al., "Distributed Representations of Words and Phrases and their Compositionality", NeurIPS 2013,
+    equation 4 and section 2.3; negatives shared by neighbours: Ji et al., "Parallelizing Word2Vec in Shared and Distributed
+    Memory", 2016.
+    """
+    check_sequences(layout)
+    bags = len(layout.bags)
+
+    def optimizer(table: TableSpec) -> Operator:
+        return adagrad(AdagradOptions(learning_rate=options.learning_rate), table)
+
+    def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        """Return the loss of each sequence, and its pairs, float32[batch, 2]."""
+        centres = parameters["vectors"].at[inputs.bag_index].get(mode="promise_in_bounds")
+        contexts = parameters["contexts"].at[inputs.bag_index].get(mode="promise_in_bounds")
+        losses, pairs = window_losses(
+            centres, contexts, inputs.bag_example * bags + inputs.bag_slot, inputs.bag_weight, options.window
+        )
+        if inputs.sampled is not None:
+            others = parameters["contexts"].at[inputs.sampled].get(mode="promise_in_bounds")
+            losses += options.negatives * pairs * random_losses(centres, others)
+        both = jnp.stack([losses, pairs * (1 + options.negatives)], axis=1)
+        return jax.ops.segment_sum(both, inputs.bag_example, num_segments=len(inputs.weight))
+
+    vectors = TableSpec("vectors", options.dim, uniform(0.3 / options.dim, options.dim))
+    return Algorithm(
+        tables=(vectors, TableSpec("contexts", options.dim)),
+        optimizer=optimizer,
+        scores=scores,
+        link=lambda scores: scores[:, :1] / jnp.maximum(scores[:, 1:], SMALLEST),
+        loss=lambda scores, labels: scores[:, :1],
+        classifier=False,
+        intercept=False,
+        sampling=Sampling(GROUPS * SHARED, options.power, options.frequent),
+        embed=mean_vectors,
+    )
+
+
+def window_losses(
+    centres: jax.Array, contexts: jax.Array, sequence: jax.Array, weight: jax.Array, window: int
+) -> tuple[jax.Array, jax.Array]:
+    """Return, of each value, the sum over values near it of the weighted loss of telling them, and the weights' sum.
+
+    Args:
+        centres, contexts: float32[n, dim], both vectors of each value.
+        sequence: int32[n], which one it belongs to; values of one stand together.
+        weight: float32[n].
+
+    Returns:
+        float32[n] both.
+    """
+    n = len(sequence)
+    losses, pairs = jnp.zeros(n), jnp.zeros(n)
+    for distance in range(1, min(window, n - 1) + 1):
+        left, right = slice(0, n - distance), slice(distance, n)
+        near = (sequence[left] == sequence[right]) * weight[left] * weight[right] * ((window - distance + 1) / window)
+        forth = near * jax.nn.softplus(-(centres[left] * contexts[right]).sum(axis=1))
+        back = near * jax.nn.softplus(-(centres[right] * contexts[left]).sum(axis=1))
+        losses = losses.at[left].add(forth).at[right].add(back)
+        pairs = pairs.at[left].add(near).at[right].add(near)
+    return losses, pairs
+
+
+def random_losses(centres: jax.Array, others: jax.Array) -> jax.Array:
+    """Return the mean loss of telling each value from random features, float32[n]; blocks of values share theirs.
+
+    Args:
+        centres: float32[n, dim].
+        others: float32[GROUPS * SHARED, dim].
+    """
+    n, dim = centres.shape
+    blocks = -(-n // BLOCK)
+    grouped = jnp.pad(centres, ((0, blocks * BLOCK - n), (0, 0))).reshape(blocks, BLOCK, dim)
+    theirs = others.reshape(GROUPS, SHARED, dim)[jnp.arange(blocks) % GROUPS]
+    scores = jnp.einsum("bnd,bkd->bnk", grouped, theirs)
+    return jax.nn.softplus(scores).mean(axis=2).reshape(-1)[:n]
+
+
+def mean_vectors(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+    """Return the mean vector of each example's values, float32[batch, dim]; zeros where it has none that is known."""
+    values = parameters["vectors"].at[inputs.bag_index].get(mode="promise_in_bounds")
+    known = (jnp.abs(values).sum(axis=1) > 0) & (inputs.bag_weight > 0)
+    summed = jax.ops.segment_sum(
+        jnp.concatenate([values, known[:, None]], axis=1) * known[:, None], inputs.bag_example, num_segments=len(inputs.weight)
+    )
+    return summed[:, :-1] / jnp.maximum(summed[:, -1:], 1)
+
+
+def check_sequences(layout: Layout) -> None:
+    """Raise OptionError unless there are array columns and no others."""
+    others = [slot for slot in layout.slots if slot not in layout.bags]
+    if others or not layout.bags:
+        found = f"{others[0]} is none; leave it out or name it in IGNORE" if others else "there is none"
+        raise OptionError(f"Algorithm word2vec learns from sequences, columns of type array<string> or array<bigint>: {found}.")
+
+
+WORD2VEC = Part("word2vec", Word2VecOptions, word2vec, labelled=False)

@@ -1,0 +1,98 @@
+"""Wide & Deep, DeepFM and DCN against their definitions."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xpsql.algorithms.base import Algorithm, Inputs
+from xpsql.algorithms.dcn import DcnOptions, dcn
+from xpsql.algorithms.deep import DeepOptions
+from xpsql.algorithms.deepfm import deepfm
+from xpsql.algorithms.wide_deep import wide_deep
+from xpsql.platform.errors import OptionError
+
+from .inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
+
+DIM = 3
+SLOTS = (*LAYOUT.scalar, *LAYOUT.bags, *LAYOUT.continuous, "picture")
+Vector = NDArray[np.float32]
+
+
+def parameters(algorithm: Algorithm) -> dict[str, Any]:
+    random = np.random.default_rng(1)
+    shapes = {table.name: (NUM_ROWS, table.dim) for table in algorithm.tables} | {s.name: s.shape for s in algorithm.dense}
+    return {name: jnp.asarray(random.normal(size=shape) / 2, jnp.float32) for name, shape in shapes.items()}
+
+
+def slots(values: dict[str, Any], inputs: Inputs, example: int) -> dict[str, Vector]:
+    """Return the vector of each slot of an example."""
+    own = features(inputs, example)
+    return {s: sum((values["vectors"][f.row] * f.value for f in own if f.slot == s), np.zeros(DIM)) for s in SLOTS}
+
+
+def wide(values: dict[str, Any], inputs: Inputs, example: int) -> float:
+    return float(values["weights"][15, 0] + sum(values["weights"][f.row, 0] * f.value for f in features(inputs, example)))
+
+
+def network(values: dict[str, Any], x: Vector) -> float:
+    for i in (1, 2):
+        x = np.maximum(x @ values[f"hidden_{i}.kernel"] + values[f"hidden_{i}.bias"], 0)
+    return float((x @ values["output.kernel"] + values["output.bias"])[0])
+
+
+def network_inputs(values: dict[str, Any], inputs: Inputs, example: int) -> Vector:
+    own = slots(values, inputs, example)
+    return np.concatenate([*(own[slot] for slot in (*LAYOUT.scalar, *LAYOUT.bags)), inputs.dense[example]])
+
+
+def test_wide_deep_adds_a_linear_model_and_a_network() -> None:
+    algorithm = wide_deep(DeepOptions(dim=DIM, hidden=(5, 4)), LAYOUT)
+    values, inputs = parameters(algorithm), random_inputs()
+    scores = algorithm.scores(values, inputs)
+    for example in range(BATCH):
+        expected = wide(values, inputs, example) + network(values, network_inputs(values, inputs, example))
+        np.testing.assert_allclose(scores[example, 0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_deepfm_adds_the_inner_products_of_pairs_of_slots() -> None:
+    algorithm = deepfm(DeepOptions(dim=DIM, hidden=(5, 4)), LAYOUT)
+    values, inputs = parameters(algorithm), random_inputs()
+    scores = algorithm.scores(values, inputs)
+    for example in range(BATCH):
+        pairs = sum(a @ b for a, b in itertools.combinations(slots(values, inputs, example).values(), 2))
+        expected = wide(values, inputs, example) + pairs + network(values, network_inputs(values, inputs, example))
+        np.testing.assert_allclose(scores[example, 0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_dcn_multiplies_its_inputs_with_what_layers_make_of_them(rank: int) -> None:
+    algorithm = dcn(DcnOptions(dim=DIM, hidden=(5, 4), cross=3, rank=rank), LAYOUT)
+    values, inputs = parameters(algorithm), random_inputs()
+    scores = algorithm.scores(values, inputs)
+    for example in range(BATCH):
+        first = x = network_inputs(values, inputs, example)
+        for i in (1, 2, 3):
+            kernel = values[f"cross_{i}.down"] @ values[f"cross_{i}.up"] if rank else values[f"cross_{i}.kernel"]
+            x = first * (x @ kernel + values[f"cross_{i}.bias"]) + x
+        crossed = float((x @ values["cross_output.kernel"] + values["cross_output.bias"])[0])
+        expected = wide(values, inputs, example) + crossed + network(values, first)
+        np.testing.assert_allclose(scores[example, 0], expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("make", [wide_deep, deepfm])
+def test_several_labels_have_an_output_each(make: Any) -> None:
+    layout = LAYOUT._replace(labels=("click", "buy"))
+    algorithm = make(DeepOptions(dim=DIM, hidden=(5,)), layout)
+    assert algorithm.scores(parameters(algorithm), random_inputs()).shape == (BATCH, 2)
+
+
+@pytest.mark.parametrize(("make", "options"), [(wide_deep, DeepOptions), (deepfm, DeepOptions), (dcn, DcnOptions)])
+def test_layers_without_a_number_of_units_are_refused_by_name(make: Any, options: Any) -> None:
+    with pytest.raises(OptionError, match=f"of algorithm {make.__name__} expects whole numbers"):
+        make(options(hidden=(8, 0)), LAYOUT)
