@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ..errors import TrainingError
 from .shard import Description, Pulled, Push, Shard
@@ -12,6 +13,7 @@ from .watermarks import Entry
 
 HELD_UP_SECONDS = 5.0
 STEP_SECONDS = 600.0
+STAND_SECONDS = 60.0
 
 HeldUp = Callable[[Sequence[int], float], None]
 
@@ -35,6 +37,7 @@ class Gang:
         self._at_work = set(range(num_workers))
         self._waiting: dict[int, Push] = {}
         self._step = 0
+        self._last: int | None = None
         self._error: BaseException | None = None
         self._changed = threading.Condition()
 
@@ -55,7 +58,7 @@ class Gang:
             done = self._changed.wait_for(lambda: self._over(step), HELD_UP_SECONDS)
             first, self._told = not done and step > self._told, self._told if done else max(step, self._told)
             missing = sorted(self._at_work - self._waiting.keys())
-        if first:
+        if first and missing:
             self._held_up(missing, HELD_UP_SECONDS)
         with self._changed:
             if not self._changed.wait_for(lambda: self._over(step), STEP_SECONDS):
@@ -74,6 +77,38 @@ class Gang:
             self._at_work.discard(worker)
             self._apply_if_complete()
 
+    def hold(self) -> int:
+        """Apply no further step, until `standing` says which is the last or `release`; return how many are applied.
+
+        A step that one shard has applied has been pushed to all of them, so all can come to stand at the furthest one's.
+        """
+        with self._changed:
+            self._last = self._step
+            return self._step
+
+    @contextmanager
+    def standing(self, at: int) -> Iterator[None]:
+        """Hold the gang after `at` steps for the length of a block; then it goes on.
+
+        Raises:
+            TrainingError: it has not come to stand there within a minute.
+        """
+        with self._changed:
+            self._last = at
+            self._apply_if_complete()
+            try:
+                if not self._changed.wait_for(lambda: self._step >= at or self._error is not None, STAND_SECONDS):
+                    raise TrainingError(f"Expected {at} steps within {STAND_SECONDS:.0f} s, got {self._step}.")
+                yield
+            finally:
+                self.release()
+
+    def release(self) -> None:
+        """Let a gang that was held go on."""
+        with self._changed:
+            self._last = None
+            self._apply_if_complete()
+
     def describe(self) -> Description:
         """See Shard."""
         return self._shard.describe()
@@ -83,7 +118,8 @@ class Gang:
         return self._shard.progress()
 
     def _apply_if_complete(self) -> None:
-        if self._at_work - self._waiting.keys() or not self._waiting or self._error is not None:
+        held = self._last is not None and self._step >= self._last
+        if held or self._at_work - self._waiting.keys() or not self._waiting or self._error is not None:
             return
         try:
             for worker in sorted(self._waiting):

@@ -101,3 +101,50 @@ def test_who_holds_the_others_up_is_told_once_a_step(monkeypatch: pytest.MonkeyP
     for thread in threads:
         thread.join(5)
     assert told == [([1], 0.02)]
+
+
+def test_gangs_of_several_shards_come_to_stand_after_the_same_step() -> None:
+    recorders = [Recorder(), Recorder()]
+    first, second = (Gang(cast(Shard, recorder), 2, ignored) for recorder in recorders)
+    threads = [
+        threading.Thread(target=gang.push, args=(push_of(n),))
+        for gang, numbers in ((first, (0, 1)), (second, (0,)))
+        for n in numbers
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads[:2]:
+        thread.join(5)
+    assert [first.hold(), second.hold()] == [1, 0]
+    threads.append(threading.Thread(target=second.push, args=(push_of(1),)))
+    threads.append(threading.Thread(target=first.push, args=(push_of(0),)))
+    threads.append(threading.Thread(target=first.push, args=(push_of(1),)))
+    for thread in threads[3:]:
+        thread.start()
+    with second.standing(1), first.standing(1):
+        assert [recorder.applied for recorder in recorders] == [[0, 1], [0, 1]]
+    for thread in threads:
+        thread.join(5)
+    assert [recorder.applied for recorder in recorders] == [[0, 1, 0, 1], [0, 1]]
+
+
+def test_a_gang_that_is_released_goes_on() -> None:
+    recorder = Recorder()
+    gang = Gang(cast(Shard, recorder), 1, ignored)
+    assert gang.hold() == 0
+    thread = threading.Thread(target=gang.push, args=(push_of(0),))
+    thread.start()
+    gang.release()
+    thread.join(5)
+    assert recorder.applied == [0]
+
+
+def test_a_gang_that_does_not_come_to_stand_is_an_error_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STAND_SECONDS", 0.02)
+    recorder = Recorder()
+    gang = Gang(cast(Shard, recorder), 1, ignored)
+    gang.hold()
+    with pytest.raises(TrainingError, match=r"Expected 1 steps within .*, got 0"), gang.standing(1):
+        pass
+    gang.push(push_of(0))
+    assert recorder.applied == [0]
