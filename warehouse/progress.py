@@ -33,10 +33,12 @@ COLUMNS = {
     **dict.fromkeys((f"{step}_seconds" for step in (*READING, *LEARNING)), pa.float64()),
     "compilations": pa.int64(),
     "compile_seconds": pa.float64(),
+    "recoveries": pa.int64(),
+    "recovery_seconds": pa.float64(),
 }
 """The columns of ML.TRAINING_INFO. A line with a `window` is of a window of EVALUATE, one with a `segment` of a value of its BY
-column; examples are those measured. Seconds
-are those of all workers since the training began, by step. A training may add numbers of its own, such as a new metric."""
+column; examples are those measured. Seconds are those of all workers since the training began, by step. One with
+`recovery_seconds` is of a recovery from a lost task. A training may add numbers of its own, such as a new metric."""
 
 
 def append_progress(folder: Path, values: Mapping[str, Any]) -> None:

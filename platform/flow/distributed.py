@@ -96,6 +96,7 @@ class Driver:
         self._asking = threading.Lock()
         self._finished = finished
         self._dealer = Dealer((), self._num_workers, self._bsp)
+        self._awaited: set[Turn] = set()  # given back, and not dealt again
 
     def cluster(self, tasks: Tasks, name: str) -> AbstractContextManager[Cluster]:
         """Give a cluster whose tasks ask and tell this driver."""
@@ -163,7 +164,7 @@ class Driver:
         standing = self._standing()
         self._recoveries.lost("the workers", error)
         for number in range(self._num_workers):
-            self._dealer.give_back(number, standing)
+            self._awaited |= set(self._dealer.give_back(number, standing))
         self._begin_pace()
 
     def _begin_pace(self) -> None:
@@ -177,7 +178,7 @@ class Driver:
             standing = self._standing()
             self._recoveries.lost(who, LostError(f"Lost {who}, {why.rstrip('.')}."), silent_seconds)
             self._pace.leave(number)
-            self._dealer.give_back(number, standing)
+            self._awaited |= set(self._dealer.give_back(number, standing))
         except TrainingError as error:
             self._on.coordinator.fail(error)
 
@@ -190,7 +191,9 @@ class Driver:
         self._on.coordinator.require("worker", *request)
         dealt = self._dealer.next(request.worker)
         if dealt is not None:
-            self._recoveries.over()
+            self._awaited.discard(dealt.turn)
+            if not self._awaited:
+                self._recoveries.over()
         return taken(dealt)
 
     def _step(self, request: Step) -> Stepped:

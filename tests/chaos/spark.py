@@ -56,6 +56,7 @@ class Tasks:
     def __init__(self) -> None:
         self._processes: dict[tuple[str, int], int] = {}
         self.joined = threading.Event()
+        self.attempts = 0
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -64,6 +65,7 @@ class Tasks:
 
         def noted(self_: coordinator.Coordinator, request: coordinator.Join) -> coordinator.Joined:
             joined = join(self_, request)
+            self.attempts = max(self.attempts, request.attempt)
             if joined.accepted:
                 self._processes[request.role, request.number] = request.process
             if {role for role, _ in self._processes} == {"shard", "worker"}:
@@ -183,6 +185,11 @@ def weights(session: xpsql.Session) -> pa.Table:
     return session.sql("SELECT slot, key, weight, count, updates, shows, clicks FROM ML.WEIGHTS(MODEL m) ORDER BY key").arrow()
 
 
+def settings_of(given: list[str]) -> dict[str, str]:
+    """Return the settings of Spark with those given."""
+    return {**SETTINGS, **dict(one.split("=", 1) for one in given)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -195,6 +202,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--pause", type=float, nargs=2, default=(0.5, 8.0), help="least and most seconds before a kill")
     parser.add_argument("--options", default="")
+    parser.add_argument("--conf", action="append", default=[], help="a setting of Spark, name=value")
     given = parser.parse_args()
     print(f"seed {given.seed}", flush=True)
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -203,7 +211,7 @@ def main() -> None:
     statement = f"TRAIN OR REPLACE MODEL m USING xftrl WITH ({settings}) AS SELECT * FROM parquet.`{log}`"
     reporter = Log()
     with xpsql.connect(
-        given.folder / "warehouse", engine="spark", master=given.master, conf=SETTINGS, reporter=reporter
+        given.folder / "warehouse", engine="spark", master=given.master, conf=settings_of(given.conf), reporter=reporter
     ) as session:
         expected = None
         if given.sync == "bsp":
