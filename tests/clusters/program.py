@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 import xpsql
@@ -16,7 +17,7 @@ from xpsql.platform.flow import prediction
 from xpsql.platform.progress import SilentReporter
 
 SETTINGS = {
-    "spark.ui.enabled": "false",
+    "spark.ui.port": "0",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "2",
     "spark.driver.host": "127.0.0.1",
@@ -46,6 +47,14 @@ def executors(engine: SparkEngine, count: int) -> list[int]:
         return [int((Path(folder) / str(number)).read_text(encoding="utf-8")) for number in range(count)]
 
 
+def jobs(engine: SparkEngine) -> list[str]:
+    """Return the names of the application's jobs, as Spark's pages show them."""
+    context = engine.spark.sparkContext
+    page = f"http://127.0.0.1:{str(context.uiWebUrl).rpartition(':')[2]}/api/v1/applications/{context.applicationId}/jobs"
+    with urllib.request.urlopen(page, timeout=60) as answer:
+        return [job.get("description", "") for job in json.load(answer)]
+
+
 def main(master: str, log: str, warehouse: str) -> None:
     prediction.SMALL_ROWS = 0
     with xpsql.connect(warehouse, engine="spark", master=master, conf=SETTINGS, reporter=SilentReporter()) as session:
@@ -62,6 +71,7 @@ def main(master: str, log: str, warehouse: str) -> None:
             "weights": "SELECT key, weight, count FROM ML.WEIGHTS(MODEL m) ORDER BY key",
         }.items():
             found[name] = session.sql(text).arrow().to_pylist()
+        found["jobs"] = jobs(session.engine)
     print(json.dumps(found))
 
 

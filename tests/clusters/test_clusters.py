@@ -75,6 +75,7 @@ def check(found: dict[str, Any], log: Path, folder: Path) -> None:
         rows = session.sql("SELECT key, weight, count FROM ML.WEIGHTS(MODEL m) ORDER BY key").arrow().to_pylist()
         total = session.sql(f"SELECT sum(predicted_label) AS total FROM ML.PREDICT(MODEL m, ({query}))").arrow()
     assert len(set(found["executors"])) == 2
+    assert {"xpsql: shards of m v1", "xpsql: train m v1"} <= set(found["jobs"])
     assert [(row["key"], row["count"]) for row in found["weights"]] == [(row["key"], row["count"]) for row in rows]
     assert [row["weight"] for row in found["weights"]] == pytest.approx([row["weight"] for row in rows], rel=1e-5, abs=1e-7)
     assert found["exported"] == [{"n": len(rows)}]

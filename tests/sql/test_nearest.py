@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import xpsql
 from xpsql.platform.progress import SilentReporter
@@ -53,6 +54,12 @@ def test_the_nearest_users_like_the_same(session: xpsql.Session, value: int, par
 
 def test_the_nearest_items_are_liked_by_the_same(session: xpsql.Session) -> None:
     assert {int(str(item)[1:]) % 2 for item in values(session, "item", "'i3'", 5)} == {1}
+
+
+def test_spark_finds_the_same(session: xpsql.Session, spark: SparkSession) -> None:
+    text = "SELECT n.key, n.similarity FROM ML.NEAREST(MODEL m, item, 'i3', 7) n ORDER BY n.key"
+    with xpsql.connect(session.models.warehouse, spark, SilentReporter()) as there:
+        assert there.sql(text).arrow().to_pylist() == session.sql(text).arrow().to_pylist()
 
 
 def test_similarities_are_cosines_in_falling_order(session: xpsql.Session) -> None:
