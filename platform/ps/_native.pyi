@@ -179,7 +179,8 @@ class Store:
     evicted. The index has 1024 slices by the key's top ten bits, and each grows by itself, so that neither memory nor time has
     spikes. It takes about 7 bytes a row, the key 8.
 
-    Not locked: one writer at a time, and no reader beside it. Readers (lookup, pull, gather, keys) may run side by side.
+    Not locked: one writer at a time (begin_snapshot and take are writers, too), and no reader beside it. Readers (lookup, pull,
+    gather, keys) may run side by side.
 
     Arguments shared by the methods:
         keys: uint64[n].
@@ -256,6 +257,45 @@ class Store:
 
     def scan(self, begin: int, end: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
         """Return the keys and numbers of the rows present among numbers [begin, end), in order of number, as in memory."""
+
+    def begin_snapshot(self, full: bool) -> tuple[npt.NDArray[np.uint64], bool]:
+        """Begin to take the rows as they are now, while the store goes on changing; from the first one on, changes are tracked.
+
+        Args:
+            full: of all rows; else of those written or created since the snapshot before began.
+
+        Returns:
+            The keys evicted since the snapshot before began, some of which may have rows again; none where this one is full.
+            And whether it is full: the first is, and one after a snapshot that was cancelled, or after many evictions.
+
+        Raises:
+            RuntimeError: one is being taken.
+        """
+
+    def take(self, outs: npt.NDArray[np.uint8]) -> int:
+        """Copy records of the snapshot that were not taken yet, in no order, and return how many; 0 ends it.
+
+        Args:
+            outs: uint8[n, row_bytes].
+        """
+
+    def cancel_snapshot(self) -> None:
+        """Take no more of the snapshot; the next one is full. Nothing happens where none is being taken."""
+
+    def put(self, records: npt.NDArray[np.uint8]) -> None:
+        """Put records, as `take` gives them, in place of the rows of their keys.
+
+        Args:
+            records: uint8[n, row_bytes], of a store of the same layout.
+        """
+
+    @property
+    def layout(self) -> list[tuple[str, str, int, int]]:
+        """Name, dtype, elements and offset in the record of each column; the key is at offset 0."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of records that changed since the snapshot began, before they were taken."""
 
     @property
     def end(self) -> int:

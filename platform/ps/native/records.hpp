@@ -33,6 +33,13 @@ class Records {
     // Whether a row below end() holds a key.
     bool live(Row row) const { return row / 64 >= freed_.size() || !(freed_[row / 64] >> row % 64 & 1); }
 
+    // A bit for each of the rows from 64 * word on that holds a key.
+    uint64_t live_word(size_t word) const {
+        const size_t rows = end_ - word * 64;
+        const uint64_t had = rows >= 64 ? ~uint64_t{0} : (uint64_t{1} << rows) - 1;
+        return word < freed_.size() ? had & ~freed_[word] : had;
+    }
+
     // Returns a record with this key and zeros. Throws std::bad_alloc where memory or row numbers end.
     Row allocate(uint64_t key) {
         Row row = free_;

@@ -286,6 +286,50 @@ nb::tuple scan(const Store& store, Row begin, Row end) {
     return nb::make_tuple(found.take(size), rows.take(size));
 }
 
+const char* dtype_name(Dtype dtype) {
+    switch (dtype) {
+        case Dtype::float32: return "float32";
+        case Dtype::uint32: return "uint32";
+        default: return "uint16";
+    }
+}
+
+nb::list layout(const Store& store) {
+    nb::list fields;
+    for (const Column& column : store.columns())
+        fields.append(nb::make_tuple(column.name, dtype_name(column.dtype), column.dim, column.offset));
+    return fields;
+}
+
+// The keys evicted between the snapshot before and the one that begins, and whether that one is of all rows.
+nb::tuple begin_snapshot(Store& store, bool full) {
+    if (store.snapshot().active()) throw std::runtime_error("a snapshot is being taken; take the rest of it, or cancel it");
+    std::vector<uint64_t> gone;
+    {
+        nb::gil_scoped_release unlocked;
+        full = store.snapshot().begin(full, gone);
+    }
+    Result<uint64_t> keys(gone.size());
+    std::copy(gone.begin(), gone.end(), keys.data());
+    return nb::make_tuple(keys.take(gone.size()), full);
+}
+
+size_t take(Store& store, const Out& outs) {
+    const auto to = view<uint8_t>(outs, "outs", {any_length, static_cast<int64_t>(store.row_bytes())});
+    nb::gil_scoped_release unlocked;
+    return store.snapshot().take(to.size / store.row_bytes(), to.data);
+}
+
+void put(Store& store, const In& records) {
+    const size_t stride = store.row_bytes();
+    const auto all = view<uint8_t>(records, "records", {any_length, static_cast<int64_t>(stride)});
+    const size_t n = all.size / stride;
+    nb::gil_scoped_release unlocked;
+    std::vector<uint64_t> keys(n);
+    for (size_t i = 0; i < n; ++i) std::memcpy(&keys[i], all.data + i * stride, sizeof keys[i]);
+    store.put(keys.data(), all.data, n);
+}
+
 }  // namespace
 
 void bind_store(nb::module_& module) {
@@ -304,6 +348,12 @@ void bind_store(nb::module_& module) {
         .def("fill", fill, "rows"_a, "column"_a, "value"_a)
         .def("keys", keys, "slice_begin"_a = 0, "slice_end"_a = num_slices)
         .def("scan", scan, "begin"_a, "end"_a)
+        .def("begin_snapshot", begin_snapshot, "full"_a)
+        .def("take", take, "outs"_a)
+        .def("cancel_snapshot", [](Store& store) { store.snapshot().cancel(); })
+        .def("put", put, "records"_a)
+        .def_prop_ro("layout", layout)
+        .def_prop_ro("kept_bytes", [](const Store& store) { return store.snapshot().kept_bytes(); })
         .def_prop_ro("end", &Store::end)
         .def_prop_ro("row_bytes", &Store::row_bytes)
         .def_prop_ro("memory_bytes", &Store::memory_bytes)

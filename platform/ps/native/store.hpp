@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "index.hpp"
 #include "prefetch.hpp"
 #include "records.hpp"
+#include "snapshot.hpp"
 
 namespace xpsql {
 
@@ -64,14 +66,15 @@ class Store {
     static_assert(block <= 256, "positions in a block are bytes");
 
     explicit Store(std::vector<Column> columns)
-        : columns_(std::move(columns)), records_(lay_out(columns_)), index_(records_), absent_(records_.stride()) {}
+        : columns_(std::move(columns)), records_(lay_out(columns_)), index_(records_), snapshot_(records_),
+          absent_(records_.stride()) {}
 
     Store(const Store&) = delete;
     Store& operator=(const Store&) = delete;
 
     size_t size() const { return index_.size(); }
     size_t row_bytes() const { return records_.stride(); }
-    size_t memory_bytes() const { return records_.resident_bytes() + index_.resident_bytes(); }
+    size_t memory_bytes() const { return records_.resident_bytes() + index_.resident_bytes() + snapshot_.resident_bytes(); }
     const std::vector<Column>& columns() const { return columns_; }
 
     size_t column_bytes() const {
@@ -102,7 +105,9 @@ class Store {
         probe(keys, n, key_only, [&](size_t first, size_t count, Candidate*) {
             for (size_t i = first; i < first + count; ++i) {
                 const Row row = index_.erase(keys[i]);
-                if (row != no_row) records_.release(row);
+                if (row == no_row) continue;
+                if (snapshot_.tracking()) snapshot_.evicting(row);
+                records_.release(row);
             }
         });
         return before - size();
@@ -150,9 +155,27 @@ class Store {
             uint8_t* writable[block];
             for (size_t i = 0; i < count; ++i)
                 writable[i] = records[i] == absent_.data() ? discarded.data() : const_cast<uint8_t*>(records[i]);
+            if (snapshot_.tracking()) {
+                for (size_t i = first; i < first + count; ++i)
+                    if (rows[i] != no_row) snapshot_.writing(rows[i]);
+            }
             visit(first, count, writable);
         });
     }
+
+    // Puts whole records, as `Snapshot::take` gives them, in place of the rows of their keys. `keys`: theirs.
+    void put(const uint64_t* keys, const uint8_t* records, size_t n) {
+        const size_t stride = records_.stride();
+        std::vector<Row> rows(n);
+        const std::unique_ptr<bool[]> created(new bool[n]);
+        insert(keys, n, rows.data(), created.get());
+        write(rows.data(), n, {0, stride}, [&](size_t first, size_t count, uint8_t* const* to) {
+            for (size_t i = 0; i < count; ++i) std::memcpy(to[i], records + (first + i) * stride, stride);
+        });
+    }
+
+    Snapshot& snapshot() { return snapshot_; }
+    const Snapshot& snapshot() const { return snapshot_; }
 
     Row end() const { return records_.end(); }
 
@@ -200,6 +223,7 @@ class Store {
         index_.reserve(key);
         const Row row = records_.allocate(key);
         index_.insert(key, row);
+        if (snapshot_.tracking()) snapshot_.created(row);
         return row;
     }
 
@@ -279,6 +303,7 @@ class Store {
     std::vector<Column> columns_;
     Records records_;
     Index index_;
+    Snapshot snapshot_;
     std::vector<uint8_t> absent_;
 };
 
