@@ -43,9 +43,6 @@ to the engine: {RUNS}.
 Files are read as Spark SQL reads them: ``SELECT * FROM parquet.`folder` ``, or
 `CREATE TEMPORARY VIEW v USING csv OPTIONS (path 'file.csv', header 'true', inferSchema 'true', nullValue 'NA')`.
 Formats: {", ".join(FORMATS)}. `CREATE TABLE ... AS` makes tables of the warehouse, which are folders of Parquet files.
-
-Parsed, and answered with an error, because it is not available yet: `RESUME MODEL`. The setting `checkpoint_seconds` has no
-effect until there are checkpoints.
 """
 
 CLAUSE_HELP = {

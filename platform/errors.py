@@ -5,6 +5,7 @@
     │   ├── OptionError         an unknown option, or a value out of its range
     │   └── NotAvailableError   a statement that this version parses but does not run
     ├── ModelError              a model or version that is absent, busy, damaged or too new
+    ├── CheckpointError         a checkpoint that is damaged or missing; one before it may be good
     ├── DataError               training or prediction data that cannot be used; names the column or row
     └── TrainingError           a training that stopped after it started
         └── LostError           a process or connection that it needs is gone; a training recovers from it
@@ -56,6 +57,10 @@ class NotAvailableError(StatementError):
 
 class ModelError(XpsqlError):
     """A model or version that is absent, busy, damaged, or written by a newer xpsql."""
+
+
+class CheckpointError(XpsqlError):
+    """A checkpoint that is damaged or missing, or one that could not be written; one before it may be good."""
 
 
 class DataError(XpsqlError):

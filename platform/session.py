@@ -35,12 +35,14 @@ class Session:
         engine: runs queries.
         models: the models of the warehouse.
         reporter: told the progress of trainings.
+        resumes: whether a statement whose training was interrupted goes on with it instead of beginning again.
     """
 
-    def __init__(self, engine: Engine, models: Models, reporter: Reporter) -> None:
+    def __init__(self, engine: Engine, models: Models, reporter: Reporter, resumes: bool = False) -> None:
         self.engine = engine
         self.models = models
         self.reporter = reporter
+        self.resumes = resumes
 
     def sql(self, text: str, /, **variables: object) -> Result:
         """Run one or more statements separated by `;` and return the result of the last one.
@@ -121,6 +123,7 @@ def connect(
     *,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
+    resume: bool = False,
 ) -> Session:
     """Open a session.
 
@@ -132,6 +135,7 @@ def connect(
         reporter: told the progress of trainings; by default a bar or log lines on stderr.
         master: where Spark is started: "local[4]", "spark://host:7077". By default what spark-submit says, or local[*].
         conf: settings of a Spark that is started: {"spark.driver.memory": "4g"}.
+        resume: a TRAIN or CONTINUE whose training was interrupted goes on from its last checkpoint.
 
     Raises:
         StatementError: an engine or a kind of URL that does not exist, or a Spark that does not start.
@@ -142,7 +146,7 @@ def connect(
 
     from ..warehouse.models import Models
 
-    return Session(opened, Models(root), reporter or reporter_for(sys.stderr, quiet=False))
+    return Session(opened, Models(root), reporter or reporter_for(sys.stderr, quiet=False), resume)
 
 
 def default_engine(master: str | None) -> str:

@@ -9,15 +9,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from ..platform.errors import XpsqlError
-from .durable import remove, storing, sync_tree
+from ..platform.errors import DataError, StatementError, XpsqlError
+from .checkpoints import Checkpoint, Checkpoints, place_of
+from .durable import remove, storing, sync, sync_tree
 from .files import VersionFiles
 from .locks import Lock
 from .manifest import Manifest, write_manifest
 from .progress import append_progress
 
 ROWS = ("rows", "dense", "candidates")
-DATA = (*ROWS, "staged", "saved")
+DATA = (*ROWS, "saved")
+"""What a training writes at its end."""
+RESUMED = ("staged", "checkpoints")
+"""What RESUME goes on from."""
 
 
 class Draft(VersionFiles):
@@ -29,8 +33,9 @@ class Draft(VersionFiles):
                 rows.write(batch)
             draft.commit(dataclasses.replace(draft.manifest, metrics=metrics))
 
-    Leaving the block by an exception (KeyboardInterrupt too) fails the version, and so does leaving it without a commit. A
-    process that is killed leaves a version that reads as `interrupted`.
+    Leaving the block by an exception (KeyboardInterrupt too) fails the version, and so does leaving it without a commit; one
+    that has a checkpoint, and data that can be learned from, is `interrupted` and can be resumed. A process that is killed
+    leaves a version that reads as `interrupted`.
 
     Attributes:
         manifest: as it was begun: with version, status and time.
@@ -41,12 +46,14 @@ class Draft(VersionFiles):
         folder: Path,
         manifest: Manifest,
         locks: tuple[Lock, ...],
+        recorded: Callable[[], None],
         committed: Callable[[], None],
         discarded: Callable[[], None],
     ) -> None:
         super().__init__(folder)
         self.manifest = manifest
         self._locks = locks
+        self._recorded = recorded
         self._committed = committed
         self._discarded = discarded
         self._open = True
@@ -54,6 +61,17 @@ class Draft(VersionFiles):
     @property
     def number(self) -> int:
         return self.manifest.version
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The checkpoints of its training."""
+        return Checkpoints(place_of(self.manifest, self.folder))
+
+    def record(self, manifest: Manifest) -> None:
+        """Keep what is known once the input is: from now on the training can be resumed, and those before it cannot."""
+        write_manifest(self.folder, manifest)
+        self.manifest = manifest
+        self._recorded()
 
     def progress(self, values: Mapping[str, Any]) -> None:
         """Add a line of progress; others see it at once (ML.TRAINING_INFO)."""
@@ -76,25 +94,37 @@ class Draft(VersionFiles):
             ModelError: the disk is full or not writable; the version is not committed and can still be failed.
         """
         with storing(self.folder):
-            remove(self.staged)
-            sync_tree(self.folder)
+            for name in ROWS:
+                if (self.folder / name).exists():
+                    sync_tree(self.folder / name)
+            sync(self.folder)
         begun = self.manifest.examples_total
         self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=begun + manifest.examples))
+        self.checkpoints.place.remove()
         self._committed()
         self._release()
 
     def fail(self, error: BaseException | str) -> None:
-        """Mark the version failed, with the text of the error, remove its data, and give the locks back."""
+        """Mark the version failed, with the text of the error, remove its data, and give the locks back.
+
+        One that can be resumed is `interrupted` instead, and keeps its input and checkpoints.
+        """
         text = error if isinstance(error, str) else str(error) or type(error).__name__
         try:
-            for name in DATA:
+            resumed = not isinstance(error, DataError | StatementError) and self._has_checkpoint()
+            for name in DATA if resumed else (*DATA, *RESUMED):
                 remove(self.folder / name)
-            self._end(dataclasses.replace(self.manifest, status="failed", error=text))
+            if not resumed:
+                self.checkpoints.place.remove()
+            self._end(dataclasses.replace(self.manifest, status="interrupted" if resumed else "failed", error=text))
         finally:
             self._release()
 
+    def _has_checkpoint(self) -> bool:
+        return any(isinstance(found, Checkpoint) for found in self.checkpoints.complete())
+
     def discard(self) -> None:
-        """Remove the version, as if it had not begun, and give the locks back: its statement cannot run."""
+        """Leave things as they were before the draft was begun, and give the locks back: its statement cannot run."""
         try:
             self._discarded()
         finally:
@@ -130,6 +160,11 @@ class Draft(VersionFiles):
             return
         try:
             self.fail("The training ended without a result." if error is None else error)
+            if error is not None and self.manifest.status == "interrupted":
+                model = self.manifest.model
+                error.add_note(
+                    f"Version {self.number} of {model} keeps its last checkpoint: RESUME MODEL {model} goes on from it."
+                )
         except XpsqlError as second:
             if error is None:
                 raise

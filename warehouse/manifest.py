@@ -67,20 +67,25 @@ class Split:
     rows: int = 0
 
 
-def _read(record: Callable[[Any], Any]) -> Mapping[str, Any]:
+def _read(made: Callable[[Any], Any]) -> Mapping[str, Any]:
     """Return the metadata of a field that a function reads from JSON."""
-    return {"read": lambda value: None if value is None else record(value)}
+    return {"read": lambda value: None if value is None else made(value)}
 
 
-def _many(record: type[Any]) -> Mapping[str, Any]:
+def many(kind: type[Any]) -> Mapping[str, Any]:
     """Return the metadata of a field that holds a tuple of records."""
-    return _read(lambda values: tuple(_record(record, value) for value in values))
+    return _read(lambda values: tuple(record(kind, value) for value in values))
 
 
-def _record(record: type[R], values: Mapping[str, Any]) -> R:
+def one(kind: type[Any]) -> Mapping[str, Any]:
+    """Return the metadata of a field that holds a record."""
+    return _read(lambda value: record(kind, value))
+
+
+def record(kind: type[R], values: Mapping[str, Any]) -> R:
     """Make a record of the values whose fields it has."""
-    fields = {f.name: f for f in dataclasses.fields(record) if f.name in values}  # type: ignore[arg-type]
-    return record(**{name: f.metadata.get("read", _same)(values[name]) for name, f in fields.items()})
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.name in values}  # type: ignore[arg-type]
+    return kind(**{name: f.metadata.get("read", _same)(values[name]) for name, f in fields.items()})
 
 
 def _same(value: Any) -> Any:
@@ -113,6 +118,9 @@ class Manifest:
         evaluation: the metrics over all windows of its training.
         calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
         base_rate: mean label of all examples so far, for the information of features.
+        input: how the splits are read; batch_size, shards, workers: with what; expected: examples in all passes, where a filter
+            does not decide. What RESUME needs beside the statement.
+        epoch: of the driver that trains it; RESUME counts on.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
     """
 
@@ -121,19 +129,19 @@ class Manifest:
     status: Status = "training"
     statement: str = ""
     query: str = ""
-    algorithm: Part = field(default=Part(), metadata=_read(lambda value: _record(Part, value)))
-    operators: tuple[Part, ...] = field(default=(), metadata=_many(Part))
-    slots: tuple[Slot, ...] = field(default=(), metadata=_many(Slot))
+    algorithm: Part = field(default=Part(), metadata=one(Part))
+    operators: tuple[Part, ...] = field(default=(), metadata=many(Part))
+    slots: tuple[Slot, ...] = field(default=(), metadata=many(Slot))
     labels: tuple[str, ...] = ()
     weight: str | None = None
     time: str | None = None
     group: str | None = None
     ignore: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
-    tables: tuple[Table, ...] = field(default=(), metadata=_many(Table))
-    dense: tuple[Dense, ...] = field(default=(), metadata=_many(Dense))
+    tables: tuple[Table, ...] = field(default=(), metadata=many(Table))
+    dense: tuple[Dense, ...] = field(default=(), metadata=many(Dense))
     seed: int = 0
-    splits: tuple[Split, ...] = field(default=(), metadata=_many(Split))
+    splits: tuple[Split, ...] = field(default=(), metadata=many(Split))
     parent: int | None = None
     replaces: bool = False
     created: datetime | None = field(default=None, metadata=_read(datetime.fromisoformat))
@@ -149,6 +157,12 @@ class Manifest:
     calibration: tuple[tuple[float, float, int], ...] = ()
     base_rate: float | None = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
+    input: Mapping[str, Any] = field(default_factory=dict)
+    batch_size: int = 0
+    shards: int = 0
+    workers: int = 0
+    expected: int | None = None
+    epoch: int = 0
     error: str | None = None
     xpsql: str = ""
 
@@ -178,7 +192,7 @@ def read_manifest(folder: Path) -> Manifest:
         FileNotFoundError: there is none: the version is gone.
         ModelError: it is damaged, or of a newer format.
     """
-    return _record(Manifest, read_json(folder / FILE))
+    return record(Manifest, read_json(folder / FILE))
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
     <root>/models/<name>/lock             held by whoever changes the model
     <root>/models/<name>/model.json       the newest version's number, so that none is used twice
     <root>/models/<name>/promoted.json    the version that ALTER MODEL ... PROMOTE chose, if any
-    <root>/models/<name>/v<N>/            manifest.json, rows/, dense/, candidates/, progress.jsonl, lock; staged/
+    <root>/models/<name>/v<N>/            manifest.json, rows/, dense/, candidates/, progress.jsonl, lock; staged/, checkpoints/
 
 Every change appears by one atomic step: a folder renamed into or out of its place, or a file replaced. Leftovers of a
 killed process have names that begin with a dot, and go with the next change of the model.
@@ -11,6 +11,7 @@ killed process have names that begin with a dot, and go with the next change of 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -23,12 +24,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from ..platform.errors import ModelError, suggestion
-from .draft import DATA, Draft
+from .checkpoints import Checkpoints, place_of
+from .draft import DATA, RESUMED, Draft
 from .durable import remove, replace_text, storing, sync
 from .locks import Lock, busy, held
 from .manifest import FORMAT, Manifest, read_json, read_manifest, write_manifest
 from .names import folder_name, model_name
 from .rows import read_rows, row_files
+from .storage import Storage
 
 COMMITTED = ("ready", "held")
 VERSION = re.compile(r"v([1-9][0-9]*)")
@@ -183,7 +186,75 @@ class Models:
             examples_total=parent.manifest.examples_total if parent else 0,
         )
         own = _place(folder, begun)
-        return Draft(folder / f"v{number}", begun, (own, lock), lambda: self._sweep(folder), lambda: _forget(folder, number))
+        return Draft(
+            folder / f"v{number}",
+            begun,
+            (own, lock),
+            recorded=lambda: self._abandon(folder, number),
+            committed=lambda: self._sweep(folder),
+            discarded=lambda: _forget(folder, number),
+        )
+
+    def interrupted(self, name: str) -> Version:
+        """Return the newest version whose training was interrupted and can be resumed.
+
+        Raises:
+            ModelError: no such model, or none of its versions was interrupted after it had begun to learn.
+        """
+        found = self.versions(name)
+        for version in reversed(found):
+            if version.manifest.status == "interrupted" and version.manifest.splits:
+                return version
+        raise ModelError(
+            f"Model {name} has no training to resume: versions {_listed(found)}. Only one that was interrupted after it had "
+            "begun to learn, and before another TRAIN or CONTINUE of the model, can be resumed."
+        )
+
+    def resume(self, name: str) -> Draft:
+        """Open the newest interrupted version again, in a new epoch, and lock its model until the draft ends.
+
+        Raises:
+            ModelError: there is none, or another process is changing the model.
+        """
+        self.interrupted(name)
+        lock = self._lock(name, "trained")
+        try:
+            version = self.interrupted(name)
+            self._sweep(version.folder.parent)
+            return self._reopen(version, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def _reopen(self, version: Version, lock: Lock) -> Draft:
+        folder, before = version.folder, version.manifest
+        epoch = 1 + max(before.epoch, Checkpoints(place_of(before, folder)).epoch())
+        own = _renewed_lock(folder)
+        try:
+            for name in DATA:
+                remove(folder / name)
+            manifest = dataclasses.replace(before, status="training", epoch=epoch, error=None)
+            write_manifest(folder, manifest)
+        except BaseException:
+            own.release()
+            raise
+        return Draft(
+            folder,
+            manifest,
+            (own, lock),
+            recorded=lambda: None,
+            committed=lambda: self._sweep(folder.parent),
+            discarded=lambda: write_manifest(folder, before),
+        )
+
+    def _abandon(self, folder: Path, number: int) -> None:
+        """Let interrupted trainings before a version be resumed no more, and remove what they kept for it."""
+        for version in self._versions(model_name(folder.name)):
+            if version.number < number and version.manifest.status == "interrupted":
+                error = f"It was interrupted, and version {number} was trained instead of resuming it."
+                write_manifest(version.folder, dataclasses.replace(version.manifest, status="failed", error=error))
+                place_of(version.manifest, version.folder).remove()
+        self._sweep(folder)
 
     def _parent(self, name: str, manifest: Manifest, replace: bool) -> Version | None:
         """Return the version that a new one continues, if any."""
@@ -216,15 +287,30 @@ class Models:
         lock = self._lock(name, "dropped")
         try:
             if number is None:
+                places = self._places(name, None)
                 _trash(folder)
-                return
-            self._sweep(folder)
-            left = _numbers(folder)
-            if number not in left:
-                raise ModelError(f"Model {name} has no version {number}. Versions: {', '.join(map(str, left))}.")
-            _trash(folder / f"v{number}")
+            else:
+                self._sweep(folder)
+                left = _numbers(folder)
+                if number not in left:
+                    raise ModelError(f"Model {name} has no version {number}. Versions: {', '.join(map(str, left))}.")
+                places = self._places(name, number)
+                _trash(folder / f"v{number}")
+            for place in places:
+                place.remove()
         finally:
             lock.release()
+
+    def _places(self, name: str, number: int | None) -> list[Storage]:
+        """Return where interrupted trainings keep checkpoints, of one version or all; a damaged manifest tells nothing."""
+        places = []
+        for one in _numbers(self._folder(name)) if number is None else (number,):
+            folder = self._folder(name) / f"v{one}"
+            with contextlib.suppress(ModelError):
+                manifest = _read(folder)
+                if manifest is not None and manifest.status == "interrupted":
+                    places.append(place_of(manifest, folder))
+        return places
 
     def _folder(self, name: str) -> Path:
         return self.folder / folder_name(name)
@@ -259,9 +345,18 @@ class Models:
         for number in _numbers(folder):
             if number not in kept:
                 _trash(folder / f"v{number}")
-            elif kept[number].manifest.status in ("failed", "interrupted"):
-                for name in DATA:
+            else:
+                for name in _leftovers(kept[number].manifest):
                     remove(folder / f"v{number}" / name)
+
+
+def _leftovers(manifest: Manifest) -> tuple[str, ...]:
+    """Return the folders of a version that are of no use any more."""
+    if manifest.status in COMMITTED:
+        return (*RESUMED, "saved")
+    if manifest.status == "interrupted" and manifest.splits:
+        return DATA
+    return (*DATA, *RESUMED) if manifest.status != "training" else ()
 
 
 def _listed(versions: Sequence[Version]) -> str:
@@ -322,6 +417,22 @@ def _place(folder: Path, manifest: Manifest) -> Lock:
         write_manifest(draft, manifest)
         with storing(folder):
             draft.rename(folder / f"v{manifest.version}")
+            sync(folder)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def _renewed_lock(folder: Path) -> Lock:
+    """Return the lock of a version that is opened again, made beside the old one, which others may be looking at."""
+    for leftover in folder.glob(".lock-*"):
+        leftover.unlink(missing_ok=True)
+    draft = folder / f".lock-{uuid.uuid4().hex}"
+    lock = Lock(draft, "trained")
+    try:
+        with storing(folder):
+            draft.replace(folder / "lock")
             sync(folder)
     except BaseException:
         lock.release()

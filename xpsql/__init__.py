@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .platform.errors import (
+        CheckpointError,
         DataError,
         LostError,
         ModelError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "CheckpointError",
     "DataError",
     "LostError",
     "ModelError",

@@ -32,6 +32,7 @@ class Choices(NamedTuple):
     format: str
     quiet: bool
     debug: bool
+    resume: bool
 
 
 def variables(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -73,6 +74,7 @@ OPTIONS = (
         "--warehouse", metavar="URL", help="Folder of tables and models. [default: $XPSQL_WAREHOUSE, ./xpsql_warehouse]"
     ),
     click.option("--format", type=click.Choice(list(FORMATS)), default="table", help="How rows are written to stdout."),
+    click.option("--resume", is_flag=True, help="Go on with trainings of the same statement that were interrupted."),
     click.option("--quiet", is_flag=True, help="Tell no progress."),
     click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors."),
 )
@@ -186,7 +188,7 @@ def opened(chosen: Choices) -> Session:
     reporter = reporter_for(sys.stderr, chosen.quiet)
     if chosen.engine != "spark" and chosen.master is None:
         skip_pandas()  # Spark needs it
-    return connect(chosen.warehouse, chosen.engine, reporter, master=chosen.master, conf=chosen.conf)
+    return connect(chosen.warehouse, chosen.engine, reporter, master=chosen.master, conf=chosen.conf, resume=chosen.resume)
 
 
 @contextmanager

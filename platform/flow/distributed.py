@@ -22,7 +22,6 @@ from ..ps.wire import Acknowledged, Handler
 from .cluster import Cluster, cluster
 from .dealing import Dealer, Dealt, Standing
 from .job import REPORT, SAVE, STEP, TAKE, Job, Report, Save, Slow, Step, Stepped, Take, Taken, job_of, saved_files
-from .local import FIRST_EPOCH
 from .monitor import Monitor
 from .pace import Pace
 from .prepared import Prepared
@@ -44,7 +43,7 @@ def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
     Raises:
         DataError, TrainingError, ModelError: the first of any task; all others end.
     """
-    recoveries, finished, epoch = Recoveries(monitor, lambda: 0), dict[Turn, int](), FIRST_EPOCH
+    recoveries, finished, epoch = Recoveries(monitor, lambda: 0), dict[Turn, int](), draft.manifest.epoch
     while True:
         driver = Driver(prepared, monitor, recoveries, finished)
         try:

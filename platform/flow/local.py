@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ...warehouse.checkpoints import Checkpoints
+from ...warehouse.storage import Storage
+from ..errors import CheckpointError
 from ..ps.client import LocalClient
 from ..ps.gang import Gang
+from ..ps.shard import Shard
 from .ahead import Ahead
-from .dealing import Dealer
+from .batches import Batch
+from .checkpoint import fall_back, newest_first, read_driver, restore, standing_of, write
+from .checkpointer import Checkpointer, Taken
+from .dealing import Dealer, Standing
+from .driver_state import DriverState
 from .monitor import Monitor
 from .pace import Pace
 from .prepared import Prepared
@@ -21,45 +34,100 @@ from .worker import Worker
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
 
-FIRST_EPOCH = 0
-
 
 def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
-    """Learn from the input and write what the shards hold.
+    """Learn from the input, from the newest good checkpoint on where there is one, and write what the shards hold.
 
     Raises:
         DataError, TrainingError, ModelError: the first of any worker; the others stop.
     """
     num_shards, num_workers = prepared.places
-    shards = {n: new_shard(prepared.recipe, n, num_shards, prepared.columns, FIRST_EPOCH) for n in range(num_shards)}
-    if prepared.parent is not None:
-        load(shards, num_shards, prepared.parent, prepared.columns)
+    epoch, checkpoints = draft.manifest.epoch, draft.checkpoints
+    shards, standing = begin_here(prepared, checkpoints, epoch, monitor)
     if prepared.plan.evaluate is not None:
         for shard in shards.values():
             shard.watch()
     monitor.watch(lambda: total(shard.describe() for shard in shards.values()))
-    together = prepared.plan.settings.sync == "bsp" and num_workers > 1
+    settings = prepared.plan.settings
+    together = settings.sync == "bsp" and num_workers > 1
     client = LocalClient([Gang(shard, num_workers, monitor.held_up) if together else shard for shard in shards.values()])
-    run_workers(prepared, client, monitor)
+    dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", prepared.plan.evaluate, standing)
+    pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up)
+    taker = Beside(shards, pace, together, checkpoints.place, lambda: monitor.state(dealer.finished))
+    with Checkpointer(checkpoints, epoch, settings.checkpoint_seconds, taker, monitor.note):
+        run_workers(prepared, epoch, client, dealer, pace, monitor)
     saved = save(shards, num_shards, draft, draft.manifest.tables)
     return Held(saved, total(shard.describe() for shard in shards.values()))
 
 
-def run_workers(prepared: Prepared, client: LocalClient, monitor: Monitor) -> None:
+def begin_here(prepared: Prepared, checkpoints: Checkpoints, epoch: int, monitor: Monitor) -> tuple[dict[int, Shard], Standing]:
+    """Return the shards that a training begins with, and how far it has come: as a checkpoint has it, else as its parent."""
+    num_shards, columns = prepared.places.shards, prepared.columns
+
+    def fresh() -> dict[int, Shard]:
+        return {n: new_shard(prepared.recipe, n, num_shards, columns, epoch) for n in range(num_shards)}
+
+    for checkpoint in newest_first(checkpoints, monitor.note):
+        shards = fresh()
+        try:
+            driver = read_driver(checkpoints, checkpoint)
+            restore(shards, num_shards, checkpoints, checkpoint, epoch)
+        except CheckpointError as error:
+            fall_back(error, monitor.note)
+            continue
+        monitor.go_on(driver)
+        monitor.note(f"Going on from checkpoint {checkpoint.name}, after {driver.examples:,} examples.")
+        return shards, standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
+    shards = fresh()
+    if prepared.parent is not None:
+        load(shards, num_shards, prepared.parent, columns)
+    return shards, Standing()
+
+
+class Beside:
+    """Takes checkpoints of shards in this process: all of one moment, between two steps of every worker."""
+
+    def __init__(
+        self, shards: Mapping[int, Shard], pace: Pace, together: bool, place: Storage, state: Callable[[], DriverState]
+    ) -> None:
+        self._shards = shards
+        self._pace = pace
+        self._together = together
+        self._place = place
+        self._state = state
+
+    def take(self, folder: str, full: bool) -> Taken:
+        """See Taker."""
+        with ExitStack() as stack:
+            with self._pace.held(self._together):
+                snapshots = {n: stack.enter_context(shard.snapshot(full)) for n, shard in self._shards.items()}
+                driver = self._state()
+            parts = [write(self._place, folder, n, len(self._shards), snapshot) for n, snapshot in snapshots.items()]
+        return Taken(parts, driver)
+
+    def cancel(self) -> None:
+        """See Taker."""
+        for shard in self._shards.values():
+            shard.cancel()
+
+
+def run_workers(prepared: Prepared, epoch: int, client: LocalClient, dealer: Dealer, pace: Pace, monitor: Monitor) -> None:
     """Run the workers, a thread each, until there are no more batches; the first error stops all and is raised."""
-    settings, source, num_workers = prepared.plan.settings, prepared.source(FIRST_EPOCH), prepared.places.workers
-    dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", prepared.plan.evaluate)
-    pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up)
+    settings, source, num_workers = prepared.plan.settings, prepared.source(epoch), prepared.places.workers
 
     def run(number: int) -> None:
         windows = Collector(prepared.plan.evaluate, prepared.recipe.algorithm.classifier, monitor.step, monitor.close)
+
+        def learned(batch: Batch, predictions: NDArray[np.float32]) -> None:
+            windows.learned(batch, predictions)
+            pace.done(number)
 
         def ended(end: End) -> None:
             windows.finish()
             dealer.finish(number, end.turn, end.batches)
 
         clocks = monitor.clocks()
-        worker = Worker(number, client, prepared.recipe, windows.learned, ended, clocks.learning)
+        worker = Worker(number, client, prepared.recipe, learned, ended, clocks.learning)
         deal = functools.partial(dealer.next, number)
         try:
             with Ahead(lambda: source.batches(deal, clocks.reading), settings.read_ahead) as ahead:

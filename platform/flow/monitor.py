@@ -15,6 +15,7 @@ from ...warehouse.progress import LEARNING, READING
 from ..errors import LostError
 from ..ps.shard import Description
 from ..ps.watermarks import Turn
+from .driver_state import DriverState, as_lines, from_lines
 from .metrics import Metrics
 from .steps import Clocks, Compiled, Spent, summed
 from .windows import Window, metrics_of
@@ -140,6 +141,29 @@ class Monitor:
             self._held_up = now
             who = f"Worker {workers[0]} holds" if len(workers) == 1 else f"Workers {', '.join(map(str, workers))} hold"
             self._reporter.note(f"{who} the others up: they have waited {seconds:.0f} s for its next step.")
+
+    def state(self, finished: Mapping[Turn, int]) -> DriverState:
+        """Return what a checkpoint keeps of it.
+
+        Args:
+            finished: how many batches each turn has, of those that are finished.
+        """
+        with self._lock:
+            lines = as_lines(finished), as_lines(self._counted)
+            return DriverState(*lines, self.metrics.tally(), tuple(self.windows.values()), self.metrics.examples, self.seconds)
+
+    def go_on(self, driver: DriverState) -> None:
+        """Go on from what a checkpoint kept."""
+        with self._lock:
+            self.metrics = Metrics.of(self.metrics.classifier, [driver.tally])
+            self.windows = {window.key: window for window in driver.windows}
+            self._counted = from_lines(driver.counted)
+            self._began = time.monotonic() - driver.seconds
+
+    def note(self, message: str) -> None:
+        """Tell something worth knowing that is no error."""
+        with self._lock:
+            self._reporter.note(message)
 
     def write(self, described: Description, weights: Mapping[str, float]) -> None:
         """Write a line of progress and update the reporter.

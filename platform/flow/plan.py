@@ -42,7 +42,10 @@ class Settings:
         minimum=1,
         maximum=4096,
     )
-    checkpoint_seconds: float = option(60.0, "seconds between checkpoints", minimum=1)
+    checkpoint_seconds: float = option(60.0, "seconds between checkpoints; 0: none are taken", minimum=0)
+    checkpoint_path: str | None = option(
+        None, "where checkpoints go, a path or a URI that Arrow knows (s3://bucket/folder); by default the version's folder"
+    )
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
     hashed: tuple = option((), "BIGINT columns that hold ready-made ids")  # type: ignore[type-arg]
@@ -85,7 +88,8 @@ class Use:
 class Plan:
     """A training: statement text, model, parts, roles of columns, and the query.
 
-    `share` in settings is a tuple of (slot, slot whose rows it uses).
+    `share` in settings is a tuple of (slot, slot whose rows it uses). `passing`: the query reads what goes with its
+    statement, so that its rows are staged.
     """
 
     statement: str
@@ -103,3 +107,4 @@ class Plan:
     replace: bool = False
     evaluate: Evaluate | None = None
     release: Condition | None = None
+    passing: bool = False

@@ -105,13 +105,26 @@ def read(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterator
     Raises:
         DataError: the file changed since the training began, or is damaged; names it.
     """
-    stat = Path(split.path).stat()
-    if (stat.st_size, stat.st_mtime_ns) != (split.size, split.modified):
-        raise DataError(f"{split.path} changed while it was being read; training needs files that stay as they are.")
+    check_unchanged(split)
     try:
         yield from chunks(scan, split, wanted, rows)
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"Row group {split.row_group} of {split.path} cannot be read: {error}") from error
+    check_unchanged(split)
+
+
+def check_unchanged(split: Split) -> None:
+    """Refuse a file that is not what it was when the training began, by size and time of modification.
+
+    Raises:
+        DataError: it changed or is gone; names it.
+    """
+    try:
+        stat = Path(split.path).stat()
+    except OSError as error:
+        raise DataError(f"{split.path} is gone since the training began ({error.strerror}). Put it back as it was.") from error
+    if (stat.st_size, stat.st_mtime_ns) != (split.size, split.modified):
+        raise DataError(f"{split.path} changed since the training began; training needs files that stay as they are.")
 
 
 def is_empty(scan: Scan, splits: Sequence[Split]) -> bool:

@@ -21,6 +21,7 @@ from .places import places_of
 from .plan import Plan
 from .prepared import Prepared, check_memory, prepare
 from .recipe import Recipe, fitted
+from .recorded import prepare_again, recorded
 from .scaling import as_entry
 from .slots import Columns
 from .state import Held, check_continues, dense_entries, table_entries
@@ -52,9 +53,38 @@ def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, repo
     if parent is not None:
         check_continues(recipe, parent)
     places = places_of(plan.settings, engine.tasks)
+    if plan.passing and isinstance(found, Scan):
+        found = Staged(found.schema, "the results of its calls go with the statement")
     with models.begin(plan.model, manifest_of(plan, columns, recipe), plan.replace) as draft:
         try:
             prepared = prepare(plan, columns, staged(engine, plan.query, found, draft.staged), parent, places)
+            if engine.tasks is not None:
+                check_memory(engine.tasks, prepared)
+        except BaseException:
+            draft.discard()
+            raise
+        draft.record(recorded(draft.manifest, prepared))
+        return run(prepared, engine.tasks, draft, reporter, metrics_served(models, plan.model))
+
+
+def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+    """Go on with the newest training of a model that was interrupted, from its last good checkpoint, and commit its version.
+
+    Args:
+        plan: of that training, as its manifest tells it.
+
+    Returns:
+        As `train`.
+
+    Raises:
+        StatementError, DataError, ModelError: it cannot go on as it is; it stays interrupted.
+        TrainingError, XpsqlError: as `train`.
+    """
+    prepare_jax()
+    with models.resume(plan.model) as draft:
+        try:
+            parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
+            prepared = prepare_again(plan, draft.manifest, engine, parent)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
         except BaseException:
@@ -94,7 +124,6 @@ def run(
             draft.manifest,
             slots=slot_entries(columns),
             dense=dense_entries(recipe),
-            splits=tuple(entries.Split(s.path, s.size, s.modified, s.row_group, 0, s.rows) for s in prepared.splits),
             examples=metrics.examples,
             rows=held.saved.rows,
             metrics=metrics.as_dict(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from .ahead import Ahead
 from .batches import Batch
 from .compiled import compilations, prepare_jax
 from .dealing import Dealt
+from .driver_state import as_lines
 from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_version, limit_threads
 from .metrics import Metrics
 from .plan import Evaluate
@@ -134,8 +135,3 @@ class Telling:
         report = Report(self._task.number, self._task.attempt, tally, counted, ended, windows, spent)
         self._member.call(REPORT, report, CALL_SECONDS)
         self._begin(self._metrics.classifier)
-
-
-def as_lines(batches: Mapping[Turn, int]) -> NDArray[np.int64]:
-    """Return batches by turn as int64[n, 3]."""
-    return np.array([(*turn, number) for turn, number in batches.items()], np.int64).reshape(-1, 3)

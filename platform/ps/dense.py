@@ -29,11 +29,11 @@ STATE = "state"
 
 
 class Stored(NamedTuple):
-    """An array as a version keeps it: of the parameter `name` its values, column "w", or an array of its optimizer's state."""
+    """An array as it is kept: of the parameter `name` its values, column "w", or an array of its optimizer's state."""
 
     name: str
     column: str
-    values: NDArray[np.float32]
+    values: NDArray[Any]
 
 
 class DenseProgram:
@@ -129,7 +129,7 @@ class Dense:
             values, states = self._program.update(values, states, own)
             self._values, self._states = {**self._values, **values}, {**self._states, **states}
 
-    def load(self, stored: Mapping[tuple[str, str], NDArray[np.float32]]) -> None:
+    def load(self, stored: Mapping[tuple[str, str], NDArray[Any]]) -> None:
         """Go on from an earlier version's arrays, by name and column; those of other shards are ignored.
 
         A state that the version lacks starts as new.
@@ -145,8 +145,12 @@ class Dense:
             self._states[name] = jax.tree.unflatten(structure, kept)
 
     def dump(self) -> Iterator[Stored]:
-        """Iterate over the arrays that a version keeps."""
+        """Iterate over the arrays that a version keeps, float32."""
+        return (array._replace(values=np.asarray(array.values, np.float32)) for array in self.arrays())
+
+    def arrays(self) -> Iterator[Stored]:
+        """Iterate over the arrays as they are."""
         for name in self.names:
             leaves = [*jax.tree.leaves(self._states[name]), self._values[name]]
             for column, leaf in zip(self._program.columns, leaves, strict=True):
-                yield Stored(name, column, np.asarray(leaf, np.float32))
+                yield Stored(name, column, np.asarray(leaf))

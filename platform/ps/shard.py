@@ -15,6 +15,7 @@ from .dense import Array, Arrays, Dense
 from .living import LivingTable
 from .moments import Moments, merged, no_moments
 from .programs import Programs
+from .snapshot import LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
 from .table import Counts, Floats, Gate, Keys, RefusedError, Table, Touched
 from .watch import Watch
@@ -23,6 +24,7 @@ from .watermarks import Entry, Watermarks
 NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
 NO_DENSE: Arrays = MappingProxyType({})
 NO_MOMENTS = no_moments(0)
+READ_SECONDS = 30.0
 
 
 class Pulled(NamedTuple):
@@ -111,6 +113,8 @@ class Shard:
         self.reports: dict[str, float] = {}
         self._slot_name = slot_name
         self._lock = threading.Lock()
+        self._snapshot: Snapshot | None = None
+        self._read = threading.Condition(self._lock)  # told when a snapshot under way was read further
 
     @property
     def first(self) -> Table:
@@ -137,6 +141,8 @@ class Shard:
             GapError, EpochError: the batch is not the next one of its turn, or its driver is replaced.
         """
         with self._lock:
+            if self._snapshot is not None:
+                self._wait_for_room()
             if self.watermarks is None:
                 self._apply(push)
             elif due := self.watermarks.due(push.touched.batch):
@@ -167,6 +173,68 @@ class Shard:
         """Return how far it has come in each turn; nothing where it applies all that come."""
         with self._lock:
             return self.watermarks.entries() if self.watermarks is not None else ()
+
+    def snapshot(self, full: bool) -> Snapshot:
+        """Begin to read the shard as it is now; one that was begun before and is not read to its end is cancelled.
+
+        Args:
+            full: with all rows; else with those that changed since the snapshot before, as far as that is known.
+        """
+        with self._lock:
+            self._cancel()
+            tables = {}
+            for name, table in self.tables.items():
+                gone, whole = table.store.begin_snapshot(full)
+                tables[name] = TableState(layout_of(table.store.layout), table.since, whole, gone)
+            state = State(
+                self.now,
+                self.examples,
+                self.positives,
+                dict(self.reports),
+                self.moments,
+                tuple(self.dense.arrays()),
+                self.first.candidates.entries() if self.first.candidates is not None else None,
+                self.watermarks.entries() if self.watermarks is not None else (),
+                tables,
+            )
+            self._snapshot = Snapshot(self, state)
+            return self._snapshot
+
+    def take(self, snapshot: Snapshot, table: str, records: Records) -> int:
+        """Read the next records of a snapshot of this shard; see Store.take.
+
+        Raises:
+            CheckpointError: it was cancelled.
+        """
+        with self._lock:
+            if self._snapshot is not snapshot:
+                raise cancelled()
+            taken = self.tables[table].store.take(records)
+            self._read.notify_all()
+            return taken
+
+    def cancel(self, snapshot: Snapshot | None = None) -> None:
+        """Let a snapshot under way, or this one if it is, be read no further."""
+        with self._lock:
+            if snapshot is None or snapshot is self._snapshot:
+                self._cancel()
+
+    def _cancel(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot = None
+            for table in self.tables.values():
+                table.store.cancel_snapshot()
+            self._read.notify_all()
+
+    def _wait_for_room(self) -> None:
+        """Let a push wait while much of what it and others changed is kept for a snapshot; at last give the snapshot up."""
+        most = max(MOST_KEPT * self.memory_bytes, LEAST_KEPT_BYTES)
+        if not self._read.wait_for(lambda: self._snapshot is None or self._kept_bytes <= most, READ_SECONDS):
+            self._cancel()
+
+    @property
+    def _kept_bytes(self) -> int:
+        return sum(table.store.kept_bytes for table in self.tables.values())
 
     def leave(self, worker: int) -> None:
         """Take note that a worker pushes no more; only a gang minds."""

@@ -156,6 +156,7 @@ RAISED: dict[str, Callable[[str], errors.XpsqlError]] = {
         errors.OptionError,
         errors.NotAvailableError,
         errors.ModelError,
+        errors.CheckpointError,
         errors.DataError,
         errors.TrainingError,
         errors.LostError,

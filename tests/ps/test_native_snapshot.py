@@ -60,7 +60,7 @@ class SnapshotMachine(RuleBasedStateMachine):
 
     @rule(keys=keys_list, amount=st.integers(1, 9))
     def add(self, keys: np.ndarray, amount: int) -> None:
-        self.store.add(self.store.lookup(keys), [COUNT], [amount])
+        self.store.update(self.store.lookup(keys), [], [], [COUNT], [amount], [], [])
         for key in keys.tolist():
             if key in self.model:
                 self.model[key] = self.model[key] | {"count": self.model[key]["count"] + np.uint32(amount)}

@@ -5,21 +5,20 @@ A clause that is not given is the parent's. USING and WITH change only the optio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ...errors import StatementError
-from ...flow.plan import Evaluate, Plan
+from ...flow.plan import Plan
 from ...flow.start import train
 from ...options import Value
-from .. import clauses
+from .. import clauses, inherited
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
-from ..release import read_condition
+from .resume import resumed
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
@@ -42,8 +41,10 @@ class Continue:
     query: Query
 
     def run(self, session: Session) -> pa.Table:
+        if (training := resumed(session, self.model, self.statement)) is not None:
+            return training.run(session)
         with self.query.expanded(session) as query:
-            plan = self.plan(session, query.text)
+            plan = replace(self.plan(session, query.text), passing=bool(self.query.calls))
             with clauses.placing(self.given, query):
                 return train(plan, session.engine, session.models, session.reporter)
 
@@ -51,18 +52,17 @@ class Continue:
         """Return the plan: what the statement gives, and the parent's manifest for the rest."""
         parent = session.models.version(self.model, self.version)
         manifest = parent.manifest
-        roles = {field: getattr(manifest, field) for field in clauses.ROLES.values()} | judged(manifest)
         clauses.check_release("EVALUATE" in self.given or manifest.evaluate is not None, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
         return Plan(
             statement=self.statement,
             model=self.model,
             algorithm=algorithm,
-            operators=clauses.operators(self.operators(manifest)),
+            operators=clauses.operators(self.clause("OPERATORS", inherited.operators(manifest))),
             query=query,
-            settings=clauses.settings({**written(manifest.settings), **self.clause("WITH", {})}),
+            settings=clauses.settings({**inherited.written(manifest.settings), **self.clause("WITH", {})}),
             parent=parent.number,
-            **{**roles, **clauses.roles(self.given), **clauses.without_labels(algorithm, self.given)},
+            **{**inherited.roles(manifest), **clauses.roles(self.given), **clauses.without_labels(algorithm, self.given)},
         )
 
     def clause(self, word: str, default: Any) -> Any:
@@ -70,19 +70,14 @@ class Continue:
 
     def using(self, manifest: Manifest) -> clauses.Given:
         """Return the parent's algorithm with the options that USING changes."""
-        name, inherited = manifest.algorithm.name, written(manifest.algorithm.options)
+        name, options = manifest.algorithm.name, inherited.written(manifest.algorithm.options)
         given: clauses.Given = self.clause("USING", clauses.Given(Value(name), {}))
         if given.name.value.lower() != name:
             raise StatementError(
                 f"CONTINUE keeps the algorithm, {name}; got {given.name.value}. Train a new model for another one.",
                 given.name.position,
             )
-        return clauses.Given(given.name, {**inherited, **given.options})
-
-    def operators(self, manifest: Manifest) -> tuple[clauses.Given, ...]:
-        inherited = tuple(clauses.Given(Value(part.name), written(part.options)) for part in manifest.operators)
-        operators: tuple[clauses.Given, ...] = self.clause("OPERATORS", inherited)
-        return operators
+        return clauses.Given(given.name, {**options, **given.options})
 
 
 @dataclass(frozen=True)
@@ -98,22 +93,6 @@ class ExplainContinue:
             plan = self.training.plan(session, query.text)
             with clauses.placing(self.training.given, query):
                 return explain(plan, session.engine, session.models)
-
-
-def written(values: Mapping[str, Any]) -> dict[str, Value]:
-    """Return options from a manifest as a statement would give them; JSON has lists where they had tuples."""
-    return {name: Value(as_tuple(value)) for name, value in values.items()}
-
-
-def judged(manifest: Manifest) -> dict[str, Any]:
-    """Return the evaluation and the gate of a version as fields of a plan."""
-    evaluate = Evaluate(**manifest.evaluate) if manifest.evaluate else None
-    release = read_condition(Cursor.of(manifest.release)) if manifest.release else None
-    return {"evaluate": evaluate, "release": release}
-
-
-def as_tuple(value: Any) -> Any:
-    return tuple(map(as_tuple, value)) if isinstance(value, list | tuple) else value
 
 
 def parse_continue(cursor: Cursor) -> Continue:

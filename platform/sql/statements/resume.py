@@ -1,19 +1,68 @@
-"""RESUME MODEL: go on with a training whose driver died."""
+"""RESUME MODEL: go on with a training that was interrupted."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ...errors import NotAvailableError
+import pyarrow as pa
+
+from ...flow.plan import Plan
+from ...options import Value
+from .. import clauses, inherited
 from ..base import Statement
 from ..cursor import Cursor
 
-
-def parse(cursor: Cursor) -> NoReturn:
-    position = cursor.position()
-    cursor.identifier("a model name")
-    cursor.done()
-    raise NotAvailableError("RESUME MODEL is parsed but not available yet. Train again with TRAIN OR REPLACE MODEL.", position)
+if TYPE_CHECKING:
+    from ....warehouse.manifest import Manifest
+    from ...session import Session
 
 
-RESUME = Statement("RESUME MODEL", "RESUME MODEL name", "Go on with a training whose driver died (not available yet).", parse)
+@dataclass(frozen=True)
+class Resume:
+    """A training that goes on from its last checkpoint."""
+
+    model: str
+
+    def run(self, session: Session) -> pa.Table:
+        from ...flow.training import resume
+
+        plan = plan_of(session.models.interrupted(self.model).manifest)
+        return resume(plan, session.engine, session.models, session.reporter)
+
+
+def resumed(session: Session, model: str, statement: str) -> Resume | None:
+    """Return the training to go on with in place of a statement, in a session that resumes; None where there is none."""
+    if not session.resumes or model not in session.models.names():
+        return None
+    trained = (v.manifest for v in session.models.versions(model))
+    waiting = any(m.status == "interrupted" and m.splits and m.statement == statement for m in trained)
+    return Resume(model) if waiting else None
+
+
+def plan_of(manifest: Manifest) -> Plan:
+    """Return the plan of a training as its manifest tells it."""
+    algorithm = clauses.Given(Value(manifest.algorithm.name), inherited.written(manifest.algorithm.options))
+    return Plan(
+        statement=manifest.statement,
+        model=manifest.model,
+        algorithm=clauses.algorithm(algorithm),
+        operators=clauses.operators(inherited.operators(manifest)),
+        query=manifest.query,
+        settings=clauses.settings(inherited.written(manifest.settings)),
+        parent=manifest.parent,
+        replace=manifest.replaces,
+        **inherited.roles(manifest),
+    )
+
+
+def parse(cursor: Cursor) -> Resume:
+    return Resume(cursor.identifier("a model name"))
+
+
+RESUME = Statement(
+    "RESUME MODEL",
+    "RESUME MODEL name",
+    "Go on with a training that was interrupted, from its last checkpoint.",
+    parse,
+)

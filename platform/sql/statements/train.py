@@ -13,6 +13,7 @@ from .. import clauses
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
+from .resume import resumed
 
 if TYPE_CHECKING:
     from ...session import Session
@@ -33,11 +34,13 @@ class Train:
     if_not_exists: bool
 
     def run(self, session: Session) -> pa.Table | None:
+        if (training := resumed(session, self.plan.model, self.plan.statement)) is not None:
+            return training.run(session)
         if self.if_not_exists and session.models.exists(self.plan.model):
             session.reporter.note(f"The model {self.plan.model} exists; nothing is trained.")
             return None
         with self.query.expanded(session) as query, clauses.placing(self.given, query):
-            plan = replace(self.plan, query=query.text)
+            plan = replace(self.plan, query=query.text, passing=bool(self.query.calls))
             return train(plan, session.engine, session.models, session.reporter)
 
 

@@ -1,0 +1,225 @@
+"""Trainings that are interrupted and resumed: the model is the one of a training that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+from xpsql.platform.errors import DataError, ModelError, TrainingError
+from xpsql.platform.progress import SilentReporter
+from xpsql.warehouse.checkpoints import Checkpoint
+
+from .log import log, write
+
+ROWS = 8_000
+
+
+class Notes(SilentReporter):
+    """Keeps the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+class Stopping(Notes):
+    """Ends a training by an error once `ready` says so."""
+
+    def __init__(self, ready: Callable[[], bool]) -> None:
+        super().__init__()
+        self.ready = ready
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        if self.ready():
+            raise TrainingError("stopped by the test")
+
+
+@pytest.fixture(autouse=True)
+def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xpsql.platform.flow.monitor.TELL_SECONDS", 0.0)
+
+
+def checkpoints(warehouse: Path, version: int = 1) -> list[Path]:
+    return sorted((warehouse / "models" / "m" / f"v{version}" / "checkpoints").glob("*/manifest.json"))
+
+
+def interrupted(warehouse: Path, statement: str, number: int = 3, version: int = 1) -> None:
+    """Train until there are some checkpoints, then stop."""
+    reporter = Stopping(lambda: len(checkpoints(warehouse, version)) >= number)
+    with xpsql.connect(warehouse, "duckdb", reporter) as session:
+        with pytest.raises(TrainingError, match="stopped by the test") as raised:
+            session.sql(statement)
+        assert "RESUME MODEL m goes on from it" in raised.value.__notes__[0]
+        assert [v.manifest.status for v in session.models.versions("m")][-1] == "interrupted"
+
+
+def weights(session: xpsql.Session) -> pa.Table:
+    rows = session.sql("SELECT * FROM ML.WEIGHTS(MODEL m)").arrow()
+    return rows.sort_by([(name, "ascending") for name in ("table", "slot", "key") if name in rows.column_names])
+
+
+def same(one: pa.Table, other: pa.Table) -> bool:
+    """Tell whether rows are equal bit by bit; the utility and information depend on sums of metrics."""
+    names = [name for name in one.column_names if name not in ("utility", "information")]
+    return bool(one.select(names).equals(other.select(names)))
+
+
+TRAININGS = {
+    "one worker": "USING xftrl IGNORE (ts) WITH (batch_size = 64, passes = 2, checkpoint_seconds = 0.02)",
+    "bsp": "USING xftrl IGNORE (ts) WITH (batch_size = 64, workers = 3, shards = 2, sync = 'bsp', checkpoint_seconds = 0.02)",
+    "network": (
+        "USING xnn (dim = 4, hidden = (8)) IGNORE (ts, scores) WITH (batch_size = 128, shards = 2, checkpoint_seconds = 0.02)"
+    ),
+    "lifecycle": (
+        "USING xftrl TIME ts OPERATORS (admit(min_count = 3), expire(after = '1 hour')) "
+        "WITH (batch_size = 64, shards = 2, checkpoint_seconds = 0.02)"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(TRAININGS))
+def test_a_resumed_training_ends_as_if_it_had_not_been_interrupted(tmp_path: Path, kind: str) -> None:
+    path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
+    statement = f"TRAIN MODEL m {TRAININGS[kind]} AS SELECT * FROM parquet.`{path}`"
+    with xpsql.connect(tmp_path / "whole", "duckdb", SilentReporter()) as session:
+        session.sql(statement.replace("checkpoint_seconds = 0.02", "checkpoint_seconds = 0"))
+        expected, metrics = weights(session), session.models.version("m").manifest.metrics
+    interrupted(tmp_path / "broken", statement)
+    told = Notes()
+    with xpsql.connect(tmp_path / "broken", "duckdb", told) as session:
+        done = session.sql("RESUME MODEL m").arrow().to_pylist()[0]
+        assert ["Going on from checkpoint 000000-" in note for note in told.notes] == [True]
+        assert (done["status"], done["version"]) == ("ready", 1)
+        assert same(weights(session), expected)
+        resumed = session.models.version("m").manifest
+        assert resumed.epoch == 1
+        assert resumed.metrics == pytest.approx(metrics, rel=1e-12)
+        assert not (session.models.version("m").folder / "checkpoints").exists()
+
+
+STATEMENT = (
+    "TRAIN MODEL m USING xftrl IGNORE (ts) WITH (batch_size = 64, passes = 2, checkpoint_seconds = 0.02) AS SELECT * FROM @"
+)
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A warehouse with a training that was interrupted, of a log beside it."""
+    path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
+    interrupted(tmp_path / "warehouse", STATEMENT.replace("@", f"parquet.`{path}`"))
+    return tmp_path / "warehouse"
+
+
+def resumed(warehouse: Path) -> tuple[list[str], int]:
+    """Resume and return the notes and the number of examples."""
+    told = Notes()
+    with xpsql.connect(warehouse, "duckdb", told) as session:
+        done = session.sql("RESUME MODEL m").arrow().to_pylist()[0]
+        counted = session.sql("SELECT sum(count) AS n FROM ML.WEIGHTS(MODEL m) WHERE slot = 'item'").arrow()["n"][0].as_py()
+    assert (done["status"], counted) == ("ready", 2 * ROWS)
+    return told.notes, done["examples"]
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda folder: flip(next(folder.glob("*.parquet"))), "is damaged"),
+        (lambda folder: next(folder.glob("*.parquet")).unlink(), "is missing"),
+        (lambda folder: flip(next(folder.glob("shard-*.state"))), "checksum differs"),
+        (lambda folder: flip(folder / "driver.state"), "checksum differs"),
+        (lambda folder: flip(folder / "manifest.json"), "is damaged"),
+        (lambda folder: (folder / "driver.state").write_bytes(b""), "has 0 bytes"),
+    ],
+)
+def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(
+    broken: Path, harm: Callable[[Path], None], said: str
+) -> None:
+    harm(checkpoints(broken)[-1].parent)
+    notes, examples = resumed(broken)
+    assert said in notes[0]
+    assert "Going on from checkpoint" in notes[1]
+    assert examples == 2 * ROWS
+
+
+def test_without_a_good_checkpoint_the_training_begins_again_with_the_splits_that_it_had(broken: Path) -> None:
+    for manifest in checkpoints(broken):
+        flip(manifest.parent / "driver.state")
+    notes, examples = resumed(broken)
+    assert not any("Going on" in note for note in notes)
+    assert examples == 2 * ROWS
+
+
+def test_a_file_that_changed_meanwhile_is_an_error_that_names_it(broken: Path) -> None:
+    write(log(ROWS, seed=2), broken.parent / "log.parquet", row_group_rows=1500)
+    with xpsql.connect(broken, "duckdb", SilentReporter()) as session:
+        with pytest.raises(DataError, match=r"log\.parquet changed"):
+            session.sql("RESUME MODEL m")
+        assert [v.manifest.status for v in session.models.versions("m")] == ["interrupted"]
+
+
+def test_the_same_statement_resumes_in_a_session_that_resumes(broken: Path) -> None:
+    told = Notes()
+    with xpsql.connect(broken, "duckdb", told, resume=True) as session:
+        path = broken.parent / "log.parquet"
+        session.sql(STATEMENT.replace("@", f"parquet.`{path}`"))
+        assert [(v.number, v.manifest.status) for v in session.models.versions("m")] == [(1, "ready")]
+    assert "Going on from checkpoint" in told.notes[0]
+
+
+def test_another_training_of_the_model_ends_what_was_interrupted(broken: Path) -> None:
+    with xpsql.connect(broken, "duckdb", SilentReporter()) as session:
+        path = broken.parent / "log.parquet"
+        with pytest.raises(xpsql.StatementError):
+            session.sql(f"TRAIN MODEL m USING xftrl AS SELECT user FROM parquet.`{path}`")
+        assert checkpoints(broken)
+        session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+        assert not checkpoints(broken)
+        first = session.models.versions("m")[0].manifest
+        assert (first.status, first.error) == (
+            "failed",
+            "It was interrupted, and version 2 was trained instead of resuming it.",
+        )
+        with pytest.raises(ModelError, match=r"no training to resume: versions 1 \(failed\), 2 \(ready\)"):
+            session.sql("RESUME MODEL m")
+
+
+def test_a_staged_query_is_resumed_from_its_rows(tmp_path: Path) -> None:
+    path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
+    query = f"(SELECT * FROM parquet.`{path}` ORDER BY price)"
+    interrupted(tmp_path / "warehouse", STATEMENT.replace("@", query))
+    path.unlink()
+    notes, _ = resumed(tmp_path / "warehouse")
+    assert "Going on from checkpoint" in notes[0]
+
+
+def test_expressions_and_filters_are_made_again(tmp_path: Path) -> None:
+    path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
+    query = f"(SELECT label, ts, upper(user) AS user, item FROM parquet.`{path}` WHERE item < 1000)"
+    interrupted(tmp_path / "warehouse", STATEMENT.replace("@", query))
+    notes, _ = resumed(tmp_path / "warehouse")
+    assert "Going on from checkpoint" in notes[0]
+
+
+def test_a_checkpoint_names_the_batches_of_each_split_and_those_it_goes_back_to(broken: Path) -> None:
+    with xpsql.connect(broken, "duckdb", SilentReporter()) as session:
+        found = list(session.models.resume("m").checkpoints.complete())
+    assert all(isinstance(one, Checkpoint) for one in found)
+    newest = found[0]
+    assert isinstance(newest, Checkpoint)
+    first, stop, pass_number, split, batches = newest.parts[0].watermarks[0]
+    assert (first, stop, pass_number, split) == (0, 1024, 0, 0)
+    assert 0 < batches <= np.ceil(1500 / 64)
+    assert newest.after == () or newest.after[0] < newest.name
