@@ -28,7 +28,13 @@ class LivingTable(Table):
         return self.store.memory_bytes + (self.candidates.memory_bytes if self.candidates else 0)
 
     def push(
-        self, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats, now: int, gate: Gate | None = None
+        self,
+        touched: Touched,
+        seen: Counts | None,
+        pulled: Floats | None,
+        gradients: Floats,
+        now: int,
+        gate: Gate | None = None,
     ) -> tuple[dict[str, float], Gate | None]:
         """Update the rows of a batch's keys, create those that are admitted, and remove those that had ended.
 
@@ -39,7 +45,7 @@ class LivingTable(Table):
             return self._push(touched, seen, pulled, gradients, now, gate)
 
     def _push(
-        self, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats, now: int, gate: Gate | None
+        self, touched: Touched, seen: Counts | None, pulled: Floats | None, gradients: Floats, now: int, gate: Gate | None
     ) -> tuple[dict[str, float], Gate | None]:
         size, keys, program = len(gradients), touched.keys, self._push_program
         rows = self.store.lookup(keys)

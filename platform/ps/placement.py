@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._native import partition, put_rows, take_rows
+from .aligned import empty
 from .keys import NUM_SLICES, slices
 from .shard import Pulled, Push
 from .table import Floats, Keys
@@ -61,7 +62,7 @@ def part_of(push: Push, placement: Placement, number: int, size: int, dense: Seq
 
 def padded(by_table: Mapping[str, Floats], where: NDArray[np.int32], size: int) -> dict[str, Floats]:
     """Return the rows at `where` of each table's float32[n, dim], zeros after the last."""
-    parts = {name: np.empty((size, values.shape[1]), np.float32) for name, values in by_table.items()}
+    parts = {name: empty((size, values.shape[1]), np.float32) for name, values in by_table.items()}
     for name, values in by_table.items():
         take_rows(values, where, parts[name])
         parts[name][len(where) :] = 0
@@ -82,7 +83,7 @@ def merged(parts: Sequence[Pulled], placement: Placement, size: int) -> Pulled:
 
 def joined(parts: Sequence[Mapping[str, Floats]], placement: Placement, size: int) -> dict[str, Floats]:
     """Return float32[size, dim] by table of the parts of all shards, zeros after the last key."""
-    whole = {name: np.empty((size, values.shape[1]), np.float32) for name, values in parts[0].items()}
+    whole = {name: empty((size, values.shape[1]), np.float32) for name, values in parts[0].items()}
     for part, where in zip(parts, placement.positions, strict=True):
         for name, values in part.items():
             put_rows(whole[name], where, values)

@@ -32,7 +32,7 @@ class Pulled(NamedTuple):
 
     Attributes:
         weights: table name -> float32[size, dim], zeros past the last key.
-        updates: table name -> uint32[n].
+        updates: table name -> uint32[n]; of the tables whose chain uses them.
         dense: dense parameter -> its values, float32; never changed in place.
         moments: of all values of continuous slots so far; of the first shard.
         offered: table name -> float32[size, k], what operators offer of each row; of the table that has such operators.
@@ -50,7 +50,7 @@ class Push(NamedTuple):
 
     Attributes:
         touched: keys, slots, counts, clicks and time.
-        updates: table name -> uint32[n], the updates as pulled.
+        updates: table name -> uint32[n], the updates as pulled; of the tables whose chain uses them.
         gradients: table name -> float32[size, dim], size >= n, summed over examples.
         weights: table name -> float32[size, dim], as pulled; of the tables whose chain uses them (`Programs.needs_pulled`).
         dense: dense parameter -> gradient in its shape, averaged over examples; those of other shards are ignored.
@@ -129,7 +129,7 @@ class Shard:
             gone = pulled[name].gone
         dense, moments = self.dense.pull(), self.moments
         weights = {name: rows.weights for name, rows in pulled.items()}
-        updates = {name: rows.updates for name, rows in pulled.items()}
+        updates = {name: rows.updates for name, rows in pulled.items() if rows.updates is not None}
         offered = {name: rows.offered for name, rows in pulled.items() if rows.offered is not None}
         return Pulled(weights, updates, dense, moments, offered)
 
@@ -156,7 +156,7 @@ class Shard:
         for name, table in self.tables.items():
             try:
                 pulled, gradients = push.weights.get(name), push.gradients[name]
-                report, gate = table.push(push.touched, push.updates[name], pulled, gradients, self.now, gate)
+                report, gate = table.push(push.touched, push.updates.get(name), pulled, gradients, self.now, gate)
             except RefusedError as error:
                 key = error.key - (1 << 64) if error.key >> 63 else error.key
                 raise TrainingError(

@@ -82,13 +82,13 @@ class Read(NamedTuple):
 
     Attributes:
         weights: float32[size, dim], as the chain reads them.
-        updates: uint32[n]; zeros where the chain does not use them.
+        updates: uint32[n]; None where the chain does not use them.
         offered: float32[size, k], what operators offer; None where they offer nothing.
         gone: bool[n], keys whose row has ended, for the tables that follow; None where rows do not end.
     """
 
     weights: Floats
-    updates: Counts
+    updates: Counts | None
     offered: Floats | None
     gone: Mask | None
 
@@ -161,8 +161,9 @@ class Table:
                 gone = ended if self.first is None else gone
                 blank(given, ended)
                 absent |= ended
-            updates = np.zeros(len(keys), np.uint32)
+            updates = None
             if "@seen" in self.programs.push.needs:
+                updates = np.empty(len(keys), np.uint32)
                 self.store.gather(rows, [NUMBER["updates"]], [updates])
                 updates[absent] = 0
         if not self.programs.gated:
@@ -171,13 +172,19 @@ class Table:
         return Read(np.asarray(weights), updates, None if offered is None else np.asarray(offered), gone)
 
     def push(
-        self, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats, now: int, gate: Gate | None = None
+        self,
+        touched: Touched,
+        seen: Counts | None,
+        pulled: Floats | None,
+        gradients: Floats,
+        now: int,
+        gate: Gate | None = None,
     ) -> tuple[dict[str, float], Gate | None]:
         """Update the rows of a batch's keys, creating those that are new.
 
         Args:
             touched: the keys and what is known of them.
-            seen: uint32[n], the updates as pulled.
+            seen: uint32[n], the updates as pulled; None where the chain does not use them.
             pulled: float32[size, dim], the weights as pulled; None where the chain does not use them.
             gradients: float32[size, dim], size >= n; the rest is ignored.
             now: newest TIME pushed to the shard, this push included, seconds.
@@ -315,11 +322,11 @@ class Table:
         return self.programs.push if self.watch is None else self.programs.watched_push
 
     def _pushed(
-        self, program: Program, touched: Touched, seen: Counts, pulled: Floats | None, gradients: Floats
+        self, program: Program, touched: Touched, seen: Counts | None, pulled: Floats | None, gradients: Floats
     ) -> dict[str, Any]:
         """Return the inputs of a program that a push brings."""
         counted: dict[str, NDArray[Any]] = {"@counts": touched.counts, "@clicks": touched.clicks}
-        counted |= {"@seen": seen, "slot": touched.slots}
+        counted |= {"slot": touched.slots} | ({} if seen is None else {"@seen": seen})
         given = {name: filled(values, len(gradients)) for name, values in counted.items() if name in program.needs}
         return {**given, **drawn(touched.batch), "@gradients": gradients, "@pulled": pulled}
 

@@ -21,6 +21,7 @@ from xpsql.platform.operators.adagrad import AdagradOptions, adagrad
 from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.safety import SafetyOptions, safety
+from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions, staleness_discount
 from xpsql.platform.ps.client import Client, LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
@@ -38,7 +39,7 @@ WEIGHTS, VECTORS = TableSpec("weights", 1), TableSpec("vectors", 4)
 STRICT = safety(SafetyOptions(max_gradient=5.0, on_violation="fail"), WEIGHTS)
 PROGRAMS = (
     Programs(WEIGHTS, chain(STRICT, ftrl(FtrlOptions(), WEIGHTS)), 7),
-    Programs(VECTORS, chain(adagrad(AdagradOptions(), VECTORS)), 7),
+    Programs(VECTORS, chain(staleness_discount(StalenessDiscountOptions(), VECTORS), adagrad(AdagradOptions(), VECTORS)), 7),
 )
 LAYERS = {"kernel": (8, 4), "bias": (4,), "empty": (0, 3)}
 DENSE = DenseProgram([DenseSpec(name, shape) for name, shape in LAYERS.items()], optax.adam(0.1), 7)
@@ -114,7 +115,8 @@ def test_remote_shards_give_what_local_ones_give_bit_for_bit(num_shards: int, un
             pulled = [client.pull(keys, len(keys) + 5) for client in (local, remote)]
             for name in ("weights", "vectors"):
                 np.testing.assert_array_equal(*[one.weights[name] for one in pulled])
-                np.testing.assert_array_equal(*[one.updates[name] for one in pulled])
+            assert [list(one.updates) for one in pulled] == [["vectors"], ["vectors"]]  # no other chain asks for them
+            np.testing.assert_array_equal(*[one.updates["vectors"] for one in pulled])
             for layer, shape in LAYERS.items():
                 assert pulled[1].dense[layer].shape == shape
                 np.testing.assert_array_equal(*[np.asarray(one.dense[layer]) for one in pulled])
