@@ -20,7 +20,7 @@ from typing import NamedTuple
 from . import vw
 from .figures import Figure, heading
 from .process import Measured, cores, measure, middle
-from .scripts import ALGORITHM, LIVES, LIVING, PREDICT, TRAIN, Stages, Xpsql
+from .scripts import ALGORITHM, LIVES, LIVING, LONG, PREDICT, TRAIN, Stages, Xpsql
 from .transport_figures import round_trips, shards
 
 QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000
@@ -45,6 +45,16 @@ STORE_TARGETS = {
     "overhead 4": 16.0,
     "overhead 16": 16.0,
 }
+# Each with whether it is the least or the most.
+CHECKPOINT_TARGETS = {
+    "full: the moment that training stands still": (50.0, False),
+    "full: rows written per CPU second": (300.0, True),
+    "full: memory beyond the shard's at its peak": (25.0, False),
+    "full: the longest wait of a push": (50.0, False),
+    "restore": (10.0, False),
+    "a push: more CPU time where batches are known and changes marked": (2.0, False),
+}
+LONG_PASSES = 24  # of a million rows: about a minute on two cores
 CHAIN_TARGETS = {"one of each operator, ftrl": 1.5}
 
 
@@ -159,6 +169,26 @@ def transport(run: Run) -> Iterator[Figure]:
         yield from shards(run.quick)
 
 
+def checkpoints(run: Run) -> Iterator[Figure]:
+    """Checkpoints: of a shard of 10M rows of 16 floats, and what they cost a training of about a minute on two cores."""
+    rows, folder = QUICK_ROWS if run.quick else STORE_ROWS, run.folder / "checkpoints"
+    lines = measure([sys.executable, "-m", "benchmarks.checkpoint", folder, "--rows", str(rows)]).output.splitlines()
+    for line in lines:
+        value, unit, name = line.split(maxsplit=2)
+        target, at_least = CHECKPOINT_TARGETS.get(name, (None, True))
+        yield Figure(f"checkpoint, {name}", float(value), unit, target, at_least)
+    data, passes = run.log / "train.parquet", 1 if run.quick else LONG_PASSES
+    seen: dict[int, list[Measured]] = {0: [], 10: []}
+    for _ in range(run.rounds):
+        with cores(2):
+            for seconds, measured in seen.items():
+                measured.append(run.xpsql.run(LONG.format(passes=passes, seconds=seconds, data=data)))
+    without, every = middle(seen[0]), middle(seen[10])
+    yield Figure("training of a minute: seconds", without.seconds, "s")
+    yield Figure("checkpoints every 10 s: times the seconds", every.seconds / without.seconds, "x", 1.05, at_least=False)
+    yield Figure("checkpoints every 10 s: times the CPU seconds", every.cpu_seconds / without.cpu_seconds, "x")
+
+
 def spark(run: Run) -> Iterator[Figure]:
     """Spark on this machine."""
     with cores(2):
@@ -202,11 +232,12 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "operators": operators,
     "lifecycle": lifecycle,
     "transport": transport,
+    "checkpoints": checkpoints,
     "spark": spark,
 }
 
 
-TWO_CORES = ("two_cores", "spark")
+TWO_CORES = ("two_cores", "checkpoints", "spark")
 
 
 def pairs(run: Run, name: str, workers: int) -> tuple[Measured, Measured]:

@@ -13,6 +13,10 @@ from .process import Measured, measure
 TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) WITH (workers = {workers}) AS SELECT * FROM parquet.`{data}`"
 ALGORITHM = "TRAIN OR REPLACE MODEL ctr USING {algorithm} IGNORE (ts) AS SELECT * FROM parquet.`{data}`"
 LIVING = "TRAIN OR REPLACE MODEL ctr USING xftrl TIME ts {clauses} WITH (workers = 1) AS SELECT * FROM parquet.`{data}`"
+LONG = (
+    "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) WITH (workers = 2, passes = {passes}, checkpoint_seconds = {seconds}) "
+    "AS SELECT * FROM parquet.`{data}`"
+)
 LIVES = {
     "plain": "",
     "admit": "OPERATORS (admit (min_count = 5))",

@@ -24,12 +24,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from ..platform.errors import ModelError, suggestion
-from .checkpoints import Checkpoints, place_of
+from .checkpoints import Checkpoint, Checkpoints, place_of
 from .draft import DATA, RESUMED, Draft
 from .durable import remove, replace_text, storing, sync
 from .locks import Lock, busy, held
 from .manifest import FORMAT, Manifest, read_json, read_manifest, write_manifest
 from .names import folder_name, model_name
+from .progress import mend_progress, read_progress
 from .rows import read_rows, row_files
 from .storage import Storage
 
@@ -64,6 +65,27 @@ class Version:
     def candidates(self) -> Path:
         """The folder of features that occurred but have no row."""
         return self.folder / "candidates"
+
+    @property
+    def progress(self) -> str | None:
+        """How far a training has come that has not ended, in words; None where it has."""
+        manifest = self.manifest
+        if manifest.status not in ("training", "interrupted"):
+            return None
+        batches = max((line["batch"] for line in read_progress(self.folder) if "batch" in line), default=0)
+        done = batches * manifest.batch_size
+        of = "" if manifest.expected is None else f" of {manifest.expected:,}"
+        text = f"{done if manifest.expected is None else min(done, manifest.expected):,}{of} examples"
+        return text if manifest.status == "training" else f"{text}; {self._resumable}"
+
+    @property
+    def _resumable(self) -> str:
+        if not self.manifest.splits:
+            return "it cannot be resumed"
+        for found in Checkpoints(place_of(self.manifest, self.folder)).complete():
+            if isinstance(found, Checkpoint):
+                return f"RESUME MODEL goes on after {found.examples:,}"
+        return "RESUME MODEL begins again"
 
     def files(self, table: str) -> list[Path]:
         """Return the Parquet files of a table's rows."""
@@ -233,6 +255,7 @@ class Models:
         try:
             for name in DATA:
                 remove(folder / name)
+            mend_progress(folder)
             manifest = dataclasses.replace(before, status="training", epoch=epoch, error=None)
             write_manifest(folder, manifest)
         except BaseException:

@@ -59,6 +59,15 @@ def read_progress(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+def mend_progress(folder: Path) -> None:
+    """Remove a last line that a kill has cut, so that more lines can be added."""
+    path = folder / FILE
+    if path.exists():
+        with storing(path), path.open("rb+") as file:
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)
+
+
 def latest(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Leave out the lines of windows that a replay has measured again."""
     last = {place(line): number for number, line in enumerate(lines)}

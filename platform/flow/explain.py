@@ -21,6 +21,8 @@ from .state import check_continues
 if TYPE_CHECKING:
     from ...warehouse.models import Models
 
+CHECKPOINT_BYTES_PER_SECOND = 500e6
+
 
 def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     """Describe a training: property and value, a row each.
@@ -91,8 +93,22 @@ def input_rows(
         ("batch size", str(batch_size(plan.settings, examples, recipe.algorithm.large_batches))),
         ("estimated memory", f"about {size / 2**20:.0f} MiB for {features:,} features, judged by the beginning of the input"),
         ("estimated time", f"about {seconds:.1f} s of learning"),
+        ("checkpoints", checkpoint_text(plan, size, seconds, places)),
         *place_rows(places, plan),
     ]
+
+
+def checkpoint_text(plan: Plan, size: int, seconds: float, places: Places) -> str:
+    """Say how many checkpoints are expected, how large they are and what they cost; row sizes stand for files'."""
+    every = plan.settings.checkpoint_seconds
+    if not every:
+        return "none"
+    where = plan.settings.checkpoint_path or "the version's folder"
+    each = size / CHECKPOINT_BYTES_PER_SECOND / places.shards
+    return (
+        f"every {every:g} s, about {seconds // every:.0f} expected, into {where}; a full one has about {size / 2**20:.0f} MiB "
+        f"and takes each shard about {each:.1f} s of a core beside the training, incremental ones what has changed"
+    )
 
 
 def place_rows(places: Places, plan: Plan) -> list[tuple[str, str]]:

@@ -49,6 +49,7 @@ def test_show_models_tells_the_served_version_of_each(session: xpsql.Session) ->
         "examples": 200,
         "rows": 3,
         "auc": 0.8,
+        "progress": None,
     }
     assert (other["name"], other["version"], other["status"]) == ("other", None, "failed")
     assert [row["name"] for row in rows(session, "SHOW MODELS LIKE 'o%'")] == ["other"]
@@ -65,6 +66,7 @@ def test_show_models_of_an_empty_warehouse_has_its_columns(session: xpsql.Sessio
         "rows",
         "auc",
         "created",
+        "progress",
     ]
 
 

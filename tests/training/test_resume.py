@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -168,6 +169,32 @@ def test_a_file_that_changed_meanwhile_is_an_error_that_names_it(broken: Path) -
         with pytest.raises(DataError, match=r"log\.parquet changed"):
             session.sql("RESUME MODEL m")
         assert [v.manifest.status for v in session.models.versions("m")] == ["interrupted"]
+
+
+def test_an_interrupted_training_is_shown_with_its_progress_and_where_resume_begins(broken: Path) -> None:
+    with (broken / "models" / "m" / "v1" / "progress.jsonl").open("a") as file:
+        file.write('{"batch": 3, "ti')  # cut by a kill
+    with xpsql.connect(broken, "duckdb", SilentReporter()) as session:
+        model = session.sql("SHOW MODELS").arrow().to_pylist()[0]
+        assert (model["status"], model["version"]) == ("interrupted", None)
+        told = re.fullmatch(
+            r"version 1 interrupted: ([0-9,]+) of 16,000 examples; RESUME MODEL goes on after ([0-9,]+)", model["progress"]
+        )
+        assert told is not None
+        session.sql("RESUME MODEL m")
+        assert session.sql("SHOW MODELS").arrow()["progress"].to_pylist() == [None]
+        assert session.sql("SHOW VERSIONS OF MODEL m").arrow()["progress"].to_pylist() == [None]
+        assert session.sql("SELECT max(examples) AS n FROM ML.TRAINING_INFO(MODEL m)").arrow()["n"].to_pylist() == [2 * ROWS]
+
+
+def test_explain_says_what_checkpoints_take(tmp_path: Path) -> None:
+    path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
+        statement = "EXPLAIN TRAIN MODEL m USING xftrl IGNORE (ts) WITH (checkpoint_seconds = {}) AS SELECT * FROM parquet.`{}`"
+        told = [dict(zip(*session.sql(statement.format(s, path)).arrow().columns, strict=True)) for s in (0, 30)]
+        texts = [{str(k): str(v) for k, v in one.items()}["checkpoints"] for one in told]
+    assert texts[0] == "none"
+    assert texts[1].startswith("every 30 s, about 0 expected, into the version's folder; a full one has about")
 
 
 def test_the_same_statement_resumes_in_a_session_that_resumes(broken: Path) -> None:

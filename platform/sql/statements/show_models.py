@@ -11,7 +11,7 @@ from ..base import Statement
 from ..cursor import Cursor
 
 if TYPE_CHECKING:
-    from ....warehouse.models import Models
+    from ....warehouse.models import Models, Version
     from ...session import Session
 
 SCHEMA = pa.schema(
@@ -24,6 +24,7 @@ SCHEMA = pa.schema(
         ("rows", pa.int64()),
         ("auc", pa.float64()),
         ("created", pa.timestamp("us", "UTC")),
+        ("progress", pa.string()),
     ]
 )
 
@@ -40,7 +41,8 @@ class ShowModels:
 
 
 def row(models: Models, name: str) -> dict[str, Any]:
-    """Tell about the served version, or the newest one without its number where none is served."""
+    """Tell about the served version, or the newest one without its number where none is served; and how far the newest one has
+    come where its training has not ended."""
     version = models.find(name)
     manifest = version.manifest
     return {
@@ -52,7 +54,13 @@ def row(models: Models, name: str) -> dict[str, Any]:
         "rows": manifest.rows,
         "auc": manifest.metrics.get("auc"),
         "created": manifest.created,
+        "progress": progress(models.versions(name)[-1]),
     }
+
+
+def progress(newest: Version) -> str | None:
+    text = newest.progress
+    return None if text is None else f"version {newest.number} {newest.manifest.status}: {text}"
 
 
 def parse(cursor: Cursor) -> ShowModels:
@@ -62,6 +70,7 @@ def parse(cursor: Cursor) -> ShowModels:
 SHOW_MODELS = Statement(
     "SHOW MODELS",
     "SHOW MODELS [LIKE 'pattern']",
-    "List the models: the version served, and the examples it and the versions before it have learned from.",
+    "List the models: the version served, the examples it and those before it have learned from, and trainings under way or "
+    "interrupted.",
     parse,
 )

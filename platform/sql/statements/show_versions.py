@@ -27,6 +27,7 @@ SCHEMA = pa.schema(
         ("created", pa.timestamp("us", "UTC")),
         ("seconds", pa.float64()),
         ("error", pa.string()),
+        ("progress", pa.string()),
     ]
 )
 
@@ -44,8 +45,8 @@ class ShowVersions:
 def row(version: Version) -> dict[str, Any]:
     manifest = version.manifest
     metrics = {name: manifest.metrics.get(name) for name in ("auc", "logloss")}
-    fields = {name: getattr(manifest, name) for name in SCHEMA.names if name not in ("served", *metrics)}
-    return {**fields, **metrics, "served": version.served}
+    fields = {name: getattr(manifest, name) for name in SCHEMA.names if name not in ("served", "progress", *metrics)}
+    return {**fields, **metrics, "served": version.served, "progress": version.progress}
 
 
 def parse(cursor: Cursor) -> ShowVersions:
