@@ -12,6 +12,7 @@ from .ffm import FFM
 from .fm import FM
 from .linear_regression import LINEAR_REGRESSION
 from .logistic_regression import LOGISTIC_REGRESSION
+from .owlqn import OWLQN
 from .svm import SVM
 from .wide_deep import WIDE_DEEP
 from .word2vec import WORD2VEC
@@ -24,6 +25,7 @@ ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
     LOGISTIC_REGRESSION,
     LINEAR_REGRESSION,
     SVM,
+    OWLQN,
     FM,
     FFM,
     XNN,

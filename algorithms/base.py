@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
+import numpy as np
+from numpy.typing import NDArray
 
 from ..platform.operators.base import DenseSpec, Operator, TableSpec
 
@@ -87,6 +89,29 @@ class Sampling(NamedTuple):
     frequent: float
 
 
+Doubles = NDArray[np.float64]
+Objective = Callable[[Doubles], tuple[float, Doubles]]
+"""Weights of all features -> the weighted sum of losses over all examples, and its gradient."""
+
+
+class Known(NamedTuple):
+    """What is known of weights that are found from all examples at once.
+
+    Attributes:
+        start: float64[n], their first values.
+        counts: float64[n], in how many examples the feature of each is.
+        intercept: bool[n], those of the intercept, which have no penalty.
+    """
+
+    start: Doubles
+    counts: Doubles
+    intercept: NDArray[np.bool_]
+
+
+Solve = Callable[[Objective, Known, Callable[[int, float], None]], Doubles]
+"""(objective, what is known of the weights, told each iteration and the value that it reached) -> weights, float64[n]."""
+
+
 def no_operators(table: TableSpec) -> tuple[Operator, ...]:
     return ()
 
@@ -116,6 +141,8 @@ class Algorithm(NamedTuple):
         sampling: it needs `Inputs.sampled`.
         embed: (parameters, inputs) -> float32[batch, k], a vector per example: what ML.PREDICT gives, as predicted_vector,
             instead of predictions. An algorithm without labels needs it; what it predicts while learning is then its loss.
+        solve: how it finds the weights of its one table from all examples at once, which are kept in memory, instead of batch
+            by batch; its optimizer then keeps the column "w" and nothing else.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
     """
 
@@ -135,4 +162,5 @@ class Algorithm(NamedTuple):
     logarithmic: bool = False
     sampling: Sampling | None = None
     embed: Callable[[Mapping[str, jax.Array], Inputs], jax.Array] | None = None
+    solve: Solve | None = None
     large_batches: bool = False

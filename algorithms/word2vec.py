@@ -14,6 +14,7 @@ from ..platform.operators.base import Operator, TableSpec
 from ..platform.options import Part, option
 from .base import Algorithm, Inputs, Layout, Sampling
 from .initial import uniform
+from .lookups import gathered
 
 BLOCK = 128  # values of sequences that share negatives
 SHARED = 32  # negatives that they share
@@ -36,7 +37,7 @@ class Word2VecOptions:
         open_minimum=True,
         maximum=1,
     )
-    learning_rate: float = option(0.05, "learning rate; raise it for few passes", minimum=0, open_minimum=True)
+    learning_rate: float = option(0.2, "learning rate; lower it for many passes", minimum=0, open_minimum=True)
 
 
 def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
@@ -63,13 +64,13 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         """Return the loss of each sequence, and its pairs, float32[batch, 2]."""
-        centres = parameters["vectors"].at[inputs.bag_index].get(mode="promise_in_bounds")
-        contexts = parameters["contexts"].at[inputs.bag_index].get(mode="promise_in_bounds")
+        centres = gathered(parameters["vectors"], inputs.bag_index[None])[:, 0]
+        contexts = gathered(parameters["contexts"], inputs.bag_index[None])[:, 0]
         losses, pairs = window_losses(
             centres, contexts, inputs.bag_example * bags + inputs.bag_slot, inputs.bag_weight, options.window
         )
         if inputs.sampled is not None:
-            others = parameters["contexts"].at[inputs.sampled].get(mode="promise_in_bounds")
+            others = gathered(parameters["contexts"], inputs.sampled[None])[:, 0]
             losses += options.negatives * pairs * random_losses(centres, others)
         both = jnp.stack([losses, pairs * (1 + options.negatives)], axis=1)
         return jax.ops.segment_sum(both, inputs.bag_example, num_segments=len(inputs.weight))

@@ -68,6 +68,20 @@ class Cluster:
         finally:
             workers.cancel()
 
+    @contextmanager
+    def working(self, function: Callable[[Task], None], count: int, name: str) -> Iterator[Callable[[], bool]]:
+        """Run tasks that all start together for the length of a block; give what tells whether they have ended.
+
+        Raises:
+            XpsqlError: what is given, of the first task that failed.
+            LostError: the same, where a task is lost.
+        """
+        workers = self._tasks.start(function, count, name, True)
+        try:
+            yield lambda: self._over(workers, "worker")
+        finally:
+            workers.cancel()
+
     def end(self) -> None:
         """Let the shards end by themselves."""
         self.coordinator.end()

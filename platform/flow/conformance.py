@@ -12,12 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...algorithms.base import Algorithm, Inputs, Layout
+from ...algorithms.base import Algorithm, Doubles, Inputs, Known, Layout, Solve
 from ..operators import OPERATORS
 from ..operators.base import Context, Operator, Rows, TableSpec, chain, pull, push
 from ..operators.conformance import context, keys, new_rows, usual
 from ..options import Part
-from .step import Learned, learn_step, score_step
+from .step import Learned, learn_step, objective_step, score_step
+from .step import Objective as StepObjective
 
 LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price", "age"), (("embedding", 2),))
 SEQUENCES = Layout(bags=("tags", "scores"), labels=())
@@ -207,7 +208,9 @@ def it_learns_with_its_optimizers(trial: AlgorithmTrial) -> None:
 
 
 def every_operator_goes_before_its_optimizers(trial: AlgorithmTrial) -> None:
-    """Any operator chained before the algorithm's optimizers leaves rows finite."""
+    """Any operator chained before the algorithm's optimizers leaves rows finite; one that has none takes no operators."""
+    if trial.algorithm.solve is not None:
+        return
     gradients = trial.learn(trial.parameters(), trial.inputs(), None).gradients
     for spec in trial.algorithm.tables:
         optimizer = trial.algorithm.optimizer(spec)
@@ -225,6 +228,8 @@ def every_operator_goes_before_its_optimizers(trial: AlgorithmTrial) -> None:
 def errors_of_training(trial: AlgorithmTrial) -> list[float]:
     """Return the mean error of a batch's predictions before each of STEPS updates on it."""
     algorithm, inputs = trial.algorithm, trial.inputs()
+    if algorithm.solve is not None:
+        return errors_of_solving(trial, algorithm.solve)
     chains = {spec.name: chain(algorithm.optimizer(spec)) for spec in algorithm.tables}
     rows = {name: jax_rows(one) for name, one in chains.items()}
     contexts = {spec.name: of_width(spec) for spec in algorithm.tables}
@@ -244,6 +249,24 @@ def errors_of_training(trial: AlgorithmTrial) -> list[float]:
             steps, state = optimizer.update(learned.dense, state, dense)
             dense = {name: values + steps[name] for name, values in dense.items()}
     return errors
+
+
+def errors_of_solving(trial: AlgorithmTrial, solve: Solve) -> list[float]:
+    """Return the mean error of a batch's predictions before and after an algorithm has found its weights."""
+    (table,), inputs = trial.algorithm.tables, trial.inputs()
+    step, present = objective_step(trial.algorithm), (np.arange(ROWS) != ABSENT)[:, None]
+
+    def found(flat: Doubles) -> StepObjective:
+        return step(jnp.asarray(flat.reshape(ROWS, table.dim) * present, jnp.float32), inputs._replace(label=inputs.label.T))
+
+    def objective(flat: Doubles) -> tuple[float, Doubles]:
+        one = found(flat)
+        return float(one.loss), (np.asarray(one.gradient, np.float64) * present).reshape(-1)
+
+    size = ROWS * table.dim
+    known = Known(np.zeros(size), np.ones(size), np.arange(size) == 7 * table.dim)
+    weights = solve(objective, known, lambda iteration, value: None)
+    return [float(jnp.abs(found(flat).predictions - inputs.label.T).mean()) for flat in (known.start, weights)]
 
 
 def jax_rows(chain: Operator) -> Rows:

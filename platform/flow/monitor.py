@@ -92,6 +92,12 @@ class Monitor:
         """Since it began."""
         return time.monotonic() - self._began
 
+    def iterated(self, iteration: int, objective: float) -> None:
+        """Tell what an algorithm that learns all examples at once has reached: a line of progress."""
+        with self._lock:
+            self._draft.progress({"batch": iteration, "objective": objective})
+            self._reporter.update(0, {"objective": objective})
+
     def close(self, window: Window) -> None:
         """Take in a window: a line of progress for it and for each of its segments."""
         with self._lock:

@@ -39,7 +39,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
 
     Raises:
         StatementError: more labels than the algorithm learns, operators in an order that cannot work, one that needs TIME where
-            there is none, or one that allows no second pass.
+            there is none, or one that allows no second pass; a clause that the algorithm has no use for.
     """
     operators = tuple((found("operator", use.name), use.options) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(options, "slots", ()) for _, options in operators) else ()
@@ -49,6 +49,8 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
         raise StatementError(
             f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each."
         )
+    if recipe.algorithm.solve is not None:
+        check_solved(plan)
     for programs in recipe.programs:
         if programs.chain.needs_time and plan.time is None:
             raise StatementError(
@@ -60,6 +62,17 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
                 f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1."
             )
     return recipe
+
+
+def check_solved(plan: Plan) -> None:
+    """Refuse what means nothing to an algorithm that learns all examples at once."""
+    name = plan.algorithm.name
+    if plan.operators:
+        raise StatementError(f"OPERATORS changes updates batch by batch; {name} learns all examples at once. Leave it out.")
+    if plan.evaluate is not None:
+        raise StatementError(f"EVALUATE scores batches before they are learned from; {name} learns all examples at once.")
+    if plan.settings.passes > 1:
+        raise StatementError(f"WITH passes = {plan.settings.passes} has no use: {name} goes on until it ends. See its options.")
 
 
 def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Recipe, Columns]:

@@ -73,6 +73,30 @@ def score_step(algorithm: Algorithm) -> ScoreStep:
     return jax.jit(step)
 
 
+class Objective(NamedTuple):
+    """What a batch adds to an objective: its weighted loss, the gradient float32[size, dim], and predictions."""
+
+    loss: jax.Array
+    gradient: jax.Array
+    predictions: jax.Array
+
+
+@functools.lru_cache(maxsize=KEPT)
+def objective_step(algorithm: Algorithm) -> Callable[[jax.Array, Inputs], Objective]:
+    """Return the jitted step of an algorithm that learns all examples at once, over the rows of its one table."""
+    (table,) = algorithm.tables
+
+    def loss(rows: jax.Array, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+        scores = algorithm.scores({table.name: rows}, inputs)
+        return (algorithm.loss(scores, inputs.label) * inputs.weight[:, None]).sum(), scores
+
+    def step(rows: jax.Array, inputs: Inputs) -> Objective:
+        (value, scores), gradient = jax.value_and_grad(loss, has_aux=True)(rows, inputs)
+        return Objective(value, gradient, algorithm.link(scores))
+
+    return jax.jit(step)
+
+
 @functools.lru_cache(maxsize=KEPT)
 def loss_step(algorithm: Algorithm) -> Callable[[Mapping[str, Any], Inputs], jax.Array]:
     """Return the jitted step that measures an algorithm without labels: the loss of each example, float32[batch, 1]."""

@@ -1,0 +1,160 @@
+"""Examples encoded and kept in memory, for algorithms that learn all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.base import Algorithm, Inputs
+from ..ps.moments import Moments, merged, no_moments
+from ..ps.table import BatchId, Keys
+from .batches import Batch, Ladders, batches
+from .encode import encode
+from .metrics import Metrics, Tally
+from .prepared import Prepared
+from .scaling import Scales, measured, scale
+from .source import check
+from .splits import read
+from .step import inputs_of, objective_step
+
+ROWS = 1 << 16
+
+Doubles = NDArray[np.float64]
+
+
+class Features(NamedTuple):
+    """What is known of the features of some examples, by key, ascending; arrays of one length.
+
+    Attributes:
+        keys: uint64[n]; slots: uint16[n]; counts, clicks: int64[n]; last_seen: uint32[n], seconds.
+    """
+
+    keys: Keys
+    slots: NDArray[np.uint16]
+    counts: NDArray[np.int64]
+    clicks: NDArray[np.int64]
+    last_seen: NDArray[np.uint32]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Features]) -> Features:
+        """Return the features of all parts together."""
+        every = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+        keys, first, inverse = np.unique(every[0], return_index=True, return_inverse=True)
+        counts, clicks = (np.bincount(inverse, weights, len(keys)).astype(np.int64) for weights in every[2:4])
+        last_seen = np.zeros(len(keys), np.uint32)
+        np.maximum.at(last_seen, inverse, every[4])
+        return cls(keys, every[1][first], counts, clicks, last_seen)
+
+
+class Evaluated(NamedTuple):
+    """A sum of losses, and its gradient float64[n, dim]."""
+
+    loss: float
+    gradient: Doubles
+
+
+class Examples:
+    """The examples of some splits.
+
+    Args:
+        prepared: the training.
+        splits: numbers of the splits.
+        threads: how many evaluate at once.
+
+    Attributes:
+        features: of all examples.
+        moments: of what is standardised.
+
+    Raises:
+        DataError: see read, encode and check.
+    """
+
+    def __init__(self, prepared: Prepared, splits: Sequence[int], threads: int) -> None:
+        self._algorithm: Algorithm = prepared.recipe.algorithm
+        self._num_labels = len(prepared.columns.labels) if self._algorithm.standardised else 0
+        self._threads = threads
+        self._step = objective_step(self._algorithm)
+        self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
+        parts = [features_of(batch) for batch in self._batches]
+        self.features = Features.joined(parts) if parts else NO_FEATURES
+        self._places = [np.searchsorted(self.features.keys, batch.keys) for batch in self._batches]
+        kept = no_moments(len(prepared.columns.scaled))
+        for batch in self._batches:
+            kept = merged(kept, measured(batch, kept, self._num_labels))
+        self.moments = kept
+        self._inputs: list[Inputs] = []
+        self._scales = Scales.of(kept, self._num_labels)
+
+    def scale(self, moments: Moments) -> None:
+        """Standardise by the statistics of all examples of the training; before the first evaluation."""
+        self._scales = by = Scales.of(moments, self._num_labels)
+        self._inputs = [device_inputs(batch, by) for batch in self._batches]
+
+    def evaluate(self, weights: Doubles) -> Evaluated:
+        """Return the sum of losses of the examples with weights float64[n, dim] of their features, and its gradient."""
+        rows, total, loss = weights.astype(np.float32), np.zeros_like(weights), 0.0
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="xpsql-worker") as pool:
+            work = pool.map(lambda at: self._evaluated(at, rows), range(len(self._batches)))
+            for place, (value, gradient) in zip(self._places, work, strict=True):
+                total[place] += gradient
+                loss += value
+        return Evaluated(loss, total)
+
+    def measure(self, weights: Doubles) -> Tally:
+        """Return the metrics of the examples, of the first label."""
+        rows, metrics = weights.astype(np.float32), Metrics(self._algorithm.classifier)
+        for at, batch in enumerate(self._batches):
+            found = self._step(self._padded(at, rows), self._inputs[at]).predictions
+            predictions = self._scales.restored(np.asarray(found)[: batch.examples])
+            metrics.add(batch.label[0, : batch.examples], predictions[:, 0])
+        return metrics.tally()
+
+    def _evaluated(self, at: int, rows: NDArray[np.float32]) -> tuple[float, NDArray[np.float32]]:
+        done = self._step(self._padded(at, rows), self._inputs[at])
+        return float(done.loss), np.asarray(done.gradient)[: len(self._places[at])]
+
+    def _padded(self, at: int, rows: NDArray[np.float32]) -> Any:
+        place = self._places[at]
+        whole = np.zeros((self._batches[at].size, rows.shape[1]), np.float32)
+        np.take(rows, place, axis=0, out=whole[: len(place)])
+        return whole
+
+
+NO_FEATURES = Features(
+    np.empty(0, np.uint64), np.empty(0, np.uint16), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32)
+)
+
+
+def batches_of(prepared: Prepared, number: int) -> Iterator[Batch]:
+    """Read a split in large batches."""
+    split, which, row = prepared.splits[number], BatchId(split=number), 0
+    size, ladders = prepared.plan.settings.batch_size or ROWS, prepared.recipe.ladders
+    for table in read(prepared.scan, split, prepared.columns.learned, size):
+        if table.num_rows:
+            chunk = encode(table, prepared.columns, with_labels=True)
+            check(chunk, split, row, prepared.columns.labels, prepared.recipe.algorithm.classifier)
+            yield from batches(chunk, ladder_rows(table.num_rows, size), which, Ladders(ladders.rows, ladders.values))
+        row += table.num_rows
+
+
+def ladder_rows(rows: int, most: int) -> int:
+    """Return what so many rows are padded to: a power of two, so that few programs are compiled."""
+    return int(min(most, 1 << (rows - 1).bit_length())) if rows > 1 else 1
+
+
+def features_of(batch: Batch) -> Features:
+    """Return what a batch tells of its features."""
+    time = np.full(len(batch.keys), batch.time_seconds, np.uint32)
+    return Features(batch.keys, batch.slots, batch.counts.astype(np.int64), batch.clicks.astype(np.int64), time)
+
+
+def device_inputs(batch: Batch, by: Scales) -> Inputs:
+    """Return a batch as the step takes it, labels as [batch, num_labels], where the step runs."""
+    dense = scale(batch.dense, by.slots, len(batch.weight))
+    inputs: Inputs = jax.device_put(inputs_of(by.standardised(batch), dense, None))
+    return inputs._replace(label=inputs.label.T)
