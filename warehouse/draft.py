@@ -73,6 +73,11 @@ class Draft(VersionFiles):
         self.manifest = manifest
         self._recorded()
 
+    def enter(self, epoch: int) -> None:
+        """Note that its training begins again in a new epoch."""
+        self.manifest = dataclasses.replace(self.manifest, epoch=epoch)
+        write_manifest(self.folder, self.manifest)
+
     def progress(self, values: Mapping[str, Any]) -> None:
         """Add a line of progress; others see it at once (ML.TRAINING_INFO)."""
         append_progress(self.folder, values)

@@ -8,20 +8,42 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ...warehouse.checkpoints import Checkpoints
 from ..engines.tasks import Tasks
-from ..errors import LostError, TrainingError
+from ..errors import CheckpointError, LostError, TrainingError
 from ..ps.remote import RemoteClient
 from ..ps.service import WATERMARKS, Ask
 from ..ps.shard import Description
+from ..ps.sockets import Address
 from ..ps.watermarks import Turn, lowest
 from ..ps.wire import Acknowledged, Handler
+from .afar import ASK_SECONDS, Afar
+from .checkpoint import fall_back, newest_first, read_driver
+from .checkpointer import Checkpointer
 from .cluster import Cluster, cluster
 from .dealing import Dealer, Dealt, Standing
-from .job import REPORT, SAVE, STEP, TAKE, Job, Report, Save, Slow, Step, Stepped, Take, Taken, job_of, saved_files
+from .driver_state import DriverState, from_lines
+from .job import (
+    REPORT,
+    SAVE,
+    STEP,
+    TAKE,
+    Job,
+    Pressed,
+    Report,
+    Save,
+    Slow,
+    Step,
+    Stepped,
+    Take,
+    Taken,
+    job_of,
+    saved_files,
+)
 from .monitor import Monitor
 from .pace import Pace
 from .prepared import Prepared
@@ -34,39 +56,71 @@ if TYPE_CHECKING:
     from ...warehouse.draft import Draft
 
 SAVE_SECONDS = 3600.0
-ASK_SECONDS = 30.0
 
 
 def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
-    """Learn from the input on an engine's tasks, and let the shards write what they hold.
+    """Learn from the input on an engine's tasks, from the newest good checkpoint on, and let the shards write what they hold.
 
     Raises:
         DataError, TrainingError, ModelError: the first of any task; all others end.
     """
-    recoveries, finished, epoch = Recoveries(monitor, lambda: 0), dict[Turn, int](), draft.manifest.epoch
+    recoveries, epoch, useless = Recoveries(monitor), draft.manifest.epoch, set[str]()
+    checkpoint, state = newest(draft, useless, monitor)
+    if state is not None:
+        monitor.go_on(state)
+    finished = {} if state is None else from_lines(state.finished)
     while True:
         driver = Driver(prepared, monitor, recoveries, finished)
         try:
-            return learn_once(tasks, prepared, draft, driver, epoch)
+            return learn_once(tasks, prepared, draft, driver, epoch, checkpoint)
         except LostError as error:
             recoveries.lost("the shards", error)
-            finished, epoch = {**finished, **driver.finished}, epoch + 1
+        except CheckpointError as error:
+            fall_back(error, monitor.note)
+            useless.add(checkpoint)
+        finished, epoch = {**finished, **driver.finished}, epoch + 1
+        draft.enter(epoch)
+        checkpoint, _ = newest(draft, useless, monitor)
 
 
-def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, epoch: int) -> Held:
-    """Learn from where the last checkpoint stands, to the end.
+def newest(draft: Draft, useless: Collection[str], monitor: Monitor) -> tuple[str, DriverState | None]:
+    """Return the name of the newest checkpoint that looks whole, and how far the training was; "" and None where there is none.
+
+    Tells which it is.
+
+    Args:
+        useless: names of some that did not prove whole.
+    """
+    for checkpoint in newest_first(draft.checkpoints, monitor.note):
+        if checkpoint.name not in useless:
+            try:
+                state = read_driver(draft.checkpoints, checkpoint)
+                monitor.note(f"Going on from checkpoint {checkpoint.name}, after {state.examples:,} examples.")
+                return checkpoint.name, state
+            except CheckpointError as error:
+                fall_back(error, monitor.note)
+    return "", None
+
+
+def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, epoch: int, checkpoint: str) -> Held:
+    """Learn from where a checkpoint stands, to the end.
+
+    Args:
+        checkpoint: its name; empty: from the beginning.
 
     Raises:
         LostError: a task is lost that nobody replaces.
+        CheckpointError: the checkpoint is damaged.
         XpsqlError: see learn_on.
     """
     places = prepared.places
     with driver.cluster(tasks, f"{prepared.plan.model} v{draft.number}") as on:
-        job = job_of(prepared, draft, on.contact, epoch)
+        job = job_of(prepared, draft, on.contact, epoch, checkpoint, tasks.memory_bytes())
         addresses = on.start_shards(functools.partial(host_shard, job), places.shards)
         with RemoteClient(addresses, on.contact.secret, ASK_SECONDS) as client:
             driver.begin(on, client)
-            driver.run_workers(job)
+            with driver.checkpointer(draft.checkpoints, epoch, addresses):
+                driver.run_workers(job)
             held = Held(merged_saved(client.each(SAVE, Save(), SAVE_SECONDS)), driver.describe())
         on.end()
     draft.adopt(saved_files(draft.folder, epoch))
@@ -120,6 +174,14 @@ class Driver:
         self._dealer = Dealer(self._prepared.turns, self._num_workers, self._bsp, evaluate, standing)
         self._monitor.watch(self.describe)
         self._begin_pace()
+
+    @contextmanager
+    def checkpointer(self, checkpoints: Checkpoints, epoch: int, addresses: Sequence[Address]) -> Iterator[None]:
+        """Take checkpoints beside the block."""
+        secret, seconds = self._on.contact.secret, self._settings.checkpoint_seconds
+        taker = Afar(addresses, secret, self._bsp, lambda: self._monitor.state(self.finished), self._recoveries.saved)
+        with Checkpointer(checkpoints, epoch, seconds, taker, self._monitor.note) as self._checkpointer:
+            yield
 
     def run_workers(self, job: Job) -> None:
         """Run workers until all turns are finished.
@@ -204,6 +266,16 @@ class Driver:
         self._monitor.absorb(report)
         for number, split, batches in report.ended.tolist():
             self._dealer.finish(report.worker, Turn(number, split), batches)
+        return Acknowledged()
+
+    def _pressed(self, pressed: Pressed) -> Acknowledged:
+        """Tell that a shard's memory is short; where it is full, take a last checkpoint and end the training."""
+        self._monitor.note(pressed.message)
+        if pressed.full:
+            try:
+                self._checkpointer.take()
+            finally:
+                self._on.coordinator.fail(TrainingError(pressed.message))
         return Acknowledged()
 
     def _slow(self, slow: Slow) -> Acknowledged:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...warehouse.files import VersionFiles
 from ...warehouse.manifest import Table as TableEntry
+from ...warehouse.storage import Storage
 from ..engines.base import Scan
 from ..errors import TrainingError
 from ..ps.coordinator import Contact
@@ -43,6 +44,9 @@ class Job(NamedTuple):
         folder: the version's, in the warehouse, which all machines share.
         tables: as the manifest describes them.
         epoch: of the driver.
+        checkpoints: where they go.
+        checkpoint: the name of the one that shards begin with; empty: they begin with the parent.
+        memory_bytes: that a task may use; None: nothing limits it but the machine.
     """
 
     contact: Contact
@@ -57,6 +61,9 @@ class Job(NamedTuple):
     folder: Path
     tables: tuple[TableEntry, ...]
     epoch: int
+    checkpoints: Storage
+    checkpoint: str
+    memory_bytes: int | None
 
 
 class Take(NamedTuple):
@@ -116,6 +123,13 @@ class Slow(NamedTuple):
     seconds: float
 
 
+class Pressed(NamedTuple):
+    """A shard tells that its memory is short; when it is full, it answers no more pushes."""
+
+    message: str
+    full: bool
+
+
 class Save(NamedTuple):
     """A request to write what a shard holds into the version's folder."""
 
@@ -124,10 +138,11 @@ TAKE = Call("take", Take, Taken)
 STEP = Call("step", Step, Stepped)
 REPORT = Call("report", Report, Acknowledged)
 SLOW = Call("slow", Slow, Acknowledged)
+PRESSED = Call("pressed", Pressed, Acknowledged)
 SAVE = Call("save", Save, Saved)
 
 
-def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int) -> Job:
+def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int, checkpoint: str, memory_bytes: int | None) -> Job:
     """Return what the tasks of a training need to know."""
     return Job(
         contact=contact,
@@ -142,6 +157,9 @@ def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int) -> Jo
         folder=draft.folder,
         tables=draft.manifest.tables,
         epoch=epoch,
+        checkpoints=draft.checkpoints.place,
+        checkpoint=checkpoint,
+        memory_bytes=memory_bytes,
     )
 
 

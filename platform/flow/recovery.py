@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 from ..errors import LostError, TrainingError
 from .monitor import Monitor
@@ -16,13 +15,12 @@ class Recoveries:
     """Counts losses, tells of recoveries, and gives up where a training loses again and again without getting on.
 
     Args:
-        monitor: is told; what it has counted is how far the training has come.
-        saved: returns a number that grows with every checkpoint.
+        monitor: is told; what it has counted, and every checkpoint, is how far the training has come.
     """
 
-    def __init__(self, monitor: Monitor, saved: Callable[[], int]) -> None:
+    def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._saved = saved
+        self._checkpoints = 0
         self._progress = (0, 0)
         self._losses: dict[str, list[str]] = {}
         self._last = ""
@@ -40,7 +38,7 @@ class Recoveries:
             TrainingError: it is the eleventh one of the same since the training has got on; says what they were.
         """
         with self._lock:
-            progress = (self._saved(), sum(self._monitor.counted.values()))
+            progress = (self._checkpoints, sum(self._monitor.counted.values()))
             if progress > self._progress:
                 self._progress, self._losses = progress, {}
             losses = self._losses.setdefault(who, [])
@@ -51,6 +49,11 @@ class Recoveries:
                 raise TrainingError(
                     f"Lost {who} {len(losses)} times without getting on. The last times: {' '.join(dict.fromkeys(losses[-3:]))}"
                 ) from error
+
+    def saved(self) -> None:
+        """Note a checkpoint."""
+        with self._lock:
+            self._checkpoints += 1
 
     def over(self) -> None:
         """Note that workers are at work, which ends a recovery if one is under way."""

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from ...warehouse.checkpoints import Checkpoints
 from ..engines.tasks import Task
 from ..ps.coordinator import CALL_SECONDS, Membership
 from ..ps.gang import Gang
+from ..ps.pressure import Pressure
 from ..ps.server import Server
 from ..ps.service import shard_handlers
+from ..ps.shard import Shard
 from ..ps.wire import Handler
+from .afar import checkpoint_handlers
+from .checkpoint import restore
 from .compiled import compilations, prepare_jax
-from .job import SAVE, SLOW, Job, Save, Slow, check_version, limit_threads, own_host, saved_files
+from .job import PRESSED, SAVE, SLOW, Job, Pressed, Save, Slow, check_version, limit_threads, own_host, saved_files
 from .recipe import recipe_of
 from .state import Saved, load, new_shard, save
+
+PRESSED_SECONDS = 3600.0  # the driver takes a last checkpoint
 
 
 def host_shard(job: Job, task: Task) -> None:
@@ -25,25 +33,41 @@ def host_shard(job: Job, task: Task) -> None:
     check_version(job.xpsql)
     limit_threads(task.cores)
     prepare_jax()
-    number, settings = task.number, job.plan.settings
-    shard = new_shard(recipe_of(job.plan, job.columns), number, job.places.shards, job.columns, job.epoch)
-
-    def write(_: Save) -> Saved:
-        return save({number: shard}, job.places.shards, saved_files(job.folder, job.epoch), job.tables)
-
-    name = f"shard {number} of {job.contact.job}"
+    number, num_shards = task.number, job.places.shards
+    shard = new_shard(recipe_of(job.plan, job.columns), number, num_shards, job.columns, job.epoch)
     with compilations(shard.compiled), Membership(job.contact, "shard", number, task.attempt) as member:
-        if job.parent is not None:
-            load({number: shard}, job.places.shards, job.parent, job.columns)
+        fill(shard, number, job)
         if job.plan.evaluate is not None:
             shard.watch()
-
-        def held_up(workers: Sequence[int], seconds: float) -> None:
-            member.call(SLOW, Slow(tuple(workers), seconds), CALL_SECONDS)
-
-        together = settings.sync == "bsp" and job.places.workers > 1
-        served = Gang(shard, job.places.workers, held_up) if together else shard
-        handlers = (*shard_handlers(served), Handler(SAVE, write))
-        with Server(name, handlers, job.contact.secret, own_host(job.contact.address)) as server:
+        name = f"shard {number} of {job.contact.job}"
+        with Server(name, handlers_of(shard, number, job, member), job.contact.secret, own_host(job.contact.address)) as server:
             member.ready(server.address)
             member.ended.wait()
+
+
+def fill(shard: Shard, number: int, job: Job) -> None:
+    """Put into a new shard what it begins with: a checkpoint, or else what the training continues."""
+    if job.checkpoint:
+        checkpoints = Checkpoints(job.checkpoints)
+        restore({number: shard}, job.places.shards, checkpoints, checkpoints.manifest(job.checkpoint), job.epoch)
+    elif job.parent is not None:
+        load({number: shard}, job.places.shards, job.parent, job.columns)
+
+
+def handlers_of(shard: Shard, number: int, job: Job, member: Membership) -> tuple[Handler[Any, Any], ...]:
+    """Return how a shard answers workers and the driver."""
+
+    def held_up(workers: Sequence[int], seconds: float) -> None:
+        member.call(SLOW, Slow(tuple(workers), seconds), CALL_SECONDS)
+
+    def pressed(message: str, full: bool) -> None:
+        member.call(PRESSED, Pressed(message, full), PRESSED_SECONDS)
+
+    def save_rows(_: Save) -> Saved:
+        return save({number: shard}, job.places.shards, saved_files(job.folder, job.epoch), job.tables)
+
+    gang = Gang(shard, job.places.workers, held_up) if job.plan.settings.sync == "bsp" else None
+    name, limit = f"Shard {number} of {job.contact.job}", job.memory_bytes
+    pressure = None if limit is None else Pressure(name, limit, shard.collect, lambda: len(shard), pressed)
+    own = shard_handlers(gang or shard, None if pressure is None else pressure.ease)
+    return *own, Handler(SAVE, save_rows), *checkpoint_handlers(shard, gang, job.checkpoints, number, job.places.shards)

@@ -45,6 +45,11 @@ class Pending(Generic[A]):
         """Set why there is no answer."""
         self._error = error
 
+    @property
+    def over(self) -> bool:
+        """Whether the answer is there, or will never be."""
+        return self._answer is not None or self._error is not None
+
     def look(self) -> A | None:
         """Return the answer, None while it is not there.
 
@@ -224,17 +229,25 @@ class Exchange:
             LostError: it does not come within `seconds`, or the server is lost; names the server.
             XpsqlError: the server's own error.
         """
+        if not self.ready(pending, seconds):
+            raise LostError(f"No answer to {pending.call.name} from {pending.connection.peer} within {seconds:g} s.")
+        answer = pending.look()
+        assert answer is not None  # it is ready
+        return answer
+
+    def ready(self, pending: Pending[Any], seconds: float) -> bool:
+        """Wait until an answer is there, or will never be, no longer than `seconds`; tell whether it is so."""
         deadline = time.monotonic() + seconds
         for number in self._connections:
             self._watch(number)
-        while (answer := pending.look()) is None:
+        while not pending.over:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise LostError(f"No answer to {pending.call.name} from {pending.connection.peer} within {seconds:g} s.")
+                return False
             for number, events in self._poll.poll(left * 1000):
                 self._connections[number].advance(events)
                 self._watch(number)
-        return answer
+        return True
 
     def _watch(self, number: int) -> None:
         """Let poll wait for what a connection wants."""

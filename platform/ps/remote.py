@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, NamedTuple, Self, TypeVar
 
+from ..errors import LostError
 from .client import Handle, Sharded
 from .connection import Connection, Exchange, Pending
 from .service import DESCRIBE, LEAVE, PULL, PUSH, Describe, Leave, Pull
@@ -15,6 +17,7 @@ from .table import Keys
 from .wire import Call, Limits
 
 DEADLINE_SECONDS = 300.0
+LOOK_SECONDS = 0.5
 
 A = TypeVar("A")
 Q = TypeVar("Q")
@@ -104,10 +107,23 @@ class RemoteClient(Sharded):
         """Make a call of all shards at once, and return their answers in order.
 
         Raises:
-            TrainingError: a shard is lost, or does not answer within `seconds`; names it.
+            LostError: a shard is lost, or does not answer within `seconds`; names it.
         """
         pending = [connection.start(call, request) for connection in self._connections]
         return [self._exchange.result(one, seconds) for one in pending]
+
+    def each_until(self, call: Call[Q, A], request: Q, given_up: threading.Event) -> list[A]:
+        """Make a call of all shards at once, and return their answers in order, however long they take.
+
+        Raises:
+            LostError: a shard is lost, or nobody waits any longer; names it.
+        """
+        pending = [connection.start(call, request) for connection in self._connections]
+        for one in pending:
+            while not self._exchange.ready(one, LOOK_SECONDS):
+                if given_up.is_set():
+                    raise LostError(f"The {call.name} of {one.connection.peer} was given up.")
+        return [self._exchange.result(one, LOOK_SECONDS) for one in pending]
 
     def close(self) -> None:
         """Close all connections."""

@@ -68,11 +68,17 @@ def pull_handler(source: Callable[[Keys, int], Pulled]) -> Handler[Pull, Pulled]
     return Handler(PULL, pull)
 
 
-def shard_handlers(shard: Shard | Gang) -> tuple[Handler[Any, Any], ...]:
-    """Return how a shard answers its calls."""
+def shard_handlers(shard: Shard | Gang, applied: Callable[[], None] | None = None) -> tuple[Handler[Any, Any], ...]:
+    """Return how a shard answers its calls.
+
+    Args:
+        applied: called after each push, before it is acknowledged.
+    """
 
     def push(request: Push) -> Acknowledged:
         shard.push(request)
+        if applied is not None:
+            applied()
         return Acknowledged()
 
     def leave(request: Leave) -> Acknowledged:

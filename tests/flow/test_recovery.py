@@ -24,7 +24,7 @@ from ..chaos.proxy import Proxy
 from ..training.log import write
 from .processes import ProcessTasks
 
-ROWS, PASSES = 3000, 12
+ROWS, PASSES = 3000, 20
 SHARDS, WORKERS = "xpsql: shards of m v1", "xpsql: train m v1"
 
 
@@ -116,9 +116,11 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_counts_twice(
 def test_shards_that_are_killed_begin_again_and_nothing_counts_twice(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kills = ((3000, (SHARDS, 1)), (9000, (SHARDS, 0)))
-    rows, info, _ = train(tmp_path / "w", log, "workers = 2, shards = 2", monkeypatch, *kills)
+    kills = ((20000, (SHARDS, 1)), (36000, (SHARDS, 0)))
+    options = "workers = 2, shards = 2, checkpoint_seconds = 1"
+    rows, info, notes = train(tmp_path / "w", log, options, monkeypatch, *kills)
     check_counts(rows, log)
+    assert any(note.startswith("Going on from checkpoint 000000-") for note in notes)
     assert max(info["recoveries"].drop_null().to_pylist()) == 2
 
 
@@ -150,12 +152,13 @@ def test_connections_that_are_cut_and_delayed_lose_nothing_and_nothing_counts_tw
 def test_with_bsp_the_model_after_a_kill_is_the_one_without(
     role: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = "workers = 2, shards = 2, sync = 'bsp'"
+    options = "workers = 2, shards = 2, sync = 'bsp', checkpoint_seconds = 1"
     clauses = "EVALUATE EVERY 5 BATCHES ON 2 BATCHES"
     expected, before, _ = train(tmp_path / "without", log, options, monkeypatch, clauses=clauses)
-    found, after, _ = train(tmp_path / "with", log, options, monkeypatch, (3000, (role, 1)), clauses=clauses)
+    found, after, notes = train(tmp_path / "with", log, options, monkeypatch, (30000, (role, 1)), clauses=clauses)
     assert found.equals(expected)
     assert windows(after) == windows(before)
+    assert any(note.startswith("Going on from checkpoint 000000-") for note in notes)
 
 
 def windows(info: pa.Table) -> list[dict[str, object]]:
@@ -179,7 +182,7 @@ def test_a_training_that_is_lost_again_and_again_without_getting_on_fails_and_sa
     from typing import cast
 
     monitor = Counted()
-    recoveries = Recoveries(cast(Monitor, monitor), lambda: 0)
+    recoveries = Recoveries(cast(Monitor, monitor))
     for number in range(3):
         monitor.counted[0] = number + 1
         for _ in range(recovery.MOST):

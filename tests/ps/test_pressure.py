@@ -1,0 +1,85 @@
+"""A shard near its limit of memory slows down, sweeps, and fails with the numbers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from xpsql.platform.errors import TrainingError
+from xpsql.platform.ps import pressure as module
+from xpsql.platform.ps.pressure import MEBIBYTE, Pressure, process_bytes
+
+
+class Process:
+    """Stands for a shard and its process."""
+
+    def __init__(self, *used: int) -> None:
+        self.used = list(used)
+        self.sweeps = 0
+        self.told: list[tuple[str, bool]] = []
+
+    def next(self) -> int:
+        return (self.used.pop(0) if len(self.used) > 1 else self.used[0]) * MEBIBYTE
+
+    def sweep(self) -> None:
+        self.sweeps += 1
+
+    def note(self, message: str, full: bool) -> None:
+        self.told.append((message, full))
+
+    def pressure(self) -> Pressure:
+        return Pressure("Shard 3 of m v1", 1000 * MEBIBYTE, self.sweep, lambda: 12345, self.note, self.next)
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.0)
+
+
+def test_far_from_the_limit_nothing_happens() -> None:
+    process = Process(849)
+    process.pressure().ease()
+    assert (process.sweeps, process.told) == (0, [])
+
+
+def test_near_the_limit_pushes_are_slowed_rows_are_swept_and_the_driver_is_told_once() -> None:
+    process = Process(960)
+    pressure = process.pressure()
+    began = time.monotonic()
+    for _ in range(2):
+        pressure.ease()
+    assert time.monotonic() - began >= 2 * 0.9 * module.MOST_DELAY_SECONDS * (0.96 - 0.85) / (0.97 - 0.85)
+    assert process.sweeps == 1
+    (message, full), *rest = process.told
+    assert message.startswith("Shard 3 of m v1 holds 12,345 rows and uses 960 of the 1,000 MiB that it is granted.")
+    assert not full
+    assert not rest
+
+
+def test_at_the_limit_a_push_fails_with_the_numbers_after_the_driver_was_told() -> None:
+    process = Process(980)
+    with pytest.raises(TrainingError, match=r"uses 980 of the 1,000 MiB .* no more rows\. Use more shards"):
+        process.pressure().ease()
+    assert process.sweeps == 1
+    assert [full for _, full in process.told] == [True]
+
+
+def test_a_sweep_that_makes_room_is_enough() -> None:
+    process = Process(990, 500)
+    process.pressure().ease()
+    assert process.sweeps == 1
+    assert not any(full for _, full in process.told)
+
+
+def test_memory_is_looked_at_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 60.0)
+    process = Process(100, 990)
+    pressure = process.pressure()
+    for _ in range(5):
+        pressure.ease()
+    assert process.used == [990]
+
+
+def test_the_memory_of_this_process_is_known() -> None:
+    assert process_bytes() > 10 * MEBIBYTE
