@@ -1,0 +1,108 @@
+"""Trainings whose driver is killed, and resumed by another: `python -m tests.chaos.driver FOLDER --times 20`.
+
+A process trains; it is killed with `kill -9` at a moment drawn from the seed, and another one resumes the model, which may be
+killed as well. When it ends by itself, the invariants are checked, and with bsp the rows compared with those of a training that
+nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .model import mistakes, weights, write_log
+from .spark import Notes, opened, statement
+
+RESUMED = 3
+SECONDS = 600
+
+
+def run(given: argparse.Namespace, log: Path) -> None:
+    """Be the driver: train, or resume what is interrupted; write the rows and what is wrong."""
+    reporter = Notes()
+    with opened(given, reporter) as session:
+        statuses = session.sql("SHOW VERSIONS OF MODEL m").arrow()["status"].to_pylist() if has_model(session) else []
+        print("begins", flush=True)
+        session.sql("RESUME MODEL m" if statuses[-1:] == ["interrupted"] else statement(given, log))
+        pq.write_table(weights(session), given.folder / "rows.parquet")
+        print(json.dumps({"mistakes": mistakes(session, log, given.passes), "notes": reporter.notes}), flush=True)
+
+
+def has_model(session: Any) -> bool:
+    return "m" in session.sql("SHOW MODELS").arrow()["name"].to_pylist()
+
+
+def driver(given: argparse.Namespace) -> subprocess.Popen[str]:
+    """Start a driver in a session of its own, with what it starts."""
+    command = [sys.executable, "-m", "tests.chaos.driver", *sys.argv[1:], "--child"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def disturbed(given: argparse.Namespace, kills: int, draw: random.Random) -> dict[str, Any]:
+    """Train, and kill the driver so many times; return what the last one found."""
+    killed = []
+    for _ in range(kills):
+        with driver(given) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            pause = round(draw.uniform(*given.pause), 2)
+            try:
+                process.wait(pause)
+                break  # it was faster
+            except subprocess.TimeoutExpired:
+                os.kill(process.pid, signal.SIGKILL)
+                killed.append(pause)
+    with driver(given) as process:
+        said, _ = process.communicate(timeout=SECONDS)
+        return {"killed": killed, "code": process.returncode, **json.loads(said.splitlines()[-1])}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--master", default="local[4]")
+    parser.add_argument("--times", type=int, default=3, help="how many kills there are at least")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--sync", default="asp")
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--passes", type=int, default=20)
+    parser.add_argument("--checkpoint-seconds", type=float, default=1.0)
+    parser.add_argument("--pause", type=float, nargs=2, default=(2.0, 15.0), help="least and most seconds before a kill")
+    parser.add_argument("--conf", action="append", default=[], help="a setting of Spark, name=value")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    log = write_log(given.folder / "log.parquet", given.rows)
+    if given.child:
+        run(given, log)
+        return
+    print(f"seed {given.seed}", flush=True)
+    draw, kills, wrong = random.Random(given.seed), 0, 0
+    expected: pa.Table | None = None
+    if given.sync == "bsp":
+        disturbed(given, 0, draw)
+        expected = pq.read_table(given.folder / "rows.parquet")
+    while kills < given.times:
+        found = disturbed(given, RESUMED, draw)
+        if expected is not None:
+            found["equal"] = pq.read_table(given.folder / "rows.parquet").equals(expected)
+        kills += len(found["killed"])
+        wrong += bool(found["code"] or found["mistakes"] or found.get("equal") is False)
+        print(json.dumps(found), flush=True)
+    print(f"| driver ({given.sync}, {given.master}) | {kills} | {f'{wrong} WRONG' if wrong else 'as in the data'} |")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""A log whose counts are known, and what a model trained from it must hold whatever happened on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import xpsql
+
+ROWS_PER_USER = 10
+
+
+def write_log(path: Path, rows: int) -> Path:
+    """Write the log, the same each time."""
+    draw = np.random.default_rng(0)
+    user = draw.integers(0, rows // ROWS_PER_USER, rows)
+    label = (draw.random(rows) < 0.2 + 0.3 * (user % 3 == 0)).astype(np.int32)
+    table = pa.table({"label": label, "user": user, "item": (user % 17).astype(str)})
+    pq.write_table(table, path, row_group_size=max(rows // 8, 1))
+    return path
+
+
+def mistakes(session: xpsql.Session, log: Path, passes: int) -> list[str]:
+    """Return what is wrong with the counts of the model m; nothing where all is as in the data times the passes."""
+    data, wrong = pq.read_table(log), []
+    rows = session.sql("SELECT slot, key, count, shows, clicks FROM ML.WEIGHTS(MODEL m)").arrow()
+    for slot in ("user", "item"):
+        grouped = data.group_by(slot).aggregate([("label", "count"), ("label", "sum")])
+        times = (passes * np.asarray(grouped[f"label_{what}"]) for what in ("count", "sum"))
+        want = sorted(zip(*(numbers.tolist() for numbers in times), strict=True))
+        found = rows.filter(pc.equal(rows["slot"], slot))
+        for shown in ("count", "shows"):
+            have = sorted(zip(found[shown].to_pylist(), found["clicks"].to_pylist(), strict=True))
+            if have != want:
+                wrong.append(f"{slot}: {shown} and clicks differ; {sum(n for n, _ in have)}, not {sum(n for n, _ in want)}")
+    examples = session.sql("SELECT examples FROM ML.EVALUATE(MODEL m)").arrow()["examples"][0].as_py()
+    if examples != passes * len(data):
+        wrong.append(f"{examples} examples are measured, not {passes * len(data)}")
+    return wrong
+
+
+def weights(session: xpsql.Session) -> pa.Table:
+    """Return the rows of the model m, ordered by key."""
+    query = "SELECT slot, key, weight, count, updates, shows, clicks FROM ML.WEIGHTS(MODEL m) ORDER BY key"
+    return session.sql(query).arrow()
