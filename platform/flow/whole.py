@@ -77,7 +77,7 @@ def solve_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
     meeting, count = Meeting(prepared.places.workers), prepared.places.workers
     name = f"{prepared.plan.model} v{draft.number}"
     with cluster(tasks, name, 0, meeting.handlers, lambda role, number: None, None) as on:
-        work = functools.partial(evaluate_examples, job_of(prepared, draft, on.contact, draft.manifest.epoch))
+        work = functools.partial(evaluate_examples, job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None))
         with on.working(work, count, f"xpsql: train {name}") as over:
             features, moments = meeting.examples(over)
             data = Data(
