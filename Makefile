@@ -25,8 +25,8 @@ demo: $(VENV)/.demo  ## Train on all flights that left New York in 2013, from SQ
 	rm -rf demo_warehouse
 	$(BIN)/xpsql run examples/flights.sql -D data=demo_data --warehouse demo_warehouse
 
-test: $(VENV)/.dev  ## Run every test.
-	$(BIN)/python -m pytest
+test: $(VENV)/.dev  ## Run every test, two files at a time.
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.dev  ## Lint, format and types.
 	$(BIN)/ruff check .

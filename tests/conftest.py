@@ -9,12 +9,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.engines.spark import SparkEngine
 from xpsql.platform.engines.spark_start import started
+
+settings.register_profile("xpsql", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
+settings.load_profile("xpsql")
 
 MASTER = "local[6]"  # room for three shards and three workers at once
 SETTINGS = {
