@@ -16,11 +16,10 @@ import dataclasses
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -214,52 +213,26 @@ class Checkpoints:
         self.place.remove(name)
 
 
-class RecordWriter:
-    """Writes records of rows, a piece at a time.
+def write_records(place: Storage, name: str, record_bytes: int, pieces: Iterable[Records]) -> tuple[File, int]:
+    """Write records of rows and return their file and how many there are.
 
     Args:
-        name: of the file, in `place`.
-        record_bytes: of each.
+        pieces: uint8[n, record_bytes] each.
+
+    Raises:
+        ModelError: the disk is full, or the place is not writable.
     """
+    import pyarrow.parquet as pq
 
-    def __init__(self, place: Storage, name: str, record_bytes: int) -> None:
-        import pyarrow.parquet as pq
-
-        self.rows = self.size = 0
-        self._name = name
-        self._path = Path(place.below(name))
-        self._schema = pa.schema([pa.field("record", pa.binary(record_bytes), nullable=False)])
-        self._stack = contextlib.ExitStack()
-        self._file: IO[bytes] = self._stack.enter_context(place.written(name))
-        self._writer = pq.ParquetWriter(
-            self._file,
-            self._schema,
-            compression="none",
-            use_dictionary=False,
-            write_statistics=False,
-            write_page_checksum=True,
-            data_page_size=PAGE_BYTES,
-        )
-
-    def write(self, records: Records) -> None:
-        """Add uint8[n, record_bytes]."""
-        self.rows += len(records)
-        column = pa.FixedSizeBinaryArray.from_buffers(self._schema.field(0).type, len(records), [None, pa.py_buffer(records)])
-        with storing(self._path):
-            self._writer.write_table(pa.Table.from_arrays([column], schema=self._schema))
-
-    @property
-    def file(self) -> File:
-        """What was written, once it is closed."""
-        return File(self._name.rpartition("/")[2], self.size)
-
-    def __enter__(self) -> RecordWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with self._stack, storing(self._path):
-            self._writer.close()
-            self.size = self._file.tell()
+    schema, rows = pa.schema([pa.field("record", pa.binary(record_bytes), nullable=False)]), 0
+    layout = {"compression": "none", "use_dictionary": False, "data_page_size": PAGE_BYTES}
+    with place.written(name) as file:
+        with pq.ParquetWriter(file, schema, write_statistics=False, write_page_checksum=True, **layout) as writer:
+            for records in pieces:
+                rows += len(records)
+                column = pa.FixedSizeBinaryArray.from_buffers(schema.field(0).type, len(records), [None, pa.py_buffer(records)])
+                writer.write_table(pa.Table.from_arrays([column], schema=schema))
+        return File(name.rpartition("/")[2], file.tell()), rows
 
 
 def read_records(place: Storage, name: str, rows: int) -> Iterator[Records]:
@@ -288,7 +261,7 @@ def read_records(place: Storage, name: str, rows: int) -> Iterator[Records]:
 def write_state(place: Storage, name: str, pieces: Sequence[bytes | bytearray | memoryview]) -> File:
     """Write a file of bytes and return it with their checksum."""
     size = crc32 = 0
-    with place.written(name) as file, storing(Path(place.below(name))):
+    with place.written(name) as file:
         for piece in pieces:
             file.write(piece)
             size, crc32 = size + len(piece), zlib.crc32(piece, crc32)

@@ -16,11 +16,11 @@ from ...warehouse.checkpoints import (
     Checkpoints,
     File,
     Part,
-    RecordWriter,
     Rows,
     damaged,
     read_records,
     read_state,
+    write_records,
     write_state,
 )
 from ...warehouse.storage import Storage
@@ -55,10 +55,9 @@ def write(place: Storage, folder: str, number: int, num_shards: int, snapshot: S
     """
     stem, tables = f"{folder}/shard-{number:04}", []
     for table, state in snapshot.state.tables.items():
-        with RecordWriter(place, f"{stem}.{table}.parquet", snapshot.record_bytes(table)) as writer:
-            for records in snapshot.records(table):
-                writer.write(records)
-        tables.append(Rows(table, writer.file, writer.rows, state.full))
+        pieces = snapshot.records(table)
+        file, rows = write_records(place, f"{stem}.{table}.parquet", snapshot.record_bytes(table), pieces)
+        tables.append(Rows(table, file, rows, state.full))
     state_file = write_message(place, f"{stem}.state", STATE, snapshot.state)
     own = slices_of(number, num_shards)
     turns = tuple(turn for entry in snapshot.state.watermarks for turn in lines(entry))

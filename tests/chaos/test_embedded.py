@@ -1,0 +1,66 @@
+"""A short run of what `make chaos` does at length: trainings of the embedded engine that are killed and resumed."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import xpsql
+from xpsql.platform.progress import SilentReporter
+
+from .embedded import disturbed, expected
+from .model import mistakes, write_log
+
+
+def test_a_training_that_is_killed_again_and_again_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    seed = time.time_ns()
+    print(f"seed {seed}")  # pytest shows it where the test fails
+    log = write_log(tmp_path / "log.parquet", 20_000)
+    rows = expected(tmp_path / "expected", log, "one worker")
+    moments = ("any", "resume", "checkpoint", "commit")
+    found = disturbed(tmp_path / "disturbed", log, "one worker", moments, random.Random(seed))
+    assert found["mistakes"] == []
+    assert pq.read_table(tmp_path / "disturbed" / "rows.parquet").equals(pq.read_table(rows))
+
+
+class Notes(SilentReporter):
+    """Keeps the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+def train(tmp_path: Path, options: str) -> list[str]:
+    """Train with a checkpoint every few milliseconds, check the counts, and return the notes."""
+    log, told = write_log(tmp_path / "log.parquet", 5000), Notes()
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", told) as session:
+        session.sql(f"""TRAIN MODEL m USING xftrl WITH (batch_size = 64, passes = 4, checkpoint_seconds = 0.01, {options})
+                        AS SELECT * FROM parquet.`{log}`""")
+        assert mistakes(session, log, 4) == []
+    return told.notes
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_disk_that_is_full_fails_checkpoints_and_not_the_training(tmp_path: Path) -> None:
+    place = tmp_path / "checkpoints" / "m" / "v1"
+    for number in (1, 2):
+        folder = place / f"000000-{number:06}"
+        folder.mkdir(parents=True)
+        (folder / "shard-0000.weights.parquet").symlink_to("/dev/full")
+    notes = train(tmp_path, f"checkpoint_path = '{tmp_path / 'checkpoints'}'")
+    assert [note for note in notes if "The disk is full" in note] == notes[:2]
+    assert "The training goes on" in notes[0]
+    assert len(notes) == 2
+
+
+def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jumps = random.Random(1)
+    monkeypatch.setattr(time, "time", lambda: 1_700_000_000 + jumps.uniform(-1e8, 1e8))
+    assert train(tmp_path, "workers = 2, shards = 2, sync = 'ssp'") == []
