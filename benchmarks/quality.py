@@ -1,9 +1,9 @@
 """Train every algorithm with its defaults on small published logs, one pass, and print test AUC and PCOPC as a table.
 
-    python -m benchmarks.quality FOLDER
+    python -m benchmarks.quality FOLDER [LOG ...]
 
-FOLDER is described in benchmarks/real_logs.py. The yardstick is a logistic regression whose learning rate is the best of four
-on the test rows themselves.
+FOLDER is described in benchmarks/real_logs.py; without names, all logs are learned from. The yardstick is a logistic regression
+whose learning rate is the best of four on the test rows themselves.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def lines(name: str, split: Split) -> list[str]:
     return [f"| {name} | {what} | {auc:.4f} | {pcopc:.3f} |" for what, (auc, pcopc) in found.items()]
 
 
-def main(folder: str) -> None:
+def main(folder: str, *names: str) -> None:
     """Print the table."""
     print("| log | algorithm | test AUC | PCOPC |\n|---|---|---|---|")
-    for name, load in LOGS.items():
-        print("\n".join(lines(name, load(Path(folder)))), flush=True)
+    for name in names or LOGS:
+        print("\n".join(lines(name, LOGS[name](Path(folder)))), flush=True)
 
 
 if __name__ == "__main__":

