@@ -20,6 +20,7 @@ from .durable import storing, sync
 from .manifest import Table
 
 ROW_GROUP_ROWS = 1 << 20
+ROW_GROUP_BYTES = 1 << 28
 # Batches that stay in the cache are read several times faster than whole row groups.
 READ_ROWS = 1 << 16
 
@@ -45,7 +46,7 @@ def _float_type(dim: int) -> pa.DataType:
 
 
 class RowWriter:
-    """Writes one part of a table's rows, in row groups of about a million; durable once closed.
+    """Writes one part of a table's rows, in row groups of about a million, or 256 MiB where rows are wide; durable once closed.
 
     Args:
         folder: the table's folder; made where absent.
@@ -64,6 +65,7 @@ class RowWriter:
         self.rows = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
+        self._row_bytes = sum(kind.bit_width // 8 for _, kind in STATISTICS) + 4 * sum(table.columns.values())
         with storing(self.path):
             folder.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(
@@ -75,7 +77,7 @@ class RowWriter:
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
         self.rows += batch.num_rows
-        if self._waiting_rows >= ROW_GROUP_ROWS:
+        if self._waiting_rows >= ROW_GROUP_ROWS or self._waiting_rows * self._row_bytes >= ROW_GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:

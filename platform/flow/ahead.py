@@ -68,7 +68,8 @@ class Ahead(Generic[T]):
             while not self._entries:
                 self._changed.wait()
             entry = self._entries.popleft()
-            self._changed.notify()
+            if len(self._entries) <= self.depth // 2:  # waking the thread for each place costs more than some batches
+                self._changed.notify()
         return entry
 
     def _starve(self) -> None:

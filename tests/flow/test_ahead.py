@@ -68,7 +68,7 @@ class Watched(Ahead[int]):
 
 @pytest.mark.parametrize(("depth", "grown"), [(None, [4, 8, 16]), (20, [20, 20, 20])])
 def test_a_queue_that_was_full_and_is_empty_doubles_unless_its_depth_is_given(depth: int | None, grown: list[int]) -> None:
-    filled = threading.Semaphore(0)
+    filled, taken = threading.Semaphore(0), threading.Semaphore(0)
 
     def bursts() -> Generator[int, None, None]:
         for size in (2, 4, 8):
@@ -76,6 +76,7 @@ def test_a_queue_that_was_full_and_is_empty_doubles_unless_its_depth_is_given(de
             filled.release()
             ahead.starved.acquire()
             yield -1
+            taken.acquire()
 
     ahead = Watched(bursts, depth)
     depths = []
@@ -84,6 +85,7 @@ def test_a_queue_that_was_full_and_is_empty_doubles_unless_its_depth_is_given(de
             filled.acquire()
             assert [next(items) for _ in range(size + 1)] == [*range(size), -1]
             depths.append(ahead.depth)
+            taken.release()
     assert depths == grown
 
 
