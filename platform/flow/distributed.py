@@ -28,8 +28,10 @@ from .cluster import Cluster, cluster
 from .dealing import Dealer, Dealt, Standing
 from .driver_state import DriverState, from_lines
 from .job import (
+    PRESSED,
     REPORT,
     SAVE,
+    SLOW,
     STEP,
     TAKE,
     Job,
@@ -153,13 +155,14 @@ class Driver:
 
     def cluster(self, tasks: Tasks, name: str) -> AbstractContextManager[Cluster]:
         """Give a cluster whose tasks ask and tell this driver."""
-        handlers: list[Handler[Any, Any]] = [
-            Handler(TAKE, self._take),
-            Handler(STEP, self._step),
-            Handler(REPORT, self._report),
-        ]
         lost = None if self._bsp else self._lost
-        return cluster(tasks, name, self._prepared.places.shards, handlers, self._left, lost)
+        return cluster(tasks, name, self._prepared.places.shards, self.handlers, self._left, lost)
+
+    @property
+    def handlers(self) -> tuple[Handler[Any, Any], ...]:
+        """How it answers what tasks ask and tell."""
+        workers = Handler(TAKE, self._take), Handler(STEP, self._step), Handler(REPORT, self._report)
+        return *workers, Handler(SLOW, self._slow), Handler(PRESSED, self._pressed)
 
     def begin(self, on: Cluster, client: RemoteClient) -> None:
         """Begin to deal, from where the shards stand.

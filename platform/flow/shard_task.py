@@ -68,6 +68,8 @@ def handlers_of(shard: Shard, number: int, job: Job, member: Membership) -> tupl
 
     gang = Gang(shard, job.places.workers, held_up) if job.plan.settings.sync == "bsp" else None
     name, limit = f"Shard {number} of {job.contact.job}", job.memory_bytes
-    pressure = None if limit is None else Pressure(name, limit, shard.collect, lambda: len(shard), pressed)
+    pressure = None
+    if limit is not None:
+        pressure = Pressure(name, limit, lambda: shard.memory_bytes, lambda: len(shard), shard.collect, pressed)
     own = shard_handlers(gang or shard, None if pressure is None else pressure.ease)
     return *own, Handler(SAVE, save_rows), *checkpoint_handlers(shard, gang, job.checkpoints, number, job.places.shards)

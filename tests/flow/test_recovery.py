@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, cast
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +14,14 @@ import pytest
 
 import xpsql
 from xpsql.platform.errors import LostError, TrainingError
-from xpsql.platform.flow import recovery
+from xpsql.platform.flow import job, recovery
+from xpsql.platform.flow.distributed import Driver
 from xpsql.platform.flow.monitor import Monitor
 from xpsql.platform.flow.recovery import Recoveries
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.coordinator import Coordinator
 from xpsql.platform.ps.sockets import Address
+from xpsql.platform.ps.wire import Call
 from xpsql.platform.session import Session
 
 from ..chaos.proxy import Proxy
@@ -167,6 +171,28 @@ def windows(info: pa.Table) -> list[dict[str, object]]:
     return sorted(lines, key=lambda line: (line["pass"], line["split"], line["window"]))
 
 
+def test_a_shard_without_memory_fails_the_training_with_the_numbers_after_a_checkpoint(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks, granted = ProcessTasks(8), [1 << 40, 1 << 10]
+    monkeypatch.setattr(tasks, "memory_bytes", lambda: granted.pop(0) if granted else None)  # enough, as far as is known before
+    with xpsql.connect(tmp_path / "w", reporter=SilentReporter()) as session:
+        monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
+        settings = f"WITH (batch_size = 100, passes = {PASSES}, workers = 2, shards = 2, checkpoint_seconds = 0)"
+        with pytest.raises(TrainingError, match=r"Shard \d of m v1 holds [\d,]+ rows in .* There is room for no more rows"):
+            session.sql(f"TRAIN MODEL m USING xftrl {settings} AS SELECT * FROM parquet.`{log}`")
+        assert session.sql("SHOW VERSIONS OF MODEL m").arrow()["status"].to_pylist() == ["interrupted"]
+        session.sql("RESUME MODEL m")
+        check_counts(session.sql("SELECT * FROM ML.WEIGHTS(MODEL m)").arrow(), log)
+        check_examples(session)
+
+
+def test_the_driver_answers_every_call_that_tasks_make_of_it() -> None:
+    made = {call.name for call in vars(job).values() if isinstance(call, Call)} - {"save"}  # which shards answer
+    driver = Driver(cast(Any, mock.MagicMock()), cast(Any, None), cast(Any, None), {})
+    assert {handler.call.name for handler in driver.handlers} == made
+
+
 class Counted:
     """Stands for a monitor: how far the training has come."""
 
@@ -179,8 +205,6 @@ class Counted:
 
 
 def test_a_training_that_is_lost_again_and_again_without_getting_on_fails_and_says_so() -> None:
-    from typing import cast
-
     monitor = Counted()
     recoveries = Recoveries(cast(Monitor, monitor))
     for number in range(3):
