@@ -17,6 +17,7 @@ from .svm import SVM
 from .wide_deep import WIDE_DEEP
 from .word2vec import WORD2VEC
 from .xftrl import XFTRL
+from .xgboost import XGBOOST
 from .xnn import XNN
 from .xsvd import XSVD
 
@@ -34,4 +35,5 @@ ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
     DCN,
     XSVD,
     WORD2VEC,
+    XGBOOST,
 )

@@ -7,7 +7,7 @@ the flow's. It is made from its options and the layout of a model's slots.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -112,6 +112,46 @@ Solve = Callable[[Objective, Known, Callable[[int, float], None]], Doubles]
 """(objective, what is known of the weights, told each iteration and the value that it reached) -> weights, float64[n]."""
 
 
+class Matrix(NamedTuple):
+    """Examples as packages take them.
+
+    Attributes:
+        values: float32[n, columns]: for each categorical slot the number of its category, from 0, then continuous slots and the
+            elements of vectors as they are; NaN where a value is missing or a category is not known.
+        names: of the columns.
+        num_categorical: how many columns, the first ones, are categories.
+        label, weight: float32[n]; of examples that are learned from.
+    """
+
+    values: NDArray[np.float32]
+    names: tuple[str, ...]
+    num_categorical: int
+    label: NDArray[np.float32]
+    weight: NDArray[np.float32]
+
+
+Predict = Callable[[Matrix], NDArray[np.float32]]
+"""Examples -> predictions, float32[n]."""
+
+
+class Learner(Protocol):
+    """What a package learns and predicts with. Its packages are imported where they are used.
+
+    Attributes:
+        categories: values of a categorical slot that get a number, the most frequent ones.
+    """
+
+    categories: int
+
+    def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None) -> bytes:
+        """Learn, going on from a model where one is given, and return the model."""
+        ...
+
+    def load(self, model: bytes) -> Predict:
+        """Return how a model predicts."""
+        ...
+
+
 def no_operators(table: TableSpec) -> tuple[Operator, ...]:
     return ()
 
@@ -143,7 +183,9 @@ class Algorithm(NamedTuple):
             instead of predictions. An algorithm without labels needs it; what it predicts while learning is then its loss.
         solve: how it finds the weights of its one table from all examples at once, which are kept in memory, instead of batch
             by batch; its optimizer then keeps the column "w" and nothing else.
+        learner: a package that learns in its stead, from all examples as a matrix.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
+        least_batch: examples per update of a short log, at least, where the statement does not say.
     """
 
     tables: tuple[TableSpec, ...]
@@ -163,4 +205,6 @@ class Algorithm(NamedTuple):
     sampling: Sampling | None = None
     embed: Callable[[Mapping[str, jax.Array], Inputs], jax.Array] | None = None
     solve: Solve | None = None
+    learner: Learner | None = None
     large_batches: bool = False
+    least_batch: int = 1

@@ -37,7 +37,7 @@ class Word2VecOptions:
         open_minimum=True,
         maximum=1,
     )
-    learning_rate: float = option(0.2, "learning rate; lower it for many passes", minimum=0, open_minimum=True)
+    learning_rate: float = option(0.3, "learning rate; lower it for many passes", minimum=0, open_minimum=True)
 
 
 def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
@@ -86,6 +86,7 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
         intercept=False,
         sampling=Sampling(GROUPS * SHARED, options.power, options.frequent),
         embed=mean_vectors,
+        least_batch=256,
     )
 
 

@@ -17,7 +17,7 @@ from .locks import Lock
 from .manifest import Manifest, write_manifest
 from .progress import append_progress
 
-ROWS = ("rows", "dense", "candidates")
+ROWS = ("rows", "dense", "candidates", "package")
 DATA = (*ROWS, "saved")
 """What a training writes at its end."""
 RESUMED = ("staged", "checkpoints")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "_manifest.json"
 DENSE = "_dense"
+PACKAGE = "_package"
 
 
 def export_table(version: Version, engine: Engine, table: str, replace: bool, format: str) -> int:
@@ -39,8 +40,9 @@ def export_table(version: Version, engine: Engine, table: str, replace: bool, fo
 def export_files(version: Version, engine: Engine, folder: Path, format: str) -> int:
     """Write the columns of ML.WEIGHTS to a folder, which appears whole, and return how many rows it has.
 
-    Beside the rows stand `_manifest.json`, with what is needed to score elsewhere (scales of continuous slots), and `_dense`
-    where the model has dense parameters; readers of folders of files skip names that begin with `_`.
+    Beside the rows stand `_manifest.json`, with what is needed to score elsewhere (scales of continuous slots), `_dense` where
+    the model has dense parameters, and `_package` where another package learned it; readers of folders of files
+    skip names that begin with `_`.
 
     Raises:
         ModelError: the folder holds something else than an export, or cannot be written.
@@ -54,6 +56,8 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str) ->
             shutil.copyfile(version.folder / FILE, draft / MANIFEST)
             if version.dense.exists():
                 shutil.copytree(version.dense, draft / DENSE)
+            if version.package.exists():
+                shutil.copytree(version.package, draft / PACKAGE)
         with weights(version, engine) as relation:
             counted = Counted(engine.reader(relation.select()))
             chosen.write(draft / f"part-00000.{chosen.name}", counted.reader)

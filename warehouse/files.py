@@ -38,6 +38,11 @@ class VersionFiles:
         """Where features without rows go; durable with the commit."""
         return self.folder / "candidates"
 
+    @property
+    def package(self) -> Path:
+        """Where the model of another package goes; durable with the commit."""
+        return self.folder / "package"
+
     def writer(self, table: Table, part: int = 0) -> RowWriter:
         """Open a writer of one part of a table's rows."""
         return RowWriter(self.folder / "rows" / table.name, table, part)

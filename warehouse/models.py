@@ -67,6 +67,11 @@ class Version:
         return self.folder / "candidates"
 
     @property
+    def package(self) -> Path:
+        """The folder of the model of another package."""
+        return self.folder / "package"
+
+    @property
     def progress(self) -> str | None:
         """How far a training has come that has not ended, in words; None where it has."""
         manifest = self.manifest

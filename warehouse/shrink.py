@@ -40,7 +40,8 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
             _check(engine, _kept(relation, table, condition), condition)
         with models.begin(name, _child(parent, statement)) as draft:
             rows = sum(_write(draft, engine, relation, table, condition) for table in parent.manifest.tables)
-            for own, copied in ((parent.dense, draft.dense), (parent.candidates, draft.candidates)):
+            copies = ((parent.dense, draft.dense), (parent.candidates, draft.candidates), (parent.package, draft.package))
+            for own, copied in copies:
                 if own.exists():
                     with storing(copied):
                         shutil.copytree(own, copied)

@@ -50,6 +50,11 @@ class Features(NamedTuple):
         np.maximum.at(last_seen, inverse, every[4])
         return cls(keys, every[1][first], counts, clicks, last_seen)
 
+    def only(self, chosen: NDArray[np.bool_]) -> Features:
+        """Return some of the features."""
+        keys, slots, counts, clicks, last_seen = self
+        return Features(keys[chosen], slots[chosen], counts[chosen], clicks[chosen], last_seen[chosen])
+
 
 class Evaluated(NamedTuple):
     """A sum of losses, and its gradient float64[n, dim]."""

@@ -90,7 +90,7 @@ def input_rows(
     return [
         ("input", f"{how}: {len(splits)} splits of {len(scan.files)} files"),
         ("estimated rows", f"{examples}{'' if scan.project is None else ' before filters'}"),
-        ("batch size", str(batch_size(plan.settings, examples, recipe.algorithm.large_batches))),
+        ("batch size", str(batch_size(plan.settings, examples, recipe.algorithm.large_batches, recipe.algorithm.least_batch))),
         ("estimated memory", f"about {size / 2**20:.0f} MiB for {features:,} features, judged by the beginning of the input"),
         ("estimated time", f"about {seconds:.1f} s of learning"),
         ("checkpoints", checkpoint_text(plan, size, seconds, places)),

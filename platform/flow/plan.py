@@ -57,14 +57,15 @@ DEFAULT_BATCH_SIZES = ((1_000_000, 4096), (500_000, 2048), (200_000, 1024), (50_
 """From how many rows on a training takes how many examples per update, where the statement does not say."""
 
 
-def batch_size(settings: Settings, rows: int, large: bool) -> int:
+def batch_size(settings: Settings, rows: int, large: bool, least: int) -> int:
     """Return the examples per update of a training on `rows` rows: a short log needs its many small updates.
 
     Args:
         large: the algorithm takes larger batches of a long log.
+        least: it takes no smaller ones.
     """
-    usual = DEFAULT_BATCH_SIZES if large else [(least, size) for least, size in DEFAULT_BATCH_SIZES if size <= MOST_USUAL]
-    return settings.batch_size or next(size for least, size in usual if rows >= least)
+    usual = DEFAULT_BATCH_SIZES if large else [pair for pair in DEFAULT_BATCH_SIZES if pair[1] <= MOST_USUAL]
+    return settings.batch_size or max(least, next(size for from_rows, size in usual if rows >= from_rows))
 
 
 class Evaluate(NamedTuple):

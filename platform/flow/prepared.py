@@ -72,7 +72,7 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
     rows = sum(split.rows for split in splits)
-    size = batch_size(plan.settings, rows, recipe.algorithm.large_batches)
+    size = batch_size(plan.settings, rows, recipe.algorithm.large_batches, recipe.algorithm.least_batch)
     places = fitting(places, plan.settings, rows, len(splits) * plan.settings.passes)
     return Prepared(plan, recipe, columns, scan, splits, size, parent, places)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ...warehouse.package import read_package
 from ..engines.base import Scan
 from ..ps.ladder import Ladder
 from ..ps.shard import Pulled
@@ -20,6 +21,7 @@ from .ahead import Ahead
 from .batches import Batch, Ladders, batches
 from .compiled import prepare_jax
 from .encode import encode
+from .matrix import TABLE, column_names, matrix_of
 from .offered import offered_of
 from .recipe import algorithm_of
 from .scaling import Scales, scale
@@ -87,6 +89,9 @@ class Scorer:
         num_labels = len(self._columns.labels) if self._columns.standardised else 0
         self._scales = Scales.of(moments_of_version(version, self._columns), num_labels)
         self._step = score_step(algorithm)
+        self._learned = None
+        if algorithm.learner is not None:
+            self._learned = algorithm.learner.load(read_package(version.package)), column_names(self._columns)
         self._ladders = Ladders(Ladder(), Ladder())
 
     def score(self, request: Request, splits: Sequence[Split]) -> Iterator[Scored]:
@@ -116,6 +121,10 @@ class Scorer:
                 yield len(predictions)
 
     def _predict(self, batch: Batch) -> NDArray[np.float32]:
+        if self._learned is not None:
+            predict, names = self._learned
+            numbers = self._pull(batch.keys, batch.size).weights[TABLE][:, 0]
+            return predict(matrix_of(batch, numbers, names))[:, None]
         dense = scale(batch.dense, self._scales.slots, BATCH_SIZE)
         pulled = self._pull(batch.keys, batch.size)
         parameters = {**pulled.weights, **pulled.dense}

@@ -162,6 +162,10 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
 
 def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
     """Learn from the input, here or on an engine's tasks, and write what the shards hold."""
+    if prepared.recipe.algorithm.learner is not None:
+        from .packaged import learn_by_package
+
+        return learn_by_package(prepared, draft, monitor)
     if prepared.recipe.algorithm.solve is not None:
         from .whole import solve_here, solve_on  # few trainings need them
 

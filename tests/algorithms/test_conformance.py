@@ -19,7 +19,7 @@ from xpsql.platform.flow import conformance
 from xpsql.platform.options import Part
 from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial
 
-PARTS = {part.name: part for part in ALGORITHMS}
+PARTS = {part.name: part for part in ALGORITHMS if part.name != "xgboost"}  # which is no function of ours
 
 
 @pytest.fixture(scope="module", params=PARTS)

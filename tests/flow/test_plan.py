@@ -22,4 +22,4 @@ from xpsql.platform.flow.plan import Settings, batch_size
 def test_the_batch_size_grows_with_the_log_where_the_algorithm_allows(
     given: int | None, rows: int, large: bool, expected: int
 ) -> None:
-    assert batch_size(Settings(batch_size=given), rows, large) == expected
+    assert batch_size(Settings(batch_size=given), rows, large, 1) == expected

@@ -1,0 +1,127 @@
+"""XGBoost: boosted trees, by the package of that name."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..platform.errors import OptionError, StatementError
+from ..platform.options import Part, option
+from .base import Algorithm, Layout, Learner, Matrix, Predict
+from .learners import learned_by
+
+OBJECTIVES = {"logloss": "binary:logistic", "squared": "reg:squarederror"}
+
+
+@dataclass(frozen=True)
+class XgboostOptions:
+    loss: str = option("logloss", "what is minimised; squared takes any number as label", choices=tuple(OBJECTIVES))
+    rounds: int = option(200, "trees; more with a lower learning_rate, fewer for short data", minimum=1, maximum=100_000)
+    learning_rate: float = option(
+        0.1,
+        "share of each tree that is added; lower it, with more rounds",
+        minimum=0,
+        open_minimum=True,
+        maximum=1,
+    )
+    max_depth: int = option(6, "levels of a tree; lower it for short or noisy data", minimum=1, maximum=64)
+    min_child_weight: float = option(1.0, "least curvature in a leaf; raise it for noisy labels", minimum=0)
+    subsample: float = option(
+        1.0, "share of rows that a tree is grown from; lower it against overfitting", minimum=0, open_minimum=True, maximum=1
+    )
+    columns: float = option(1.0, "share of columns that a tree is grown from", minimum=0, open_minimum=True, maximum=1)
+    l1: float = option(0.0, "L1 penalty of leaves", minimum=0)
+    l2: float = option(1.0, "L2 penalty of leaves; raise it for noisy labels", minimum=0)
+    positive_weight: float = option(1.0, "weight of examples whose label is above 0", minimum=0, open_minimum=True)
+    bins: int = option(256, "values that a continuous slot is told apart by", minimum=2, maximum=65_536)
+    categories: int = option(
+        254,
+        "values of a categorical slot that are told apart, the most frequent; others are missing",
+        minimum=1,
+        maximum=65_536,
+    )
+
+
+def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
+    """Grow trees one after the other, each on what those before leave, by the package xgboost (pip install 'xpsql[xgboost]').
+
+    Categorical slots are xgboost's categories, NULL one of them; continuous slots and elements of vectors are as they are, NULL
+    is missing. A row of ML.WEIGHTS is a category, its weight the category's number, from 1 on. All rows of the query are kept
+    in the memory of the process that runs the statement, also on Spark, where its driver learns. CONTINUE adds rounds, on the
+    new data. The metrics of training are of the rows learned from.
+
+    Source: Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016.
+
+    Raises:
+        StatementError: the package is not installed.
+        OptionError: a multi-valued or weighted slot.
+    """
+    if importlib.util.find_spec("xgboost") is None:
+        raise StatementError("Algorithm xgboost needs the package xgboost: pip install 'xpsql[xgboost]'.")
+    if layout.bags:
+        raise OptionError(
+            f"Algorithm xgboost takes no arrays or maps, and {layout.bags[0]} is one: name it in IGNORE, or select its values "
+            "or its size as columns."
+        )
+    return learned_by(Booster(options), options.loss == "logloss")
+
+
+class Booster(Learner):
+    """Trees as xgboost keeps them.
+
+    Args:
+        options: as given.
+    """
+
+    def __init__(self, options: XgboostOptions) -> None:
+        self._options = options
+        self.categories = options.categories
+
+    def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None) -> bytes:
+        """See Learner."""
+        import xgboost
+
+        weight = matrix.weight * np.where(matrix.label > 0, self._options.positive_weight, 1)
+        data = xgboost.DMatrix(matrix.values, matrix.label, weight=weight, **described(matrix), nthread=threads)
+        model = xgboost.Booster(model_file=bytearray(before)) if before is not None else None
+        parameters = {**self._parameters(), "seed": seed, "nthread": threads}
+        grown = xgboost.train(parameters, data, self._options.rounds, xgb_model=model)
+        return bytes(grown.save_raw("ubj"))
+
+    def load(self, model: bytes) -> Predict:
+        """See Learner."""
+        import xgboost
+
+        booster = xgboost.Booster(model_file=bytearray(model))
+
+        def predict(matrix: Matrix) -> Any:
+            return booster.predict(xgboost.DMatrix(matrix.values, **described(matrix)))
+
+        return predict
+
+    def _parameters(self) -> dict[str, Any]:
+        own = self._options
+        return {
+            "objective": OBJECTIVES[own.loss],
+            "tree_method": "hist",
+            "eta": own.learning_rate,
+            "max_depth": own.max_depth,
+            "min_child_weight": own.min_child_weight,
+            "subsample": own.subsample,
+            "colsample_bytree": own.columns,
+            "alpha": own.l1,
+            "lambda": own.l2,
+            "max_bin": own.bins,
+        }
+
+
+def described(matrix: Matrix) -> dict[str, Any]:
+    """Return what xgboost is told of the columns."""
+    types = ["c"] * matrix.num_categorical + ["q"] * (len(matrix.names) - matrix.num_categorical)
+    return {"feature_names": list(matrix.names), "feature_types": types, "enable_categorical": True}
+
+
+XGBOOST = Part("xgboost", XgboostOptions, xgboost)

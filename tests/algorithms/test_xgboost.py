@@ -1,0 +1,113 @@
+"""XGBoost: what it learns and predicts is what the package does, called directly."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import xgboost
+
+import xpsql
+from xpsql.platform.errors import OptionError, StatementError
+
+from ..training.log import session, write
+
+__all__ = ["session"]
+
+ROWS = 1500
+CITIES = np.array(["oslo", "rome", "bern", "kyiv", "riga"])
+
+
+class Log:
+    """Clicks, and the same as xgboost's matrix, categories in the order of their frequency."""
+
+    def __init__(self, folder: Path, seed: int = 0) -> None:
+        random = np.random.default_rng(seed)
+        city = random.choice(5, ROWS, p=[0.4, 0.25, 0.2, 0.1, 0.05])
+        x = random.normal(size=(ROWS, 2)).astype(np.float32)
+        missing = random.random(ROWS) < 0.1
+        score = np.where(missing, 0, x[:, 0]) * (city == 1) + x[:, 1] ** 2 - 1 + 0.5 * city
+        self.label = (random.random(ROWS) < 1 / (1 + np.exp(-score))).astype(int)
+        numbers = pa.array(x[:, 0], mask=missing)
+        columns = {"label": self.label, "city": CITIES[city], "a": numbers, "v": x[:, 1:].tolist()}
+        self.path = write(
+            pa.table({**columns, "v": pa.array(x[:, 1:].tolist(), pa.list_(pa.float32()))}), folder / f"log{seed}.parquet", 400
+        )
+        self.values = np.column_stack([city, np.where(missing, np.nan, x[:, 0]), x[:, 1]]).astype(np.float32)
+
+    def matrix(self) -> xgboost.DMatrix:
+        types = {"feature_names": ["city", "a", "v(0)"], "feature_types": ["c", "q", "q"]}
+        return xgboost.DMatrix(self.values, self.label, enable_categorical=True, **types)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+PARAMETERS = {"objective": "binary:logistic", "tree_method": "hist", "eta": 0.1, "max_depth": 3, "seed": 7}
+TRAIN = "TRAIN MODEL m USING xgboost (rounds = 20, max_depth = 3) AS SELECT * FROM parquet.`{}`"
+
+
+def test_predictions_are_those_of_the_package(session: xpsql.Session, log: Log) -> None:
+    session.sql(TRAIN.format(log.path))
+    peer = xgboost.train(PARAMETERS, log.matrix(), 20).predict(log.matrix())
+    query = f"SELECT predicted_label FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{log.path}`))"
+    np.testing.assert_array_equal(session.sql(query).arrow()["predicted_label"].to_numpy().astype(np.float32), peer)
+    (row,) = session.sql("SELECT examples, auc FROM ML.EVALUATE(MODEL m)").arrow().to_pylist()
+    assert row["examples"] == ROWS
+    assert row["auc"] > 0.75
+
+
+def test_weights_are_the_numbers_of_categories_by_frequency(session: xpsql.Session, log: Log) -> None:
+    session.sql(TRAIN.format(log.path))
+    cities = "SELECT explode(array('oslo', 'rome', 'bern', 'kyiv', 'riga')) AS city"
+    rows = session.sql(
+        f"SELECT c.city, w.weight FROM ML.WEIGHTS(MODEL m) w JOIN ({cities}) c ON w.key = feature_key('city', c.city) "
+        "ORDER BY w.weight"
+    ).arrow()
+    assert rows["city"].to_pylist() == list(CITIES)
+    assert rows["weight"].to_pylist() == [1, 2, 3, 4, 5]
+
+
+def test_a_category_that_is_not_known_is_missing(session: xpsql.Session, log: Log) -> None:
+    session.sql(TRAIN.format(log.path))
+    row = "SELECT 'paris' AS city, CAST(0.5 AS FLOAT) AS a, array(CAST(1.0 AS FLOAT)) AS v"
+    found = session.sql(f"SELECT predicted_label AS p FROM ML.PREDICT(MODEL m, ({row}))").arrow()["p"][0].as_py()
+    other = Log.__new__(Log)
+    other.values, other.label = np.array([[np.nan, 0.5, 1.0]], np.float32), np.zeros(1)
+    assert np.float32(found) == xgboost.train(PARAMETERS, log.matrix(), 20).predict(other.matrix())[0]
+
+
+def test_a_version_that_continues_adds_rounds_on_the_new_data(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
+    more = Log(tmp_path, seed=1)
+    session.sql(TRAIN.format(log.path))
+    session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{more.path}`")
+    first = xgboost.train(PARAMETERS, log.matrix(), 20)
+    peer = xgboost.train(PARAMETERS, more.matrix(), 20, xgb_model=first).predict(more.matrix())
+    query = f"SELECT predicted_label FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{more.path}`))"
+    np.testing.assert_allclose(session.sql(query).arrow()["predicted_label"], peer, rtol=1e-6)
+
+
+def test_an_export_has_the_booster_beside_the_categories(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
+    session.sql(TRAIN.format(log.path))
+    session.sql(f"EXPORT MODEL m TO '{tmp_path / 'export'}' FORMAT parquet")
+    booster = xgboost.Booster(model_file=bytearray((tmp_path / "export" / "_package" / "model").read_bytes()))
+    assert booster.num_boosted_rounds() == 20
+
+
+def test_without_the_package_the_statement_says_what_to_install(
+    session: xpsql.Session, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(StatementError, match="pip install 'xpsql\\[xgboost\\]'"):
+        session.sql("TRAIN MODEL m USING xgboost (rounds = 3) AS SELECT * FROM " + f"parquet.`{log.path}`")
+    assert session.sql("SHOW MODELS").arrow().num_rows == 0
+
+
+def test_arrays_are_refused(session: xpsql.Session) -> None:
+    with pytest.raises(OptionError, match="takes no arrays or maps, and tags is one"):
+        session.sql("TRAIN MODEL m USING xgboost AS SELECT 1 AS label, array('a') AS tags")

@@ -1,0 +1,35 @@
+"""The model of another package, which a version keeps as that package wrote it: one file in a folder of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .durable import storing, sync
+from .rows import reading
+
+FILE = "model"
+
+
+def write_package(folder: Path, model: bytes) -> None:
+    """Write a model; durable when this returns.
+
+    Raises:
+        ModelError: the disk is full, or the folder is not writable.
+    """
+    path = folder / FILE
+    with storing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(model)
+        sync(path)
+        sync(folder)
+
+
+def read_package(folder: Path) -> bytes:
+    """Read a version's model.
+
+    Raises:
+        ModelError: it is gone.
+    """
+    path = folder / FILE
+    with reading(path):
+        return path.read_bytes()
