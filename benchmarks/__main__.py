@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import vw
-from .figures import Figure, heading
+from .figures import Figure, Note, heading
+from .peers.figures import beside
 from .process import Measured, cores, measure, middle
-from .scripts import ALGORITHM, LIVES, LIVING, LONG, PREDICT, TRAIN, Stages, Xpsql
+from .scripts import ALGORITHM, CROSSED, LIVES, LIVING, LONG, PREDICT, TRAIN, Stages, Xpsql
 from .transport_figures import round_trips, shards
 
 QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000
@@ -31,6 +32,7 @@ ALGORITHMS: tuple[tuple[str, float | None, float], ...] = (
     ("xnn", 70_000, 0.766),
     ("xnn (dim = 16)", 58_000, 0.766),
 )
+XPS_SPEED = 70.9  # examples/s on a core, of about a hundred features each, as its article says
 CONSTANT_BYTES = 600 * 2**20
 # The fastest of absl::flat_hash_map, ankerl::unordered_dense and boost::unordered_flat_map: ns per key, see docs/benchmarks.md.
 STORE_TARGETS = {
@@ -107,19 +109,43 @@ def two_cores(run: Run) -> Iterator[Figure]:
     yield Figure(f"{name}, two cores: times Vowpal Wabbit", middle(theirs).seconds / middle(both).seconds, "x", bounds[1])
 
 
-def algorithms(run: Run) -> Iterator[Figure]:
-    """Algorithms with their defaults, whole processes on one core: speed, test AUC, PCOPC."""
+def algorithms(run: Run) -> Iterator[Figure | Note]:
+    """Algorithms with their defaults, whole processes on one core: speed, test AUC, PCOPC; and other tools beside them."""
     data, test = run.log / "train.parquet", run.log / "test.parquet"
+    ours = {}
     for written, speed, auc in ALGORITHMS:
         statement = ALGORITHM.format(algorithm=written, data=data)
         with cores(1):
             run.xpsql.run(statement)  # not counted: compiles what later processes find
             done = middle([run.xpsql.run(statement) for _ in range(run.rounds)])
+        ours[written] = done
         yield Figure(f"{written}: one core", num_rows(data) / done.seconds, "rows/s", speed)
         yield Figure(f"{written}: one core, CPU", num_rows(data) / done.cpu_seconds, "rows/s")
         quality = run.xpsql.qualities(test)
         yield Figure(f"{written}: test AUC", quality["auc"], "", auc)
         yield Figure(f"{written}: test PCOPC, off 1 by", abs(quality["pcopc"] - 1), "", 0.03, at_least=False)
+    yield from beside(ours, num_rows(data), run.log, run.folder, run.rounds)
+
+
+def algorithms_on_two_cores(run: Run) -> Iterator[Figure]:
+    """Two workers of an algorithm on two cores against one on one core, whole processes."""
+    for written in ("fm", "xnn (dim = 16)"):
+        statement, medians = ALGORITHM.format(algorithm=written, data=run.log / "train.parquet"), []
+        for number in (1, 2):
+            parallel = statement.replace(" AS SELECT", f" WITH (workers = {number}) AS SELECT")
+            with cores(number):
+                medians.append(middle([run.xpsql.run(parallel) for _ in range(run.rounds + 1)][1:]).seconds)
+        yield Figure(f"{written}, two cores: times one core", medians[0] / medians[1], "x", 1.6)
+
+
+def many_slots(run: Run) -> Iterator[Figure]:
+    """A network over a hundred slots: those of the log, and crosses of pairs of them made in SQL."""
+    data = run.log / "train.parquet"
+    with cores(1):
+        run.xpsql.run(CROSSED.format(data=data))
+        done = middle([run.xpsql.run(CROSSED.format(data=data)) for _ in range(run.rounds)])
+    yield Figure("xnn, 100 slots: one core", num_rows(data) / done.seconds, "rows/s")
+    yield Figure("xnn, 100 slots: times XPS as published, 70.9 rows/s/core", num_rows(data) / done.seconds / XPS_SPEED, "x")
 
 
 def prediction(run: Run) -> Iterator[Figure]:
@@ -222,10 +248,12 @@ def trained(run: Run, clauses: str, data: Path) -> tuple[float, int]:
     return run.xpsql.evaluate(run.log / "test.parquet"), num_features(run.xpsql.warehouse)
 
 
-GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
+GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] = {
     "training": training,
     "two_cores": two_cores,
     "algorithms": algorithms,
+    "algorithms_on_two_cores": algorithms_on_two_cores,
+    "many_slots": many_slots,
     "prediction": prediction,
     "store": store,
     "command": command,
@@ -237,7 +265,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure]]] = {
 }
 
 
-TWO_CORES = ("two_cores", "checkpoints", "spark")
+TWO_CORES = ("two_cores", "algorithms_on_two_cores", "checkpoints", "spark")
 
 
 def pairs(run: Run, name: str, workers: int) -> tuple[Measured, Measured]:
@@ -322,7 +350,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 continue
             print(heading(group), flush=True)
             for figure in GROUPS[group](run):
-                print((figure._replace(target=None) if given.quick else figure).line(), flush=True)
+                shown = figure._replace(target=None) if given.quick and isinstance(figure, Figure) else figure
+                print(shown.line(), flush=True)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,15 @@ class Figure(NamedTuple):
         return f"{self.name:<64} {number(self.value):>12} {self.unit:<10} {bound:>12}  {self.verdict}".rstrip()
 
 
+class Note(NamedTuple):
+    """A line of the table that is no number."""
+
+    text: str
+
+    def line(self) -> str:
+        return self.text
+
+
 def heading(title: str) -> str:
     return f"\n{title:<64} {'measured':>12} {'':<10} {'target':>12}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from itertools import combinations, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from .process import Measured, measure
 
 TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) WITH (workers = {workers}) AS SELECT * FROM parquet.`{data}`"
 ALGORITHM = "TRAIN OR REPLACE MODEL ctr USING {algorithm} IGNORE (ts) AS SELECT * FROM parquet.`{data}`"
+CROSSES = ", ".join(f"cross(C{i}, C{j}) AS x{i}_{j}" for i, j in islice(combinations(range(1, 27), 2), 61))
+CROSSED = f"TRAIN OR REPLACE MODEL ctr USING xnn IGNORE (ts) AS SELECT *, {CROSSES} FROM parquet.`{{data}}`"
 LIVING = "TRAIN OR REPLACE MODEL ctr USING xftrl TIME ts {clauses} WITH (workers = 1) AS SELECT * FROM parquet.`{data}`"
 LONG = (
     "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) WITH (workers = 2, passes = {passes}, checkpoint_seconds = {seconds}) "

@@ -1,0 +1,33 @@
+"""DeepCTR-Torch's Wide & Deep, Adam.
+
+python -m benchmarks.peers.deepctr TRAIN TEST DIM BEGAN
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from deepctr_torch.inputs import SparseFeat
+from deepctr_torch.models import WDL
+
+from .pytorch import BATCH_SIZE
+from .rows import BUCKETS, Floats, Ids, main
+
+
+def learn(ids: Ids, labels: Floats, dim: int) -> Callable[[Ids], Floats]:
+    names = [f"slot_{i}" for i in range(ids.shape[1])]
+    columns = [SparseFeat(name, BUCKETS, dim, embedding_name="all") for name in names]
+    model = WDL(columns, columns, dnn_hidden_units=(128, 64), l2_reg_linear=0, l2_reg_embedding=0, seed=7)
+    model.compile("adam", "binary_crossentropy")
+    model.fit(by_name(names, ids), labels, BATCH_SIZE, epochs=1, verbose=0, shuffle=False)
+    return lambda test: model.predict(by_name(names, test), BATCH_SIZE)[:, 0]
+
+
+def by_name(names: list[str], ids: Ids) -> dict[str, Ids]:
+    return {name: ids[:, i] for i, name in enumerate(names)}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(learn)
