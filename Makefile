@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(wildcard platform/ps/native/*)
 
-.PHONY: demo test check bench sanitize format clean
+.PHONY: demo test check bench chaos sanitize format clean
 
 $(VENV)/.demo: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ check: $(VENV)/.dev  ## Lint, format and types.
 
 bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md explains.
 	$(BIN)/python -m benchmarks
+
+chaos: $(VENV)/.dev  ## Kill trainings at random moments, for hours; see docs/reliability.md.
+	PYTHON=$(BIN)/python scripts/chaos
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,6 +59,7 @@ class Draft(VersionFiles):
         self._committed = committed
         self._discarded = discarded
         self._open = True
+        self._began = time.monotonic()
 
     @property
     def number(self) -> int:
@@ -105,7 +108,8 @@ class Draft(VersionFiles):
             sync(self.folder)
         begun = self.manifest.examples_total
         self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=begun + manifest.examples))
-        self.checkpoints.place.remove()
+        with contextlib.suppress(XpsqlError):  # what is left takes space, and no more
+            self.checkpoints.place.remove()
         self._committed()
         self._release()
 
@@ -138,7 +142,6 @@ class Draft(VersionFiles):
     def _end(self, manifest: Manifest) -> None:
         """Write the last manifest of this version: what it is and when it began are the draft's, whatever `manifest` says."""
         begun = self.manifest
-        now = datetime.now(UTC)
         ended = dataclasses.replace(
             manifest,
             model=begun.model,
@@ -146,8 +149,8 @@ class Draft(VersionFiles):
             parent=begun.parent,
             replaces=begun.replaces,
             created=begun.created,
-            finished=now,
-            seconds=(now - begun.created).total_seconds() if begun.created else None,
+            finished=datetime.now(UTC),
+            seconds=(begun.seconds or 0.0) + time.monotonic() - self._began,
         )
         write_manifest(self.folder, ended)
         self.manifest = ended

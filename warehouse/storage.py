@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from ..platform.errors import ModelError
 from .durable import storing, sync
 
 if TYPE_CHECKING:
@@ -26,16 +27,16 @@ class Storage:
 
     def __init__(self, uri: str, *parts: str) -> None:
         from pyarrow import ArrowException
-        from pyarrow.fs import FileSystem, LocalFileSystem
+        from pyarrow.fs import FileSystem
 
         self.uri = uri
         self.files: FileSystem
         try:
-            self.files, root = (LocalFileSystem(), uri) if "://" not in uri else FileSystem.from_uri(uri)
+            self.files, root = FileSystem.from_uri(uri)
         except (ArrowException, OSError, ValueError) as error:
-            from ..platform.errors import ModelError
-
-            raise ModelError(f"Checkpoints cannot go to {uri!r}: {error}. Give a path, or a URI that Arrow knows.") from error
+            raise ModelError(
+                f"Checkpoints cannot go to {uri!r}: {error}. Give an absolute path, or a URI that Arrow knows."
+            ) from error
         self.local = self.files.type_name == "local"
         self.path = "/".join((root.rstrip("/"), *parts))
 
@@ -80,14 +81,16 @@ class Storage:
 
     def size(self, name: str) -> int | None:
         """Return the bytes of a file; None where it is missing."""
-        size: int | None = self.files.get_file_info(self.below(name)).size
+        with storing(Path(self.below(name))):
+            size: int | None = self.files.get_file_info(self.below(name)).size
         return size
 
     def folders(self) -> list[str]:
         """Return the names of the folders in it, sorted."""
         from pyarrow.fs import FileSelector, FileType
 
-        found = self.files.get_file_info(FileSelector(self.path, allow_not_found=True))
+        with storing(Path(self.path)):
+            found = self.files.get_file_info(FileSelector(self.path, allow_not_found=True))
         return sorted(info.base_name for info in found if info.type == FileType.Directory)
 
     def remove(self, name: str = "") -> None:

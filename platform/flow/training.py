@@ -60,6 +60,7 @@ def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, repo
             prepared = prepare(plan, columns, staged(engine, plan.query, found, draft.staged), parent, places)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
+            draft.checkpoints.names()  # a place that cannot be read is an error now
         except BaseException:
             draft.discard()
             raise

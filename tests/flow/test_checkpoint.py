@@ -257,5 +257,6 @@ def test_a_checkpoint_on_another_filesystem_is_restored(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere" / "m" / "v1" / checkpoint.name / "manifest.json").exists()
     place.remove()
     assert not (tmp_path / "elsewhere" / "m" / "v1").exists()
-    with pytest.raises(ModelError, match="Give a path, or a URI that Arrow knows"):
-        Storage("nowhere://bucket")
+    for uri in ("nowhere://bucket", "relative/folder"):
+        with pytest.raises(ModelError, match="Give an absolute path, or a URI that Arrow knows"):
+            Storage(uri)
