@@ -139,8 +139,8 @@ def algorithms_on_two_cores(run: Run) -> Iterator[Figure]:
 
 
 def many_slots(run: Run) -> Iterator[Figure]:
-    """A network over a hundred slots: those of the log, and crosses of pairs of them made in SQL."""
-    data = run.log / "train.parquet"
+    """A network over a hundred slots: those of the test rows, which are few, and crosses of pairs of them made in SQL."""
+    data = run.log / "test.parquet"
     with cores(1):
         run.xpsql.run(CROSSED.format(data=data))
         done = middle([run.xpsql.run(CROSSED.format(data=data)) for _ in range(run.rounds)])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -42,9 +42,12 @@ class Peer(NamedTuple):
     times: float
 
     @property
-    def installed(self) -> bool:
-        """Whether it can be run here."""
-        return shutil.which(self.needs) is not None or importlib.util.find_spec(self.needs) is not None
+    def missing(self) -> str | None:
+        """Why it cannot be run here; None where it can."""
+        if shutil.which(self.needs) is not None:
+            return None
+        done = subprocess.run([sys.executable, "-c", f"import {self.needs}"], capture_output=True, text=True)
+        return done.stderr.strip().splitlines()[-1] if done.returncode else None
 
 
 def torch_like(module: str, dim: int) -> Callable[[Path, Path], Trained]:
@@ -112,8 +115,8 @@ def beside(ours: Mapping[str, Measured], rows: int, log: Path, folder: Path, rou
         folder: for texts and models.
     """
     for peer in PEERS:
-        if not peer.installed:
-            yield Note(f"{peer.name}: not installed ({peer.needs})")
+        if (missing := peer.missing) is not None:
+            yield Note(f"{peer.name}: not installed ({missing})")
             continue
         with cores(1):
             runs = [peer.measured(log, folder) for _ in range(rounds)]

@@ -34,7 +34,9 @@ def test_tools_are_compared_where_they_are_installed_and_named_where_not(
     assert found["Here: one core"] == 100
     assert found["fm: times Here"] == 5
     assert found["fm: times Here, CPU"] == 2
-    assert [line.text for line in told if isinstance(line, Note)] == ["Away: not installed (no_such_program)"]
+    assert [line.text for line in told if isinstance(line, Note)] == [
+        "Away: not installed (ModuleNotFoundError: No module named 'no_such_program')"
+    ]
 
 
 def test_equal_values_of_a_column_have_equal_ids_and_null_is_one(log: Path) -> None:
