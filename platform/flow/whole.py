@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ from ...algorithms.base import Known
 from ...warehouse.models import Version
 from ...warehouse.rows import rows_schema
 from ..engines.tasks import Tasks
+from ..errors import LostError
 from ..operators.base import INTERCEPT_NUMBER
 from ..ps.moments import Moments, merged
 from ..ps.shard import Description
@@ -21,6 +23,7 @@ from .examples import Doubles, Evaluated, Examples, Features
 from .metrics import Tally
 from .monitor import Monitor
 from .prepared import Prepared
+from .recovery import Recoveries
 from .state import Held, Saved, moments_of_version, values
 
 if TYPE_CHECKING:
@@ -67,8 +70,25 @@ def solve_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
 def solve_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     """Learn all examples on an engine's tasks: each keeps some in memory, the driver sums what they find.
 
+    When one is lost, the search begins again: it is the same search.
+
     Raises:
         XpsqlError: of the first task that failed.
+    """
+    recoveries = Recoveries(monitor)
+    while True:
+        try:
+            return solve_once(tasks, prepared, draft, monitor, recoveries)
+        except LostError as error:
+            recoveries.lost("the workers", error)
+
+
+def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor, recoveries: Recoveries) -> Held:
+    """Learn all examples from the beginning.
+
+    Raises:
+        LostError: a task is lost.
+        XpsqlError: see solve_on.
     """
     from .cluster import cluster  # the transport takes a tenth of a second to load
     from .job import job_of
@@ -77,9 +97,10 @@ def solve_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
     meeting, count = Meeting(prepared.places.workers), prepared.places.workers
     name = f"{prepared.plan.model} v{draft.number}"
     with cluster(tasks, name, 0, meeting.handlers, lambda role, number: None, None) as on:
-        work = functools.partial(evaluate_examples, job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None))
-        with on.working(work, count, f"xpsql: train {name}") as over:
+        job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
+        with on.working(functools.partial(evaluate_examples, job), count, f"xpsql: train {name}") as over:
             features, moments = meeting.examples(over)
+            recoveries.over()
             data = Data(
                 features,
                 moments,
@@ -88,7 +109,8 @@ def solve_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
                 lambda weights: meeting.measure(weights, over),
             )
             held = solved(data, prepared, draft, monitor)
-            meeting.end(over)
+            with contextlib.suppress(LostError):  # nobody needs the workers any more
+                meeting.end(over)
     return held
 
 

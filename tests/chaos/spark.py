@@ -13,7 +13,8 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import xpsql
 from xpsql.platform.errors import XpsqlError
 from xpsql.platform.progress import SilentReporter
 
+from ..clusters.standalone import standalone
 from ..flow.processes import ProcessTasks
 from .model import mistakes, weights, write_log
 from .victims import Fault, Killer, Tasks
@@ -36,7 +38,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.task.maxFailures": "100",
 }
-PROCESSES = "processes"
+PROCESSES, STANDALONE = "processes", "standalone"
 
 
 class Notes(SilentReporter):
@@ -58,15 +60,20 @@ def fault_of(text: str) -> Fault:
     return Fault(tuple(kinds.split("+")), moment or "any")
 
 
-def opened(given: argparse.Namespace, reporter: Notes) -> xpsql.Session:
-    """Open a session on Spark, or on processes of this machine that stand for it."""
+@contextmanager
+def opened(given: argparse.Namespace, reporter: Notes) -> Iterator[xpsql.Session]:
+    """Give a session on Spark, or on processes of this machine that stand for it."""
     place = given.folder / "warehouse"
-    if given.master != PROCESSES:
-        conf = {**SETTINGS, **dict(one.split("=", 1) for one in given.conf)}
-        return xpsql.connect(place, engine="spark", master=given.master, conf=conf, reporter=reporter)
-    session = xpsql.connect(place, reporter=reporter)
-    session.engine.tasks = ProcessTasks(8)  # type: ignore[misc, assignment]
-    return session
+    with ExitStack() as stack:
+        if given.master == PROCESSES:
+            session = stack.enter_context(xpsql.connect(place, reporter=reporter))
+            session.engine.tasks = ProcessTasks(8)  # type: ignore[misc, assignment]
+        else:
+            conf = {**SETTINGS, **dict(one.split("=", 1) for one in given.conf)}
+            master = stack.enter_context(standalone(given.folder)) if given.master == STANDALONE else given.master
+            opening = xpsql.connect(place, engine="spark", master=master, conf=conf, reporter=reporter)
+            session = stack.enter_context(opening)
+        yield session
 
 
 def tried(session: xpsql.Session, reporter: Notes, given: argparse.Namespace, log: Path, seed: int) -> dict[str, Any]:
@@ -121,7 +128,7 @@ def line(given: argparse.Namespace, tries: Sequence[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--master", default="local-cluster[2,2,1024]", help=f"of Spark, or {PROCESSES}")
+    parser.add_argument("--master", default="local-cluster[2,2,1024]", help=f"of Spark, {STANDALONE}, or {PROCESSES}")
     parser.add_argument("--fault", action="append", default=[], help="in this order; may be repeated")
     parser.add_argument("--each", type=int, default=3, help="how often a training goes through the faults")
     parser.add_argument("--times", type=int, default=3, help="how many kills there are at least")

@@ -5,29 +5,25 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyspark
 import pytest
 
 import xpsql
 from xpsql.platform.progress import SilentReporter
 
 from ..training.log import write
+from .standalone import standalone
 
 pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
 
 ROWS = 3000
 SECONDS = 400
-SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
 @pytest.fixture
@@ -36,24 +32,6 @@ def log(tmp_path: Path) -> Path:
     user = random.integers(0, 300, ROWS)
     label = (random.random(ROWS) < 0.2 + 0.3 * (user % 3 == 0)).astype(np.int32)
     return write(pa.table({"label": label, "user": user}), tmp_path / "log.parquet", row_group_rows=700)
-
-
-@pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[str]:
-    """A master and two workers of two cores each, as processes of this machine."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    master, environment = f"spark://127.0.0.1:{port}", {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
-    commands = [["deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    worker = ["deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "2", "--memory", "1g", "--webui-port", "0"]
-    commands += [[*worker, "--work-dir", str(tmp_path / f"work{i}"), master] for i in range(2)]
-    with ExitStack() as stack:
-        for name, *arguments in commands:
-            command = [str(SPARK_CLASS), f"org.apache.spark.{name}", *arguments]
-            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-        yield master
 
 
 def run(master: str, log: Path, warehouse: Path) -> dict[str, Any]:
@@ -86,5 +64,6 @@ def test_a_local_cluster_gives_what_one_process_gives(log: Path, tmp_path: Path)
     check(run("local-cluster[2,2,1024]", log, tmp_path / "there"), log, tmp_path / "here")
 
 
-def test_a_standalone_cluster_gives_what_one_process_gives(standalone: str, log: Path, tmp_path: Path) -> None:
-    check(run(standalone, log, tmp_path / "there"), log, tmp_path / "here")
+def test_a_standalone_cluster_gives_what_one_process_gives(log: Path, tmp_path: Path) -> None:
+    with standalone(tmp_path) as master:
+        check(run(master, log, tmp_path / "there"), log, tmp_path / "here")

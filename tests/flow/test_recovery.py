@@ -171,6 +171,23 @@ def windows(info: pa.Table) -> list[dict[str, object]]:
     return sorted(lines, key=lambda line: (line["pass"], line["split"], line["window"]))
 
 
+def test_a_search_over_all_examples_begins_again_and_ends_the_same(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for name, kills in (("without", []), ("with", [(0, WORKERS)])):
+        tasks, killer = ProcessTasks(8), Killer()
+        killer.plan = [(examples, lambda tasks=tasks, job=job: tasks.started[job].kill(1)) for examples, job in kills]
+        with xpsql.connect(tmp_path / name, reporter=killer) as session:
+            monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
+            session.sql(f"TRAIN MODEL m USING owlqn WITH (workers = 2) AS SELECT * FROM parquet.`{log}`")
+            assert not killer.plan
+            assert len(killer.notes) == len(kills)
+            found.append(session.sql("SELECT key, weight, count FROM ML.WEIGHTS(MODEL m) ORDER BY key").arrow())
+            found.append(session.sql("SELECT examples, auc FROM ML.EVALUATE(MODEL m)").arrow())
+    assert found[2:] == found[:2]
+
+
 def test_a_shard_without_memory_fails_the_training_with_the_numbers_after_a_checkpoint(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
