@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpsql.platform.errors import TrainingError
+from xpsql.platform.errors import CheckpointError, TrainingError
 from xpsql.platform.flow import pace as module
 from xpsql.platform.flow.pace import Pace
 
@@ -128,3 +128,56 @@ def test_no_worker_is_ever_more_than_slack_steps_ahead_of_one_at_work(slack: int
         thread.join(30)
     assert len(spread) == sum(steps)
     assert max(spread) <= slack
+
+
+@settings(deadline=None, max_examples=20)
+@given(num_workers=st.integers(1, 4), steps=st.integers(1, 12), together=st.booleans(), seed=st.integers(0, 2**31))
+def test_workers_that_are_held_stand_between_two_steps_and_in_a_gang_between_the_same(
+    num_workers: int, steps: int, together: bool, seed: int
+) -> None:
+    pace, meeting = Pace(num_workers, None, ignored), threading.Barrier(num_workers)
+    begun, finished = [0] * num_workers, [0] * num_workers
+    seen: list[tuple[list[int], list[int]]] = []
+    over = threading.Event()
+
+    def work(number: int) -> None:
+        delays = random.Random(seed + number)
+        for _ in range(steps):
+            assert pace.step(number)
+            begun[number] += 1
+            if together:
+                meeting.wait(30)
+            over.wait(delays.random() / 2000)
+            finished[number] += 1
+            pace.done(number)
+            over.wait(delays.random() / 2000)
+        pace.leave(number)
+
+    def hold() -> None:
+        while not over.is_set():
+            with pace.held(together):
+                seen.append((list(begun), list(finished)))
+                over.wait(0.0005)
+                assert (begun, finished) == seen[-1]
+
+    holding = threading.Thread(target=hold)
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(num_workers)]
+    for thread in (*threads, holding):
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    over.set()
+    holding.join(60)
+    assert finished == [steps] * num_workers
+    for one, other in seen:
+        assert one == other
+        assert not together or len(set(one)) == 1
+
+
+def test_a_worker_that_does_not_end_its_step_is_named_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HOLD_SECONDS", 0.01)
+    pace = Pace(2, None, ignored)
+    pace.step(1)
+    with pytest.raises(CheckpointError, match="worker 1 has been in its step"), pace.held(together=False):
+        pytest.fail("worker 1 does not stand")
+    assert pace.step(0)

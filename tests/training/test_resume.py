@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import xpsql
+from xpsql.platform.cli import main
 from xpsql.platform.errors import DataError, ModelError, TrainingError
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.checkpoints import Checkpoint
@@ -204,6 +207,15 @@ def test_the_same_statement_resumes_in_a_session_that_resumes(broken: Path) -> N
         session.sql(STATEMENT.replace("@", f"parquet.`{path}`"))
         assert [(v.number, v.manifest.status) for v in session.models.versions("m")] == [(1, "ready")]
     assert "Going on from checkpoint" in told.notes[0]
+
+
+def test_the_command_resumes_the_statements_of_a_file(broken: Path) -> None:
+    script = broken.parent / "script.sql"
+    script.write_text(STATEMENT.replace("@", f"parquet.`{broken.parent / 'log.parquet'}`"))
+    done = CliRunner().invoke(main, ["run", str(script), "--warehouse", str(broken), "--resume", "--format", "json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout.splitlines()[-1])["version"] == 1
+    assert "Going on from checkpoint" in done.stderr
 
 
 def test_another_training_of_the_model_ends_what_was_interrupted(broken: Path) -> None:
