@@ -126,20 +126,36 @@ def standing_of(driver: DriverState, entries: Iterable[Entry]) -> Standing:
     return Standing(from_lines(driver.finished), lowest(entries), from_lines(driver.counted))
 
 
+class Link(NamedTuple):
+    """What one old shard wrote for one checkpoint of a chain: into which folder, its part, and its state."""
+
+    folder: str
+    part: Part
+    state: State
+
+    def rows(self, table: str) -> Rows:
+        """Return the rows of a table."""
+        return next(rows for rows in self.part.tables if rows.table == table)
+
+
 class Source(NamedTuple):
-    """A part of a checkpoint that a shard takes something from.
+    """An old shard that a shard takes something from.
 
     Attributes:
-        links: what its rows are made of: the full checkpoint, then those after it, each with its part and state.
+        links: what its rows are made of: the full checkpoint, then those after it; the last one alone where no rows are taken.
         slices: whose rows and candidates are taken.
     """
 
-    links: list[tuple[str, Part, State]]
+    links: list[Link]
     slices: range
 
     @property
+    def part(self) -> Part:
+        return self.links[-1].part
+
+    @property
     def state(self) -> State:
-        return self.links[-1][2]
+        return self.links[-1].state
 
 
 def restore(shards: Mapping[int, Shard], num_shards: int, checkpoints: Checkpoints, checkpoint: Checkpoint, epoch: int) -> None:
@@ -176,32 +192,34 @@ def restore_one(
     shard.watermarks = Watermarks.from_entries(entries, epoch)
     shard.dense.load({(a.name, a.column): a.values for source in sources for a in source.state.dense})
     for source in sources:
-        if source.slices and checkpoint_start(source) in own:
+        if source.part.slices[0] in own:  # reports are sums over shards: they go to one
             for name, value in source.state.reports.items():
                 shard.reports[name] = shard.reports.get(name, 0.0) + value
-        restore_candidates(shard, source)
-        for table in shard.tables:
-            restore_rows(shard, table, source, checkpoints.place)
+        if source.slices:
+            restore_candidates(shard, source)
+            for table in shard.tables:
+                restore_rows(shard, table, source, checkpoints.place)
 
 
 def sources_of(own: range, num_shards: int, number: int, checkpoints: Checkpoints, checkpoint: Checkpoint) -> Iterator[Source]:
-    """Iterate over the parts that a shard takes something from: its own, or with another number of shards all of them, since
-    dense parameters may come from any."""
+    """Iterate over the old shards that a shard takes something from: the one of its number, or with another number of shards
+    all of them, since dense parameters may come from any."""
     chain = [*(checkpoints.manifest(name) for name in checkpoint.after), checkpoint]
     for part in checkpoint.parts:
         if part.num_shards == num_shards and part.number != number:
             continue
         first, stop = max(part.slices[0], own.start), min(part.slices[1], own.stop)
-        links = []
-        for one in chain:
-            of = next(p for p in one.parts if p.number == part.number)
-            links.append((one.name, of, read_message(checkpoints.place, f"{one.name}/{of.state.name}", STATE, of.state)))
-        yield Source(links, range(first, max(first, stop)))
+        yield Source(
+            [link(checkpoints.place, one, part.number) for one in (chain if first < stop else chain[-1:])],
+            range(first, max(first, stop)),
+        )
 
 
-def checkpoint_start(source: Source) -> int:
-    """Return the first slice of the part that a source is of."""
-    return source.links[-1][1].slices[0]
+def link(place: Storage, checkpoint: Checkpoint, number: int) -> Link:
+    """Return what an old shard wrote for a checkpoint."""
+    part = next(part for part in checkpoint.parts if part.number == number)
+    state = read_message(place, f"{checkpoint.name}/{part.state.name}", STATE, part.state)
+    return Link(checkpoint.name, part, state)
 
 
 def entries_of(source: Source, own: range, dense: tuple[str, ...], head: bool) -> Iterator[Entry]:
@@ -237,15 +255,14 @@ def restore_rows(shard: Shard, table: str, source: Source, place: Storage) -> No
     """Put the rows of a part's table into a shard: those of its last full checkpoint, then what changed, link by link."""
     store = shard.tables[table].store
     shard.tables[table].since = source.state.tables[table].since
-    rows_of: Callable[[Part], Rows] = lambda part: next(rows for rows in part.tables if rows.table == table)  # noqa: E731
-    start = max(i for i, (_, part, _) in enumerate(source.links) if rows_of(part).full)
-    for folder, part, state in source.links[start:]:
-        if state.tables[table].layout != (own := layout_of(store.layout)):
-            raise CheckpointError(f"{folder} has rows of {state.tables[table].layout}; this xpsql has {own}")
-        store.evict(chosen(state.tables[table].gone, state.tables[table].gone, source.slices))
-        rows = rows_of(part)
-        for records in read_records(place, f"{folder}/{rows.file.name}", rows.rows):
-            whole = (source.slices.start, source.slices.stop) == part.slices
+    whole = (source.slices.start, source.slices.stop) == source.part.slices
+    start = max(i for i, one in enumerate(source.links) if one.rows(table).full)
+    for one in source.links[start:]:
+        held, rows = one.state.tables[table], one.rows(table)
+        if held.layout != (own := layout_of(store.layout)):
+            raise CheckpointError(f"{one.folder} has rows of {held.layout}; this xpsql has {own}")
+        store.evict(chosen(held.gone, held.gone, source.slices))
+        for records in read_records(place, f"{one.folder}/{rows.file.name}", rows.rows):
             store.put(records if whole else chosen(records, keys_of(records), source.slices))
 
 
