@@ -17,7 +17,7 @@ from .rows import BUCKETS, Floats, Ids, main
 
 def learn(ids: Ids, labels: Floats, dim: int) -> Callable[[Ids], Floats]:
     names = [f"slot_{i}" for i in range(ids.shape[1])]
-    columns = [SparseFeat(name, BUCKETS, dim, embedding_name="all") for name in names]
+    columns = [SparseFeat(name, BUCKETS // len(names), dim) for name in names]
     model = WDL(columns, columns, dnn_hidden_units=(128, 64), l2_reg_linear=0, l2_reg_embedding=0, seed=7)
     model.compile("adam", "binary_crossentropy")
     model.fit(by_name(names, ids), labels, BATCH_SIZE, epochs=1, verbose=0, shuffle=False)
@@ -25,7 +25,8 @@ def learn(ids: Ids, labels: Floats, dim: int) -> Callable[[Ids], Floats]:
 
 
 def by_name(names: list[str], ids: Ids) -> dict[str, Ids]:
-    return {name: ids[:, i] for i, name in enumerate(names)}
+    """Return the ids of each slot, in a table of its own: one table for all would get a dense gradient for each of them."""
+    return {name: ids[:, i] % (BUCKETS // len(names)) for i, name in enumerate(names)}
 
 
 if __name__ == "__main__":
