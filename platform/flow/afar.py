@@ -99,7 +99,7 @@ class Afar:
     Args:
         together: bsp.
         state: returns how far the training is.
-        taken: told when all have written.
+        taken: told, when all have written, how many batches they have applied.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Afar:
         secret: bytes,
         together: bool,
         state: Callable[[], DriverState],
-        taken: Callable[[], None],
+        taken: Callable[[int], None],
     ) -> None:
         self._addresses = addresses
         self._secret = secret
@@ -128,8 +128,9 @@ class Afar:
             except BaseException:
                 self._release()
                 raise
-        self._taken()
-        return Taken([Part.of(one.part) for one in wrote], state)
+        parts = [Part.of(one.part) for one in wrote]
+        self._taken(sum(batches for part in parts for *_, batches in part.watermarks))
+        return Taken(parts, state)
 
     def cancel(self) -> None:
         """See Taker."""

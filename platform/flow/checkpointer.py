@@ -124,7 +124,8 @@ class Checkpointer:
             except XpsqlError as error:
                 if not self._ended.is_set():
                     self._note(
-                        f"The checkpoint failed: {error}. The training goes on; the next one is tried in {self._seconds:g} s."
+                        f"The checkpoint failed: {str(error).rstrip('.')}. The training goes on; the next one is tried in "
+                        f"{self._seconds:g} s."
                     )
             except BaseException as error:  # raised where the training ends
                 self._error = error

@@ -15,12 +15,12 @@ class Recoveries:
     """Counts losses, tells of recoveries, and gives up where a training loses again and again without getting on.
 
     Args:
-        monitor: is told; what it has counted, and every checkpoint, is how far the training has come.
+        monitor: is told; what it has counted, and what checkpoints hold, is how far the training has come.
     """
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._checkpoints = 0
+        self._applied = 0
         self._progress = (0, 0)
         self._losses: dict[str, list[str]] = {}
         self._last = ""
@@ -38,8 +38,8 @@ class Recoveries:
             TrainingError: it is the eleventh one of the same since the training has got on; says what they were.
         """
         with self._lock:
-            progress = (self._checkpoints, sum(self._monitor.counted.values()))
-            if progress > self._progress:
+            progress = (self._applied, sum(self._monitor.counted.values()))
+            if any(now > before for now, before in zip(progress, self._progress, strict=True)):
                 self._progress, self._losses = progress, {}
             losses = self._losses.setdefault(who, [])
             losses.append(str(error))
@@ -50,10 +50,10 @@ class Recoveries:
                     f"Lost {who} {len(losses)} times without getting on. The last times: {' '.join(dict.fromkeys(losses[-3:]))}"
                 ) from error
 
-    def saved(self) -> None:
-        """Note a checkpoint."""
+    def saved(self, applied: int) -> None:
+        """Note a checkpoint, and how many batches shards had applied."""
         with self._lock:
-            self._checkpoints += 1
+            self._applied = max(self._applied, applied)
 
     def over(self) -> None:
         """Note that workers are at work, which ends a recovery if one is under way."""
