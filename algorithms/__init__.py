@@ -13,6 +13,7 @@ from .fm import FM
 from .linear_regression import LINEAR_REGRESSION
 from .logistic_regression import LOGISTIC_REGRESSION
 from .owlqn import OWLQN
+from .slrm import SLRM
 from .svm import SVM
 from .wide_deep import WIDE_DEEP
 from .word2vec import WORD2VEC
@@ -34,6 +35,7 @@ ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
     DEEPFM,
     DCN,
     XSVD,
+    SLRM,
     WORD2VEC,
     XGBOOST,
 )

@@ -112,6 +112,21 @@ Solve = Callable[[Objective, Known, Callable[[int, float], None]], Doubles]
 """(objective, what is known of the weights, told each iteration and the value that it reached) -> weights, float64[n]."""
 
 
+class Pairs(NamedTuple):
+    """An item, and what was had before, which an algorithm learns as pairs: features of their own, in place of both slots.
+
+    Attributes:
+        item, history: where the slots stand among the categorical and among the multi-valued ones.
+        negatives: rows of random items, with label 0, that a training adds after each row.
+        power: they are drawn by count^power.
+    """
+
+    item: int
+    history: int
+    negatives: int
+    power: float
+
+
 class Matrix(NamedTuple):
     """Examples as packages take them.
 
@@ -179,6 +194,7 @@ class Algorithm(NamedTuple):
         random: an update needs `Inputs.random`.
         logarithmic: it takes continuous slots on a logarithmic scale, sign(x) log(1 + |x|), standardised there.
         sampling: it needs `Inputs.sampled`.
+        pairs: it learns pairs of items: `Inputs` have them as the one multi-valued slot, and the intercept.
         embed: (parameters, inputs) -> float32[batch, k], a vector per example: what ML.PREDICT gives, as predicted_vector,
             instead of predictions. An algorithm without labels needs it; what it predicts while learning is then its loss.
         solve: how it finds the weights of its one table from all examples at once, which are kept in memory, instead of batch
@@ -203,6 +219,7 @@ class Algorithm(NamedTuple):
     random: bool = False
     logarithmic: bool = False
     sampling: Sampling | None = None
+    pairs: Pairs | None = None
     embed: Callable[[Mapping[str, jax.Array], Inputs], jax.Array] | None = None
     solve: Solve | None = None
     learner: Learner | None = None

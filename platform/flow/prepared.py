@@ -53,8 +53,8 @@ class Prepared(NamedTuple):
     def source(self, epoch: int) -> Source:
         """Return the input, batch by batch, for pushes of an epoch."""
         algorithm, ladders, seed = self.recipe.algorithm, self.recipe.ladders, self.plan.settings.seed
-        binary, sampling = algorithm.classifier, algorithm.sampling
-        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, sampling, seed)
+        binary, sampling, pairs = algorithm.classifier, algorithm.sampling, algorithm.pairs
+        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, sampling, pairs, seed)
 
 
 def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, places: Places) -> Prepared:

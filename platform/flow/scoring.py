@@ -23,6 +23,7 @@ from .compiled import prepare_jax
 from .encode import encode
 from .matrix import TABLE, column_names, matrix_of
 from .offered import offered_of
+from .pairs import paired
 from .recipe import algorithm_of
 from .scaling import Scales, scale
 from .slots import columns_from
@@ -89,6 +90,7 @@ class Scorer:
         num_labels = len(self._columns.labels) if self._columns.standardised else 0
         self._scales = Scales.of(moments_of_version(version, self._columns), num_labels)
         self._step = score_step(algorithm)
+        self._pairs = algorithm.pairs
         self._learned = None
         if algorithm.learner is not None:
             self._learned = algorithm.learner.load(read_package(version.package)), column_names(self._columns)
@@ -106,6 +108,8 @@ class Scorer:
                         continue  # a filter left nothing of the piece
                     features = table.select(list(inputs.values())).rename_columns(list(inputs))
                     chunk = encode(features, self._columns, with_labels=False)
+                    if self._pairs is not None:
+                        chunk = paired(chunk, self._pairs, None)
                     yield table.select(carried), list(batches(chunk, BATCH_SIZE, BatchId(), self._ladders))
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:

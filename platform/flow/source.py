@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...algorithms.base import Sampling
+from ...algorithms.base import Pairs, Sampling
 from ..engines.base import Scan
 from ..errors import DataError
 from ..ps.table import BatchId
@@ -15,6 +15,7 @@ from ..ps.watermarks import Turn
 from .batches import Batch, Ladders, batches
 from .dealing import Deal, Dealt
 from .encode import Chunk, encode
+from .pairs import paired
 from .sampling import Sampler, weighed
 from .slots import Columns
 from .splits import Split, chunk_rows, read
@@ -35,7 +36,7 @@ class Source:
         epoch: of the driver.
         binary: labels must be 0 or 1.
         ladders: the sizes that batches are padded to.
-        sampling, seed: how features are drawn for each batch; None where none are.
+        sampling, pairs, seed: how features are drawn for each batch, and what is paired; None where nothing is.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Source:
         ladders: Ladders,
         epoch: int,
         sampling: Sampling | None = None,
+        pairs: Pairs | None = None,
         seed: int = 0,
     ) -> None:
         self._epoch = epoch
@@ -58,6 +60,7 @@ class Source:
         self._splits = splits
         self._ladders = ladders
         self._sampling = sampling
+        self._pairs = pairs
         self._seed = seed
 
     def batches(self, deal: Deal, clock: Clock) -> Generator[Batch | End, None, None]:
@@ -78,12 +81,18 @@ class Source:
                 chunk = encode(table, self._columns, with_labels=True)
                 check(chunk, split, row, self._columns.labels, self._binary)
                 left = dealt.start - first.batch
-                for batch in cut(chunk, self._batch_size, first, self._ladders, self._sampling, self._seed, left):
+                for batch in self._cut(chunk, first, left):
                     clock.lap("encode")
                     yield standing(batch, dealt)
                     clock.lap("read_wait")
             first, row = first._replace(batch=stop), row + table.num_rows
         yield End(dealt.turn, first.batch)
+
+    def _cut(self, chunk: Chunk, first: BatchId, skipped: int) -> Iterator[Batch]:
+        if self._pairs is None:
+            return cut(chunk, self._batch_size, first, self._ladders, self._sampling, self._seed, skipped)
+        chunk = paired(chunk, self._pairs, (self._seed, first))
+        return batches(chunk, self._batch_size * (1 + self._pairs.negatives), first, self._ladders, skipped)
 
 
 def standing(batch: Batch, dealt: Dealt) -> Batch:

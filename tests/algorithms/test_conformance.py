@@ -14,6 +14,7 @@ from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Inputs, Layout
 from xpsql.algorithms.linear import linear_scores
 from xpsql.algorithms.losses import LOGLOSS
+from xpsql.algorithms.slrm import SlrmOptions
 from xpsql.algorithms.xftrl import XftrlOptions, xftrl
 from xpsql.platform.flow import conformance
 from xpsql.platform.options import Part
@@ -22,10 +23,16 @@ from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial
 PARTS = {part.name: part for part in ALGORITHMS if part.name != "xgboost"}  # which is no function of ours
 
 
+OTHERS = {
+    "word2vec": (conformance.SEQUENCES, None),
+    "slrm": (Layout(scalar=("item",), bags=("tags",)), SlrmOptions(history="tags")),
+}
+
+
 @pytest.fixture(scope="module", params=PARTS)
 def trial(request: pytest.FixtureRequest) -> AlgorithmTrial:
-    part = PARTS[request.param]
-    return AlgorithmTrial(part, layout=conformance.LAYOUT if part.labelled else conformance.SEQUENCES)
+    layout, options = OTHERS.get(request.param, (conformance.LAYOUT, None))
+    return AlgorithmTrial(PARTS[request.param], options, layout)
 
 
 @pytest.mark.parametrize("check", ALGORITHM_CHECKS, ids=lambda check: check.__name__)

@@ -7,7 +7,8 @@ from .evaluate import EVALUATE
 from .feature_info import FEATURE_INFO
 from .nearest import NEAREST
 from .predict import PREDICT
+from .related import RELATED
 from .training_info import TRAINING_INFO
 from .weights import WEIGHTS
 
-FUNCTIONS: tuple[TableFunction, ...] = (PREDICT, EVALUATE, TRAINING_INFO, WEIGHTS, FEATURE_INFO, NEAREST)
+FUNCTIONS: tuple[TableFunction, ...] = (PREDICT, EVALUATE, TRAINING_INFO, WEIGHTS, FEATURE_INFO, NEAREST, RELATED)

@@ -1,0 +1,78 @@
+"""ML.RELATED: what a model has learned of pairs of items, as a table of their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import StatementError, suggestion
+from .encode import keys_of
+from .pairs import HALF
+from .recipe import algorithm_of
+from .slots import CATEGORICAL, MULTI, Slot, columns_from
+from .state import values
+
+if TYPE_CHECKING:
+    from ...warehouse.models import Version
+
+LOWER = np.uint64(0xFFFFFFFF)
+
+
+def related(version: Version, catalogue: pa.Table) -> pa.Table:
+    """Return the pairs whose weight is not 0: item, related and score, an item's best first.
+
+    Args:
+        catalogue: has a column of the model's item slot's name; pairs of other items are left out.
+
+    Raises:
+        StatementError: the model does not learn pairs, or the catalogue lacks the column.
+    """
+    item, history = slots_of(version)
+    names = distinct(catalogue, item)
+    weight, key = stored(version)
+    found, related_at = matched(key >> HALF, keys_of(names, item) >> HALF)
+    had, item_at = matched(key & LOWER, keys_of(names, history) >> HALF)
+    kept = np.flatnonzero(found & had & (weight != 0))
+    order = kept[np.lexsort((-weight[kept], item_at[kept]))]
+    columns = [names.take(item_at[order]), names.take(related_at[order]), pa.array(weight[order].astype(np.float64))]
+    return pa.table(columns, names=["item", "related", "score"])
+
+
+def slots_of(version: Version) -> tuple[Slot, Slot]:
+    """Return the slots of items and histories."""
+    pairs, columns = algorithm_of(version.manifest).pairs, columns_from(version.manifest)
+    if pairs is None:
+        raise StatementError(
+            f"ML.RELATED tells pairs of items, and {version.manifest.algorithm.name} has none. Use a model of slrm."
+        )
+    return columns.of_kind(CATEGORICAL)[pairs.item], columns.of_kind(MULTI)[pairs.history]
+
+
+def distinct(catalogue: pa.Table, item: Slot) -> pa.Array:
+    """Return the distinct values of the column of items."""
+    own = {name.lower(): name for name in catalogue.schema.names}
+    if item.name.lower() not in own:
+        raise StatementError(
+            f"ML.RELATED needs the column {item.name} of items, which the query does not return."
+            f"{suggestion(item.name, catalogue.schema.names)}"
+        )
+    return catalogue.column(own[item.name.lower()]).combine_chunks().unique().drop_null()
+
+
+def stored(version: Version) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:
+    """Return the weights and keys of a version's rows."""
+    batches = list(version.rows("weights", ["key", "w"]))
+    keys, weights = (np.concatenate([values(batch[name]) for batch in batches]) for name in ("key", "w"))
+    return weights.astype(np.float32), keys.view(np.uint64)
+
+
+def matched(halves: NDArray[np.uint64], known: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Return which halves of keys are among known ones, and where."""
+    if not len(known):
+        return np.zeros(len(halves), np.bool_), np.zeros(len(halves), np.intp)
+    order = np.argsort(known)
+    place = order[np.minimum(np.searchsorted(known, halves, sorter=order), len(known) - 1)]
+    return known[place] == halves, place

@@ -1,0 +1,31 @@
+"""ML.RELATED: pairs of items and their scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..base import Call, TableFunction
+
+if TYPE_CHECKING:
+    from ...session import Session
+
+
+def run(session: Session, call: Call) -> pa.Table:
+    from ...flow.related import related
+
+    assert call.data is not None  # required by the grammar
+    version = session.models.version(call.model, call.version)
+    with call.data.locating():
+        return related(version, session.engine.reader(call.data.text).read_all())
+
+
+RELATED = TableFunction(
+    "RELATED",
+    "ML.RELATED(MODEL name [VERSION n], TABLE t | (query))",
+    "The items related to each, among those that the query returns: item, related, score. For models of slrm.",
+    "required",
+    (),
+    run,
+)
