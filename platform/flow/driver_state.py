@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..ps.codec import Codec
 from ..ps.watermarks import Turn
 from .metrics import Tally
-from .windows import Window
+from .windows import Seen, Window
 
 Lines = NDArray[np.int64]
 """int64[n, 3]: pass, split, batches."""
@@ -25,6 +25,8 @@ class DriverState(NamedTuple):
         counted: how many batches of each turn the metrics have.
         tally: of all examples counted.
         windows: of the evaluation.
+        open: what was seen of windows that were open.
+        exact: whether all of those are in `open`; else they are to be measured again.
         examples: counted.
         seconds: of work so far.
     """
@@ -33,6 +35,8 @@ class DriverState(NamedTuple):
     counted: Lines
     tally: Tally
     windows: tuple[Window, ...]
+    open: tuple[Seen, ...]
+    exact: bool
     examples: int
     seconds: float
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from .pace import Pace
 from .prepared import Prepared
 from .source import End
 from .state import Held, load, new_shard, save, total
-from .windows import Collector
+from .windows import Collector, Key, Seen
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -41,27 +41,48 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     Raises:
         DataError, TrainingError, ModelError: the first of any worker; the others stop.
     """
-    num_shards, num_workers = prepared.places
+    (num_shards, num_workers), evaluate = prepared.places, prepared.plan.evaluate
     epoch, checkpoints = draft.manifest.epoch, draft.checkpoints
-    shards, standing = begin_here(prepared, checkpoints, epoch, monitor)
-    if prepared.plan.evaluate is not None:
+    shards, standing, exact, opened = begin_here(prepared, checkpoints, epoch, monitor)
+    if evaluate is not None:
         for shard in shards.values():
             shard.watch()
     monitor.watch(lambda: total(shard.describe() for shard in shards.values()))
     settings = prepared.plan.settings
     together = settings.sync == "bsp" and num_workers > 1
     client = LocalClient([Gang(shard, num_workers, monitor.held_up) if together else shard for shard in shards.values()])
-    dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", prepared.plan.evaluate, standing)
+    dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", None if exact else evaluate, standing)
     pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up)
-    taker = Beside(shards, pace, together, checkpoints.place, lambda: monitor.state(dealer.finished))
+    classifier = prepared.recipe.algorithm.classifier
+    windows = [Collector(evaluate, classifier, monitor.step, monitor.close, opened) for _ in range(num_workers)]
+
+    def state() -> DriverState:
+        seen = [window for collector in windows if (window := collector.open()) is not None]
+        return monitor.state(dealer.finished, [*opened.values(), *seen])
+
+    taker = Beside(shards, pace, together, checkpoints.place, state)
     with Checkpointer(checkpoints, epoch, settings.checkpoint_seconds, taker, monitor.note):
-        run_workers(prepared, epoch, client, dealer, pace, monitor)
+        run_workers(prepared, epoch, client, dealer, pace, monitor, windows)
     saved = save(shards, num_shards, draft, draft.manifest.tables)
     return Held(saved, total(shard.describe() for shard in shards.values()))
 
 
-def begin_here(prepared: Prepared, checkpoints: Checkpoints, epoch: int, monitor: Monitor) -> tuple[dict[int, Shard], Standing]:
-    """Return the shards that a training begins with, and how far it has come: as a checkpoint has it, else as its parent."""
+class Begun(NamedTuple):
+    """What a training begins with.
+
+    Attributes:
+        standing: how far it has come.
+        exact: whether `opened` has all windows that were open.
+    """
+
+    shards: dict[int, Shard]
+    standing: Standing
+    exact: bool
+    opened: dict[Key, Seen]
+
+
+def begin_here(prepared: Prepared, checkpoints: Checkpoints, epoch: int, monitor: Monitor) -> Begun:
+    """Return what a training begins with: what a checkpoint has, else its parent."""
     num_shards, columns = prepared.places.shards, prepared.columns
 
     def fresh() -> dict[int, Shard]:
@@ -77,11 +98,12 @@ def begin_here(prepared: Prepared, checkpoints: Checkpoints, epoch: int, monitor
             continue
         monitor.go_on(driver)
         monitor.note(f"Going on from checkpoint {checkpoint.name}, after {driver.examples:,} examples.")
-        return shards, standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
+        standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
+        return Begun(shards, standing, driver.exact, {window.key: window for window in driver.open if driver.exact})
     shards = fresh()
     if prepared.parent is not None:
         load(shards, num_shards, prepared.parent, columns)
-    return shards, Standing()
+    return Begun(shards, Standing(), True, {})
 
 
 class Beside:
@@ -111,12 +133,20 @@ class Beside:
             shard.cancel()
 
 
-def run_workers(prepared: Prepared, epoch: int, client: LocalClient, dealer: Dealer, pace: Pace, monitor: Monitor) -> None:
+def run_workers(
+    prepared: Prepared,
+    epoch: int,
+    client: LocalClient,
+    dealer: Dealer,
+    pace: Pace,
+    monitor: Monitor,
+    collectors: Sequence[Collector],
+) -> None:
     """Run the workers, a thread each, until there are no more batches; the first error stops all and is raised."""
     settings, source, num_workers = prepared.plan.settings, prepared.source(epoch), prepared.places.workers
 
     def run(number: int) -> None:
-        windows = Collector(prepared.plan.evaluate, prepared.recipe.algorithm.classifier, monitor.step, monitor.close)
+        windows = collectors[number]
 
         def learned(batch: Batch, predictions: NDArray[np.float32]) -> None:
             windows.learned(batch, predictions)

@@ -18,7 +18,7 @@ from ..ps.watermarks import Turn
 from .driver_state import DriverState, as_lines, from_lines
 from .metrics import Metrics
 from .steps import Clocks, Compiled, Spent, summed
-from .windows import Window, metrics_of
+from .windows import Seen, Window, metrics_of
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -148,15 +148,17 @@ class Monitor:
             who = f"Worker {workers[0]} holds" if len(workers) == 1 else f"Workers {', '.join(map(str, workers))} hold"
             self._reporter.note(f"{who} the others up: they have waited {seconds:.0f} s for its next step.")
 
-    def state(self, finished: Mapping[Turn, int]) -> DriverState:
+    def state(self, finished: Mapping[Turn, int], opened: Sequence[Seen] | None = None) -> DriverState:
         """Return what a checkpoint keeps of it.
 
         Args:
             finished: how many batches each turn has, of those that are finished.
+            opened: the windows that are open; None: nobody knows.
         """
         with self._lock:
-            lines = as_lines(finished), as_lines(self._counted)
-            return DriverState(*lines, self.metrics.tally(), tuple(self.windows.values()), self.metrics.examples, self.seconds)
+            lines, windows = (as_lines(finished), as_lines(self._counted)), tuple(self.windows.values())
+            known = (tuple(opened or ()), opened is not None)
+            return DriverState(*lines, self.metrics.tally(), windows, *known, self.metrics.examples, self.seconds)
 
     def go_on(self, driver: DriverState) -> None:
         """Go on from what a checkpoint kept."""

@@ -6,7 +6,7 @@ training step's predictions are made before its update, so a window costs no sco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,11 +40,39 @@ class Window(NamedTuple):
     segments: dict[str, Tally]
 
     @property
-    def key(self) -> tuple[int, int, int]:
+    def key(self) -> Key:
         """What makes it the same window."""
         return self.pass_number, self.split, self.number
 
 
+class Seen(NamedTuple):
+    """What was seen of a window: its batches so far, one after the other.
+
+    Attributes:
+        pass_number, split, number: which window it is.
+        batches: how many there are.
+        labels, predictions: float32[examples].
+        groups: int64[examples]; empty without GROUP.
+        segments: uint32[examples, width], of each example the characters of the BY column's value, as NumPy holds strings;
+            uint32[0, 1] without.
+    """
+
+    pass_number: int
+    split: int
+    number: int
+    batches: int
+    labels: Floats
+    predictions: Floats
+    groups: NDArray[np.int64]
+    segments: NDArray[np.uint32]
+
+    @property
+    def key(self) -> Key:
+        """Which window it is."""
+        return self.pass_number, self.split, self.number
+
+
+Key = tuple[int, int, int]
 Learned = Callable[[Batch, Floats], None]
 
 
@@ -55,15 +83,24 @@ class Collector:
         evaluate: None: there are no windows.
         learned: told every batch with its predictions.
         closed: told every window.
+        begun: windows that were open when a training was interrupted; whoever goes on with one takes it out.
     """
 
-    def __init__(self, evaluate: Evaluate | None, classifier: bool, learned: Learned, closed: Callable[[Window], None]) -> None:
+    def __init__(
+        self,
+        evaluate: Evaluate | None,
+        classifier: bool,
+        learned: Learned,
+        closed: Callable[[Window], None],
+        begun: dict[Key, Seen],
+    ) -> None:
         self._evaluate = evaluate
         self._classifier = classifier
         self._learned = learned
         self._closed = closed
-        self._key: tuple[int, int, int] | None = None
-        self._open: list[tuple[Batch, Floats]] = []
+        self._begun = begun
+        self._key: Key | None = None
+        self._open: list[Seen] = []
 
     def learned(self, batch: Batch, predictions: Floats) -> None:
         """Take in a batch that was learned from, with the predictions made before.
@@ -79,19 +116,45 @@ class Collector:
         if key != self._key:
             self.finish()
             self._key = key
+            self._open = [self._begun.pop(key)] if key in self._begun else []
         if key is not None:
-            self._open.append((batch, predictions))
+            self._open.append(seen(key, batch, predictions))
             if (batch.id.batch + 1) % (evaluate.every + evaluate.on) == 0:
                 self.finish()
 
     def finish(self) -> None:
         """Close the window that is open, if one is."""
         if self._key is not None and self._open:
-            self._closed(measured(self._key, self._open, self._classifier))
+            self._closed(measured(joined(self._open), self._classifier))
         self._key, self._open = None, []
 
+    def open(self) -> Seen | None:
+        """Return the window that is open, if one is."""
+        return joined(self._open) if self._open else None
 
-def window_of(batch: Batch, evaluate: Evaluate) -> tuple[int, int, int] | None:
+
+def seen(key: Key, batch: Batch, predictions: Floats) -> Seen:
+    """Return a batch as what was seen of its window."""
+    facets = batch.facets
+    groups = np.empty(0, np.int64) if facets is None else facets.groups.view(np.int64)
+    texts = np.empty(0, "<U1") if facets is None else facets.segments.astype("<U")
+    segments = (
+        np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1) if len(texts) else np.empty((0, 1), np.uint32)
+    )
+    return Seen(*key, 1, batch.label[0, : batch.examples], predictions, groups, segments)
+
+
+def joined(parts: Sequence[Seen]) -> Seen:
+    """Return what was seen of one window, in order."""
+    labels, predictions, groups = (
+        np.concatenate([getattr(one, name) for one in parts]) for name in ("labels", "predictions", "groups")
+    )
+    width = max(one.segments.shape[1] for one in parts)
+    segments = np.concatenate([np.pad(one.segments, ((0, 0), (0, width - one.segments.shape[1]))) for one in parts])
+    return Seen(*parts[0].key, sum(one.batches for one in parts), labels, predictions, groups, segments)
+
+
+def window_of(batch: Batch, evaluate: Evaluate) -> Key | None:
     """Return the key of the window that a batch is in, None where it is in none."""
     number, place = divmod(batch.id.batch, evaluate.every + evaluate.on)
     return (batch.id.pass_number, batch.id.split, number) if place >= evaluate.every else None
@@ -105,22 +168,20 @@ def beginning(number: int, evaluate: Evaluate | None) -> int:
     return number - max(0, place - evaluate.every)
 
 
-def measured(key: tuple[int, int, int], batches: list[tuple[Batch, Floats]], classifier: bool) -> Window:
+def measured(window: Seen, classifier: bool) -> Window:
     """Measure a window."""
-    labels = np.concatenate([batch.label[0, : batch.examples] for batch, _ in batches])
-    predictions = np.concatenate([predictions for _, predictions in batches])
-    wins, segments = (0.0, 0.0), {}
-    facets = [batch.facets for batch, _ in batches if batch.facets is not None]
-    if facets and len(facets[0].groups) and classifier:
-        wins = gauc_sums(np.concatenate([one.groups for one in facets]).view(np.int64), labels, predictions)
-    if facets and len(facets[0].segments):
-        segments = by_segment(np.concatenate([one.segments for one in facets]), labels, predictions, classifier)
-    return Window(*key, len(batches), tally_of(labels, predictions, classifier), wins, segments)
+    labels, predictions, wins, segments = window.labels, window.predictions, (0.0, 0.0), {}
+    if len(window.groups) and classifier:
+        wins = gauc_sums(window.groups, labels, predictions)
+    if len(window.segments):
+        texts = window.segments.view(f"<U{window.segments.shape[1]}")[:, 0]
+        segments = by_segment(texts, labels, predictions, classifier)
+    return Window(*window.key, window.batches, tally_of(labels, predictions, classifier), wins, segments)
 
 
-def by_segment(values: NDArray[np.object_], labels: Floats, predictions: Floats, classifier: bool) -> dict[str, Tally]:
+def by_segment(values: NDArray[np.str_], labels: Floats, predictions: Floats, classifier: bool) -> dict[str, Tally]:
     """Return the tallies of the segments with the most examples."""
-    names, codes, counts = np.unique(values.astype(str), return_inverse=True, return_counts=True)
+    names, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
     chosen = np.argsort(-counts, kind="stable")[:MOST_SEGMENTS]
     return {str(names[i]): tally_of(labels[codes == i], predictions[codes == i], classifier) for i in chosen}
 

@@ -95,7 +95,7 @@ class Telling:
         self._member = member
         self._task = task
         self._told = time.monotonic()
-        self._collector = Collector(evaluate, classifier, self._count, lambda window: self._windows.append(window))
+        self._collector = Collector(evaluate, classifier, self._count, lambda window: self._windows.append(window), {})
         self._begin(classifier)
 
     def learned(self, batch: Batch, predictions: NDArray[np.float32]) -> None:

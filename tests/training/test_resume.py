@@ -262,3 +262,22 @@ def test_a_checkpoint_names_the_batches_of_each_split_and_those_it_goes_back_to(
     assert (first, stop, pass_number, split) == (0, 1024, 0, 0)
     assert 0 < batches <= np.ceil(1500 / 64)
     assert newest.after == () or newest.after[0] < newest.name
+
+
+def test_windows_of_an_evaluation_measure_what_they_would_have(tmp_path: Path) -> None:
+    path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
+    statement = (
+        "TRAIN MODEL m USING xftrl IGNORE (ts) GROUP user EVALUATE EVERY 3 BATCHES ON 7 BATCHES BY item "
+        f"WITH (batch_size = 64, checkpoint_seconds = 0.02) AS SELECT * FROM parquet.`{path}`"
+    )
+    columns = "pass, split, window, segment, examples, auc, logloss, gauc"
+    info = f"SELECT {columns} FROM ML.TRAINING_INFO(MODEL m) WHERE window IS NOT NULL ORDER BY split, window, segment"
+    with xpsql.connect(tmp_path / "whole", "duckdb", SilentReporter()) as session:
+        session.sql(statement)
+        lines, expected = session.sql(info).arrow(), session.models.version("m").manifest.evaluation
+    interrupted(tmp_path / "broken", statement)
+    with xpsql.connect(tmp_path / "broken", "duckdb", SilentReporter()) as session:
+        session.sql("RESUME MODEL m")
+        assert session.sql(info).arrow().equals(lines)
+        found = session.models.version("m").manifest.evaluation
+    assert [found[name] for name in ("auc", "gauc", "examples")] == [expected[name] for name in ("auc", "gauc", "examples")]
