@@ -1,4 +1,4 @@
-"""An archive of what executors import: xpsql with its native module, and the packages that it requires."""
+"""An archive of what executors import: xpsql with its native modules, and the packages that it requires."""
 
 from __future__ import annotations
 
@@ -75,8 +75,9 @@ def files_of(package: Distribution) -> Iterator[tuple[str, Path]]:
 
 
 def package_files() -> Iterator[tuple[str, Path]]:
-    """Yield xpsql's own files; an installation for editing has its native module elsewhere."""
+    """Yield xpsql's own files; an installation for editing has its native modules elsewhere."""
     import xpsql
+    from xpsql.algorithms import _lookups
     from xpsql.platform.ps import _native
 
     root = Path(xpsql.__file__).parent
@@ -87,8 +88,9 @@ def package_files() -> Iterator[tuple[str, Path]]:
     for name, path in files_of(distribution("xpsql")):
         if ".dist-info/" in name:  # the version, and plugins
             yield name, path
-    native = Path(_native.__file__)
-    yield f"xpsql/platform/ps/{native.name}", native
+    for module in (_native, _lookups):
+        native = Path(str(module.__file__))
+        yield f"{module.__name__.rpartition('.')[0].replace('.', '/')}/{native.name}", native
 
 
 def state_of(files: dict[str, Path]) -> str:
