@@ -101,7 +101,8 @@ def bookkeeping(rows: int) -> float:
     for batch in range(PAIRS):
         some = np.unique(keys[random.integers(0, rows, PUSHED)])
         push = push_of(some, batch)
-        for shard, spent in zip(shards, seconds, strict=True):
+        pairs = list(zip(shards, seconds, strict=True))
+        for shard, spent in pairs if batch % 2 else reversed(pairs):
             start = time.thread_time()
             shard.push(push)
             spent.append(time.thread_time() - start)
