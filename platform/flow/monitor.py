@@ -37,7 +37,7 @@ class Monitor:
         metrics: of a new training.
 
     Attributes:
-        windows: of its evaluation, by key; a replay replaces them.
+        windows: of its evaluation, by key; a replay changes none.
         recoveries: from losses of tasks, so far.
         compiled: what this process compiled meanwhile.
     """
@@ -108,6 +108,8 @@ class Monitor:
         return metrics_of(self.windows.values(), self.metrics.classifier)
 
     def _close(self, window: Window) -> None:
+        if window.key in self.windows:  # measured again after a loss, perhaps by rows that have seen it
+            return
         self.windows[window.key] = window
         described = self._described()
         stored = {} if described is None else self._stored(described)

@@ -21,7 +21,7 @@ MOST_SEGMENTS = 100
 
 
 class Window(NamedTuple):
-    """What a window measured; the same after a replay, so that it replaces what it was before.
+    """What a window measured; a replay measures it again under the same key.
 
     Attributes:
         pass_number, split, number: which window it is.
