@@ -16,6 +16,7 @@ from .base import Algorithm, Inputs, Layout, Sampling
 from .initial import uniform
 from .lookups import gathered
 
+NEAR = 32  # values whose windows are computed together
 BLOCK = 128  # values of sequences that share negatives
 SHARED = 32  # negatives that they share
 GROUPS = 32  # different ones of a batch
@@ -103,16 +104,26 @@ def window_losses(
     Returns:
         float32[n] both.
     """
-    n = len(sequence)
-    losses, pairs = jnp.zeros(n), jnp.zeros(n)
-    for distance in range(1, min(window, n - 1) + 1):
-        left, right = slice(0, n - distance), slice(distance, n)
-        near = (sequence[left] == sequence[right]) * weight[left] * weight[right] * ((window - distance + 1) / window)
-        forth = near * jax.nn.softplus(-(centres[left] * contexts[right]).sum(axis=1))
-        back = near * jax.nn.softplus(-(centres[right] * contexts[left]).sum(axis=1))
-        losses = losses.at[left].add(forth).at[right].add(back)
-        pairs = pairs.at[left].add(near).at[right].add(near)
-    return losses, pairs
+    n, size = len(sequence), max(NEAR, window)
+    blocks = -(-n // size)
+
+    def blocked(values: jax.Array, rest: float) -> jax.Array:
+        whole = jnp.pad(values, ((0, blocks * size - n), *((0, 0),) * (values.ndim - 1)), constant_values=rest)
+        return whole.reshape(blocks, size, *values.shape[1:])
+
+    def around(values: jax.Array) -> jax.Array:
+        """Return each block with the `window` values before and after it."""
+        none = jnp.zeros_like(values[:1])
+        before, after = jnp.concatenate([none, values[:-1]]), jnp.concatenate([values[1:], none])
+        return jnp.concatenate([before[:, size - window :], values, after[:, :window]], axis=1)
+
+    distance = jnp.abs(jnp.arange(size)[:, None] - jnp.arange(-window, size + window)[None])
+    share = jnp.where(distance > 0, jnp.maximum(window - distance + 1, 0) / window, 0)
+    which, strength = blocked(sequence, -1), blocked(weight, 0)
+    near = (which[:, :, None] == around(which)[:, None]) * share * strength[:, :, None] * around(strength)[:, None]
+    scores = jnp.einsum("bnd,bmd->bnm", blocked(centres, 0), around(blocked(contexts, 0)))
+    losses = (near * jax.nn.softplus(-scores)).sum(axis=2)
+    return losses.reshape(-1)[:n], near.sum(axis=2).reshape(-1)[:n]
 
 
 def random_losses(centres: jax.Array, others: jax.Array) -> jax.Array:

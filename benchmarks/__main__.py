@@ -33,6 +33,7 @@ ALGORITHMS: tuple[tuple[str, float | None, float], ...] = (
     ("xnn (dim = 16)", 58_000, 0.766),
 )
 XPS_SPEED = 70.9  # examples/s on a core, of about a hundred features each, as its article says
+SEQUENCES = 100_000
 CONSTANT_BYTES = 600 * 2**20
 # The fastest of absl::flat_hash_map, ankerl::unordered_dense and boost::unordered_flat_map: ns per key, see docs/benchmarks.md.
 STORE_TARGETS = {
@@ -229,6 +230,26 @@ def spark(run: Run) -> Iterator[Figure]:
         yield Figure(f"local[2]: {name}", float(value), unit, 0.7 if unit == "x" else None)
 
 
+def solver(run: Run) -> Iterator[Figure]:
+    """All examples at once, beside MLlib."""
+    yield from told([sys.executable, "-m", "benchmarks.solver", run.log / "train.parquet", run.folder / "solver"], run, 5.0)
+
+
+def words(run: Run) -> Iterator[Figure]:
+    """Sequences, beside gensim."""
+    number = QUICK_ROWS if run.quick else SEQUENCES
+    yield from told([sys.executable, "-m", "benchmarks.words", run.folder / "words", str(number)], run, 0.7)
+
+
+def told(command: list[str | Path], run: Run, wanted: float) -> Iterator[Figure]:
+    """Run a command on one core, with the number of rounds, and yield what it prints; `wanted` is the least ratio."""
+    with cores(1):
+        lines = measure([*command, str(run.rounds)]).output.splitlines()
+    for line in lines:
+        value, unit, name = line.split(maxsplit=2)
+        yield Figure(name, float(value), unit, wanted if unit == "x" else None)
+
+
 def lifecycle(run: Run) -> Iterator[Figure]:
     """What admission, expiry and evaluation cost a training, in turns, by CPU seconds; and what admission saves."""
     data, seen = run.log / "train.parquet", {name: list[Measured]() for name in LIVES}
@@ -266,6 +287,8 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "transport": transport,
     "checkpoints": checkpoints,
     "spark": spark,
+    "solver": solver,
+    "words": words,
 }
 
 
