@@ -50,13 +50,14 @@ def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xpsql.platform.flow.monitor.TELL_SECONDS", 0.0)
 
 
-def checkpoints(warehouse: Path, version: int = 1) -> list[Path]:
-    return sorted((warehouse / "models" / "m" / f"v{version}" / "checkpoints").glob("*/manifest.json"))
+def checkpoints(warehouse: Path) -> list[Path]:
+    return sorted((warehouse / "models" / "m" / "v1" / "checkpoints").glob("*/manifest.json"))
 
 
-def interrupted(warehouse: Path, statement: str, number: int = 3, version: int = 1) -> None:
+def interrupted(warehouse: Path, statement: str, place: Path | None = None) -> None:
     """Train until there are some checkpoints, then stop."""
-    reporter = Stopping(lambda: len(checkpoints(warehouse, version)) >= number)
+    folder = place or warehouse / "models" / "m" / "v1" / "checkpoints"
+    reporter = Stopping(lambda: len(list(folder.glob("*/manifest.json"))) >= 3)
     with xpsql.connect(warehouse, "duckdb", reporter) as session:
         with pytest.raises(TrainingError, match="stopped by the test") as raised:
             session.sql(statement)
@@ -281,3 +282,15 @@ def test_windows_of_an_evaluation_measure_what_they_would_have(tmp_path: Path) -
         assert session.sql(info).arrow().equals(lines)
         found = session.models.version("m").manifest.evaluation
     assert [found[name] for name in ("auc", "gauc", "examples")] == [expected[name] for name in ("auc", "gauc", "examples")]
+
+
+@pytest.mark.parametrize("end", ["RESUME MODEL m", "DROP MODEL m", "DROP MODEL m VERSION 1"])
+def test_checkpoints_elsewhere_go_when_the_training_is_done_or_dropped(tmp_path: Path, end: str) -> None:
+    path, elsewhere = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500), tmp_path / "elsewhere"
+    options = f"batch_size = 64, passes = 2, checkpoint_seconds = 0.02, checkpoint_path = '{elsewhere.as_uri()}'"
+    statement = f"TRAIN MODEL m USING xftrl IGNORE (ts) WITH ({options}) AS SELECT * FROM parquet.`{path}`"
+    interrupted(tmp_path / "warehouse", statement, elsewhere / "m" / "v1")
+    assert not checkpoints(tmp_path / "warehouse")
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
+        session.sql(end)
+    assert not (elsewhere / "m" / "v1").exists()
