@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,12 +17,14 @@ from click.testing import CliRunner
 import xpsql
 from xpsql.platform.cli import main
 from xpsql.platform.errors import DataError, ModelError, TrainingError
+from xpsql.platform.flow.pace import Pace
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.checkpoints import Checkpoint
 
 from .log import log, write
 
 ROWS = 8_000
+CHECKPOINTS = 3
 
 
 class Notes(SilentReporter):
@@ -55,14 +59,25 @@ def checkpoints(warehouse: Path) -> list[Path]:
 
 
 def interrupted(warehouse: Path, statement: str, place: Path | None = None) -> None:
-    """Train until there are some checkpoints, then stop."""
+    """Train until there are some checkpoints, then stop; workers wait for them between two steps."""
     folder = place or warehouse / "models" / "m" / "v1" / "checkpoints"
-    reporter = Stopping(lambda: len(list(folder.glob("*/manifest.json"))) >= 3)
-    with xpsql.connect(warehouse, "duckdb", reporter) as session:
-        with pytest.raises(TrainingError, match="stopped by the test") as raised:
-            session.sql(statement)
-        assert "RESUME MODEL m goes on from it" in raised.value.__notes__[0]
-        assert [v.manifest.status for v in session.models.versions("m")][-1] == "interrupted"
+    taken, step, steps = lambda: len(list(folder.glob("*/manifest.json"))), Pace.step, Counter[int]()
+
+    def waiting(pace: Pace, worker: int) -> bool:
+        steps[worker] += 1
+        deadline = time.monotonic() + 60
+        while steps[worker] % 8 == 0 and taken() < min(steps[worker] // 8, CHECKPOINTS):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        return step(pace, worker)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pace, "step", waiting)
+        with xpsql.connect(warehouse, "duckdb", Stopping(lambda: taken() >= CHECKPOINTS)) as session:
+            with pytest.raises(TrainingError, match="stopped by the test") as raised:
+                session.sql(statement)
+            assert "RESUME MODEL m goes on from it" in raised.value.__notes__[0]
+            assert [v.manifest.status for v in session.models.versions("m")][-1] == "interrupted"
 
 
 def weights(session: xpsql.Session) -> pa.Table:
