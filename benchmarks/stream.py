@@ -1,6 +1,6 @@
 """A stream of ever new features: rows, memory and AUC of a training with and without admission and expiry, as it goes on.
 
-python -m benchmarks.stream [--rows 2000000]
+python -m benchmarks.stream [--rows 2000000] [--plot FILE.svg]
 """
 
 from __future__ import annotations
@@ -59,12 +59,37 @@ def windows(data: Path, folder: Path, operators: str) -> list[dict[str, Any]]:
         return found
 
 
+def plot(file: str, curves: dict[str, list[dict[str, Any]]], rows: int) -> None:
+    """Draw rows, memory and AUC over the stream; needs matplotlib (extra: bench)."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "stream"
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 3, figsize=(10, 2.8), layout="constrained")
+    panels = {"rows, millions": ("rows", 1e6), "memory, MB": ("memory_bytes", 2**20), "AUC of windows": ("auc", 1)}
+    for axis, (title, (name, unit)) in zip(axes, panels.items(), strict=True):
+        for (label, told), color in zip(curves.items(), ("#8a8f98", "#1f6feb"), strict=True):
+            values = np.array([window[name] / unit for window in told])
+            if name == "auc":  # a window has 10,240 examples: the mean of ten shows the course
+                values = np.convolve(values, np.ones(10) / 10, "valid")
+            axis.plot(np.linspace(0, rows / 1e6, len(values)), values, label=label, color=color)
+        axis.set(title=title, xlabel="examples, millions")
+        axis.grid(alpha=0.3)
+        axis.set_ylim(*((0.5, 0.7) if name == "auc" else (0, None)))
+    axes[0].legend(frameon=False)
+    figure.savefig(file, facecolor="white", metadata={"Date": None})
+
+
 def main() -> None:
     """Print a line for each of ten points of the stream."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("benchmarks.stream", description=__doc__, formatter_class=raw)
     parser.add_argument("--rows", type=int, default=2_000_000, help="examples; a multiple of 100,000")
-    rows = parser.parse_args().rows
+    parser.add_argument("--plot", help="a file to draw the whole course into, as SVG")
+    given = parser.parse_args()
+    rows = given.rows
     with tempfile.TemporaryDirectory(prefix="xpsql-stream-") as name:
         folder = Path(name)
         data = folder / "stream.parquet"
@@ -78,6 +103,8 @@ def main() -> None:
         at = len(plain) * point // POINTS - 1
         texts = [f"{w['rows']:>10,} {w['memory_bytes'] / 2**20:>6.1f} {w['auc']:>7.4f}" for w in (plain[at], living[at])]
         print(f"{point / POINTS:>8.0%} | {' | '.join(texts)}", flush=True)
+    if given.plot:
+        plot(given.plot, {"plain": plain, "admit and expire": living}, rows)
 
 
 if __name__ == "__main__":
