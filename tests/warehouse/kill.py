@@ -31,6 +31,6 @@ def killed(script: str, arguments: Sequence[str], chance: random.Random, within_
         process.stdout.readline()
         time.sleep(chance.uniform(0, within_seconds))
         process.kill()
-        output, errors = process.communicate()
+        output, errors = process.stdout.read(), process.stderr.read()  # communicate would miss what readline has read ahead
     assert process.returncode in (0, -9), errors
     return output.split("\n")[:-1]
