@@ -81,6 +81,8 @@ class Checkpointer:
             self._thread.join(0.1)
         if self._error is not None and error is None:
             raise self._error
+        if self._error is not None:
+            self._note(f"Checkpoints had ended before: {type(self._error).__name__}: {self._error}")
 
     def take(self) -> Checkpoint:
         """Take a checkpoint now.

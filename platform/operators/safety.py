@@ -55,7 +55,8 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
     def after(old: Rows, new: Rows, context: Context) -> Rows:
         values = [name for name in old if name not in flags and new[name] is not old[name]]
         w = clip(clip(new["w"], options.max_update, old["w"]), options.max_weight)
-        broken = functools.reduce(jnp.logical_or, (not_finite(new[name], table.dim) for name in values))
+        none = jnp.zeros((len(w), 1), jnp.bool_)  # an optimizer may change nothing
+        broken = functools.reduce(jnp.logical_or, (not_finite(new[name], table.dim) for name in values), none)
         new = flagged({**new, "w": w}, differs(new["w"], w), broken)
         return {**new, **{name: jnp.where(new["refused"] > 0, old[name], new[name]) for name in values}}
 

@@ -126,6 +126,7 @@ def test_a_version_that_continues_begins_where_its_parent_ended(session: xpsql.S
     ("clause", "message"),
     [
         ("OPERATORS (ftrl)", "OPERATORS changes updates batch by batch"),
+        ("OPERATORS (safety)", "OPERATORS changes updates batch by batch"),
         ("EVALUATE EVERY 1 BATCHES ON 1 BATCHES", "EVALUATE scores batches before"),
         ("WITH (passes = 2)", "passes = 2 has no use"),
     ],
