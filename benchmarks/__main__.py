@@ -83,26 +83,26 @@ def training(run: Run) -> Iterator[Figure]:
     """Whole processes on one core, in pairs; stages; test AUC; memory."""
     with cores(1):
         for name, wanted in run.sizes():
-            ours, theirs = pairs(run, name, 1)
+            ours, theirs = pairs(run, name)
             rows = num_rows(run.log / f"{name}.parquet")
             yield from speeds(f"{name}, one core", rows, ours, theirs)
             yield Figure(f"{name}, one core: times Vowpal Wabbit", theirs.seconds / ours.seconds, "x", wanted)
             yield Figure(f"{name}, one core: times Vowpal Wabbit, CPU", theirs.cpu_seconds / ours.cpu_seconds, "x")
             yield from qualities(run, name)
             yield from memory(name, ours, num_features(run.xpsql.warehouse))
-            yield from stages(name, run.xpsql.stages(TRAIN.format(workers=1, data=run.log / f"{name}.parquet")))
+            yield from stages(name, run.xpsql.stages(TRAIN.format(data=run.log / f"{name}.parquet")))
 
 
 def two_cores(run: Run) -> Iterator[Figure]:
-    """Two workers on two cores against one on one, and against Vowpal Wabbit on two."""
+    """The same statement on two cores and on one, and against Vowpal Wabbit on two."""
     name = "train4" if run.large else "train"
     rows = num_rows(run.log / f"{name}.parquet")
     alone, both, theirs = [], [], []
     for _ in range(run.rounds):
         with cores(1):
-            alone.append(run.xpsql.train(run.log / f"{name}.parquet", 1))
+            alone.append(run.xpsql.train(run.log / f"{name}.parquet"))
         with cores(2):
-            both.append(run.xpsql.train(run.log / f"{name}.parquet", 2))
+            both.append(run.xpsql.train(run.log / f"{name}.parquet"))
             theirs.append(measure(vw.train(run.log / f"{name}.vw", run.folder / "vw.model")))
     yield from speeds(f"{name}, two cores", rows, middle(both), middle(theirs))
     bounds = (1.6, 1.3) if run.large else (None, None)
@@ -154,7 +154,7 @@ def prediction(run: Run) -> Iterator[Figure]:
     data = run.log / "train.parquet"
     rows = num_rows(data)
     with cores(1):
-        run.xpsql.train(data, 1)
+        run.xpsql.train(data)
         seen = [run.xpsql.stages(PREDICT.format(data=data)) for _ in range(run.rounds)]
     stage = sorted(seen, key=lambda one: one.work + one.rest)[len(seen) // 2]
     yield Figure("ML.PREDICT, one core, model loaded", rows / (stage.work + stage.rest), "rows/s", 250_000)
@@ -295,13 +295,13 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
 TWO_CORES = ("two_cores", "algorithms_on_two_cores", "checkpoints", "spark")
 
 
-def pairs(run: Run, name: str, workers: int) -> tuple[Measured, Measured]:
+def pairs(run: Run, name: str) -> tuple[Measured, Measured]:
     """Run both trainings in turns; a first run of ours, not counted, compiles what later processes find."""
     data, model = run.log / name, run.folder / "vw.model"
-    run.xpsql.train(data.with_suffix(".parquet"), workers)
+    run.xpsql.train(data.with_suffix(".parquet"))
     ours, theirs = [], []
     for _ in range(run.rounds):
-        ours.append(run.xpsql.train(data.with_suffix(".parquet"), workers))
+        ours.append(run.xpsql.train(data.with_suffix(".parquet")))
         theirs.append(measure(vw.train(data.with_suffix(".vw"), model)))
     return middle(ours), middle(theirs)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .process import Measured, measure
 
-TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) WITH (workers = {workers}) AS SELECT * FROM parquet.`{data}`"
+TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) AS SELECT * FROM parquet.`{data}`"
 ALGORITHM = "TRAIN OR REPLACE MODEL ctr USING {algorithm} IGNORE (ts) AS SELECT * FROM parquet.`{data}`"
 CROSSES = ", ".join(f"cross(C{i}, C{j}) AS x{i}_{j}" for i, j in islice(combinations(range(1, 27), 2), 61))
 CROSSED = f"TRAIN OR REPLACE MODEL ctr USING xnn IGNORE (ts) AS SELECT *, {CROSSES} FROM parquet.`{{data}}`"
@@ -49,9 +49,9 @@ class Xpsql(NamedTuple):
     def warehouse(self) -> Path:
         return self.folder / "warehouse"
 
-    def train(self, data: Path, workers: int) -> Measured:
+    def train(self, data: Path) -> Measured:
         """Train as a process of its own, from Parquet to the committed model."""
-        return self.run(TRAIN.format(workers=workers, data=data))
+        return self.run(TRAIN.format(data=data))
 
     def run(self, statement: str) -> Measured:
         """Run a statement as a process of its own."""

@@ -54,10 +54,10 @@ def main(file: str, warehouse: str, began: str) -> None:
     clock = Clock()
     with connect(warehouse, reporter=clock) as session:
         opened = time.monotonic()
-        from xpsql.platform.flow import training
+        from xpsql.platform.flow import local
         from xpsql.platform.flow.state import save
 
-        setattr(training, "save", clock.saving(save))  # noqa: B010
+        setattr(local, "save", clock.saving(save))  # noqa: B010
         session.sql(Path(file).read_text(encoding="utf-8"))
     stages = {
         "open": opened - float(began),

@@ -5,6 +5,11 @@ Exit codes: 0, 1 for a failed statement, 2 for wrong usage, 130 when interrupted
 
 from __future__ import annotations
 
+import os
+
+# Arrow's own pool clears memory in huge pages, which takes longer than reading the first rows; before Arrow is loaded.
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
 from .commands import main
 
 __all__ = ["main"]

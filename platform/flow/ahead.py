@@ -26,15 +26,16 @@ class Ahead(Generic[T]):
     Use as a context manager: leaving it stops the thread, also in the middle.
 
     Args:
-        depth: None: it tunes itself. It doubles, from 2 to 64, when the consumer finds no item though the queue was full
-            before: then a longer one would have bridged the gap. Where the thread is simply slower, it is never full.
+        depth: None: it tunes itself. It doubles, from `least` to 64, when the consumer finds no item though the queue was
+            full before: then a longer one would have bridged the gap. Where the thread is simply slower, it is never full.
+        least: what it begins with, if it tunes itself.
 
     Attributes:
         depth: as it is now.
     """
 
-    def __init__(self, make: Callable[[], Generator[T, None, None]], depth: int | None) -> None:
-        self.depth = depth or LEAST
+    def __init__(self, make: Callable[[], Generator[T, None, None]], depth: int | None, least: int = LEAST) -> None:
+        self.depth = depth or min(max(least, LEAST), MOST)
         self._tuned = depth is None
         self._entries: deque[Entry[T]] = deque()
         self._changed = threading.Condition()

@@ -194,7 +194,7 @@ def encode_categorical(
         if piece.null_count:
             seed = np.array([slot_seed(slot.source)], np.uint64)
             null = vocabulary.add(seed, source_number) if null_features else ABSENT
-            target[:] = np.where(piece.is_null().to_numpy(zero_copy_only=False), np.int32(null), target)
+            target ^= (target ^ np.int32(null)) & -nulls(piece).astype(np.int32)  # where NULL: without a branch for each
         at += len(piece)
 
 
@@ -215,6 +215,13 @@ def distinct(piece: pa.Array) -> tuple[pa.Array, NDArray[np.generic]]:
     if not pa.types.is_dictionary(piece.type):
         piece = pc.dictionary_encode(piece)
     return piece.dictionary, raw_integers(piece.indices)
+
+
+def nulls(piece: pa.Array) -> NDArray[np.bool_]:
+    """Return which elements of an array that has some are NULL."""
+    bits = np.frombuffer(piece.buffers()[0], np.uint8)
+    valid = np.unpackbits(bits, count=piece.offset + len(piece), bitorder="little")[piece.offset :]
+    return np.equal(valid, 0)
 
 
 def raw_integers(values: pa.Array) -> NDArray[np.signedinteger[Any]]:

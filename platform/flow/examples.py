@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs
+from ..ps._native import unique
 from ..ps.moments import Moments, merged, no_moments
 from ..ps.table import BatchId, Keys
 from .batches import Batch, Ladders, batches
@@ -40,20 +41,28 @@ class Features(NamedTuple):
     clicks: NDArray[np.int64]
     last_seen: NDArray[np.uint32]
 
-    @classmethod
-    def joined(cls, parts: Sequence[Features]) -> Features:
-        """Return the features of all parts together."""
-        every = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
-        keys, first, inverse = np.unique(every[0], return_index=True, return_inverse=True)
-        counts, clicks = (np.bincount(inverse, weights, len(keys)).astype(np.int64) for weights in every[2:4])
-        last_seen = np.zeros(len(keys), np.uint32)
-        np.maximum.at(last_seen, inverse, every[4])
-        return cls(keys, every[1][first], counts, clicks, last_seen)
-
     def only(self, chosen: NDArray[np.bool_]) -> Features:
         """Return some of the features."""
         keys, slots, counts, clicks, last_seen = self
         return Features(keys[chosen], slots[chosen], counts[chosen], clicks[chosen], last_seen[chosen])
+
+
+def united(parts: Sequence[Features]) -> tuple[Features, list[NDArray[np.intp]]]:
+    """Return the features of all parts together, and for each part where its features are among them."""
+    if not parts:
+        return NO_FEATURES, []
+    every = Features(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    found, number = unique(every.keys)
+    order, n = np.argsort(found), len(found)
+    rank = np.empty(n, np.intp)
+    rank[order] = np.arange(n)
+    place = rank[number]
+    slots, last_seen = np.empty(n, np.uint16), np.zeros(n, np.uint32)
+    slots[place] = every.slots
+    np.maximum.at(last_seen, place, every.last_seen)
+    counts, clicks = (np.bincount(place, values, n).astype(np.int64) for values in (every.counts, every.clicks))
+    ends = np.cumsum([len(part.keys) for part in parts])
+    return Features(found[order], slots, counts, clicks, last_seen), np.split(place, ends[:-1])
 
 
 class Evaluated(NamedTuple):
@@ -85,9 +94,7 @@ class Examples:
         self._threads = threads
         self._step = objective_step(self._algorithm)
         self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
-        parts = [features_of(batch) for batch in self._batches]
-        self.features = Features.joined(parts) if parts else NO_FEATURES
-        self._places = [np.searchsorted(self.features.keys, batch.keys) for batch in self._batches]
+        self.features, self._places = united([features_of(batch) for batch in self._batches])
         kept = no_moments(len(prepared.columns.scaled))
         for batch in self._batches:
             kept = merged(kept, measured(batch, kept, self._num_labels))

@@ -17,7 +17,6 @@ from ..errors import CheckpointError
 from ..ps.client import LocalClient
 from ..ps.gang import Gang
 from ..ps.shard import Shard
-from .ahead import Ahead
 from .batches import Batch
 from .checkpoint import fall_back, newest_first, read_driver, restore, standing_of, write
 from .checkpointer import Checkpointer, Taken
@@ -160,7 +159,7 @@ def run_workers(
         worker = Worker(number, client, prepared.recipe, learned, ended, clocks.learning)
         deal = functools.partial(dealer.next, number)
         try:
-            with Ahead(lambda: source.batches(deal, clocks.reading), settings.read_ahead) as ahead:
+            with prepared.ahead(lambda: source.batches(deal, clocks.reading)) as ahead:
                 worker.learn(ahead, functools.partial(pace.step, number), settings.sync == "ssp")
         except BaseException:
             pace.stop()

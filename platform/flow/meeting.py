@@ -19,7 +19,7 @@ from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
 from ..ps.moments import Moments, merged
 from ..ps.wire import Acknowledged, Call, Handler
 from .compiled import prepare_jax
-from .examples import Doubles, Evaluated, Examples, Features
+from .examples import Doubles, Evaluated, Examples, Features, united
 from .job import Job, check_version, limit_threads
 from .metrics import Tally
 from .prepared import Prepared
@@ -139,8 +139,8 @@ class Meeting:
         """
         self._wait(lambda: len(self._parts) == self._num_workers, check)
         parts = [self._parts[number] for number in range(self._num_workers)]
-        features = Features.joined([part.features for part in parts])
-        self._places = {part.worker: np.searchsorted(features.keys, part.features.keys) for part in parts}
+        features, places = united([part.features for part in parts])
+        self._places = {part.worker: place for part, place in zip(parts, places, strict=True)}
         return features, reduce(merged, (part.moments for part in parts))
 
     def begin(self, moments: Moments, check: Callable[[], object]) -> None:

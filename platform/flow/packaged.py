@@ -12,7 +12,7 @@ from ..cores import cores
 from ..ps.moments import no_moments
 from ..ps.shard import Description
 from .batches import Batch
-from .examples import Features, batches_of, features_of
+from .examples import Features, batches_of, features_of, united
 from .matrix import TABLE, column_names, joined, matrix_of
 from .monitor import Monitor
 from .prepared import Prepared
@@ -34,7 +34,7 @@ def learn_by_package(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held
     assert learner is not None
     names, parent = column_names(columns), prepared.parent
     batches = [batch for split in range(len(prepared.splits)) for batch in batches_of(prepared, split)]
-    features = Features.joined([features_of(batch) for batch in batches])
+    features, _ = united([features_of(batch) for batch in batches])
     categorical = {slot.number for slot in columns.of_kind(CATEGORICAL)}
     features = features.only(np.isin(features.slots, list(categorical)))
     before = stored_rows(parent, TABLE)

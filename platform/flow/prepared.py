@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines.base import Scan
 from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..ps.watermarks import Turn, turns_of
+from .ahead import Ahead
+from .batches import Batch
 from .estimates import estimated_bytes, estimated_features
 from .places import Places, fitting
 from .plan import Plan, batch_size
 from .recipe import Recipe, recipe_of
 from .slots import Columns
-from .source import Source
-from .splits import Split, check_labels, is_empty, splits_of, vector_dims
+from .source import End, Source
+from .splits import Split, check_labels, chunk_batches, is_empty, splits_of, vector_dims
 
 if TYPE_CHECKING:
     from ...warehouse.models import Version
@@ -55,6 +58,10 @@ class Prepared(NamedTuple):
         algorithm, ladders, seed = self.recipe.algorithm, self.recipe.ladders, self.plan.settings.seed
         binary, sampling, pairs = algorithm.classifier, algorithm.sampling, algorithm.pairs
         return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, sampling, pairs, seed)
+
+    def ahead(self, make: Callable[[], Generator[Batch | End, None, None]]) -> Ahead[Batch | End]:
+        """Return what reads ahead for a worker."""
+        return Ahead(make, self.plan.settings.read_ahead, chunk_batches(self.batch_size))
 
 
 def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, places: Places) -> Prepared:

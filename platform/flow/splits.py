@@ -91,7 +91,12 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
 
 def chunk_rows(batch_size: int) -> int:
     """Return how many rows are read at once: about 131,072, a multiple of the batch size."""
-    return max(1, CHUNK_ROWS // batch_size) * batch_size
+    return chunk_batches(batch_size) * batch_size
+
+
+def chunk_batches(batch_size: int) -> int:
+    """Return how many batches a chunk becomes; with as many in a queue, the next chunk is encoded while one is learned from."""
+    return max(1, CHUNK_ROWS // batch_size)
 
 
 def read(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:

@@ -12,7 +12,6 @@ from ..engines.tasks import Task
 from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
 from ..ps.remote import RemoteClient
 from ..ps.watermarks import Turn
-from .ahead import Ahead
 from .batches import Batch
 from .compiled import compilations, prepare_jax
 from .dealing import Dealt
@@ -56,7 +55,7 @@ def work(job: Job, generation: int, task: Task) -> None:
         with RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret) as client:
             worker = Worker(task.number, client, recipe, telling.learned, telling.ended, telling.clocks.learning)
             try:
-                with compilations(telling.compiled.add), Ahead(read, job.plan.settings.read_ahead) as ahead:
+                with compilations(telling.compiled.add), prepared.ahead(read) as ahead:
                     worker.learn(ahead, lambda: begin(member, task, job), job.plan.settings.sync == "ssp")
             finally:
                 client.leave(task.number)
