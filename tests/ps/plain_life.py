@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 ALPHA, BETA = 0.1, 1.0
+GOLDEN, LOW = 0x9E3779B9, 0xFFFFFFFF
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Plain:
     Attributes:
         half_life: of recent shows and clicks; infinity: they do not fade.
         counting, within: whether occurrences before admission are counted, and the length of a counting period.
-        admits: (event, row as the push leaves it, base rate, number of the batch) -> bool.
+        admits: (event, row as the push leaves it, base rate, number of the batch in this version's training) -> bool.
         expires: (slot, row with recent counts brought up to now, idle seconds, base rate) -> bool.
     """
 
@@ -119,3 +120,21 @@ def information(row: PlainRow, base: float, recent: bool) -> float:
         return 0.0
     p = (clicks + base) / (shows + 1)
     return shows * (p * math.log(p / base) + (1 - p) * math.log((1 - p) / (1 - base)))
+
+
+def drawn(seed: int, key: int, batch: int) -> float:
+    """Return the number in [0, 1) that a batch of the first split and pass draws for a key."""
+    state = GOLDEN
+    for value in (seed, 0, 0, batch):
+        state = (mixed(state ^ value) + GOLDEN) & LOW
+    return (mixed((key & LOW) ^ mixed((key >> 32) ^ state)) >> 8) / (1 << 24)
+
+
+def mixed(bits: int) -> int:
+    """Return a 32-bit integer, mixed.
+
+    Source: the finalizer of MurmurHash3 (Appleby, 2011).
+    """
+    bits = ((bits ^ (bits >> 16)) * 0x85EBCA6B) & LOW
+    bits = ((bits ^ (bits >> 13)) * 0xC2B2AE35) & LOW
+    return bits ^ (bits >> 16)

@@ -1,13 +1,12 @@
-"""Rows that are admitted and expire, against a plain Python model, with restarts on other numbers of shards in between."""
+"""Rows that are admitted and expire, against a plain Python model: with CONTINUE, checkpoints and other numbers of shards."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -16,21 +15,20 @@ from xpsql.platform.operators.base import Operator, TableSpec, chain
 from xpsql.platform.operators.expire import ExpireOptions, expire
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.recent import RecentOptions, recent
-from xpsql.platform.ps.candidates import Counted
 from xpsql.platform.ps.client import LocalClient
-from xpsql.platform.ps.placement import shard_of, slices_of
+from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.ps.programs import Programs
-from xpsql.platform.ps.shard import Push, Shard
+from xpsql.platform.ps.shard import Push
 from xpsql.platform.ps.table import BatchId, Touched
 
-from .plain_life import Event, Plain, PlainRow, information, utility
-from .test_table import NO_DENSE
+from .life_stream import EXAMPLES, SIZE, Batch, Move, Stream, new, push
+from .plain_life import Event, Plain, PlainRow, drawn, information, utility
 
 DAY = 86_400
 START = 1_700_000_000
-SIZE = 16
 SPEC = TableSpec("weights", 1, slots=(("user", 0), ("item", 1), ("price", 2)))
 KEYS = [(k * 0x9E3779B97F4A7C15) % 2**64 for k in range(1, 13)]
+SEED = 7
 STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
 
 
@@ -40,6 +38,10 @@ class Life(NamedTuple):
     name: str
     operators: tuple[Operator, ...]
     plain: dict[str, Any]
+
+
+def by_chance(event: Event, batch: int, probability: float) -> bool:
+    return drawn(SEED, event.key, batch) < 1 - (1 - probability) ** event.count
 
 
 def only_users(event: Event, row: PlainRow, base: float, batch: int) -> bool:
@@ -61,6 +63,11 @@ LIVES = (
         "min_count of a slot",
         (admit(AdmitOptions(min_count=4, slots=("user",)), SPEC),),
         {"counting": True, "admits": only_users},
+    ),
+    Life(
+        "admit probability",
+        (admit(AdmitOptions(probability=0.4), SPEC),),
+        {"admits": lambda event, row, base, batch: by_chance(event, batch, 0.4)},
     ),
     Life(
         "admit utility",
@@ -95,6 +102,7 @@ LIVES = (
         (
             recent(RecentOptions("2 days"), SPEC),
             admit(AdmitOptions(min_count=3, within="5 days"), SPEC),
+            admit(AdmitOptions(probability=0.7), SPEC),
             admit(AdmitOptions(utility=0.0219, slots=("price",)), SPEC),
             expire(ExpireOptions(after="6 days"), SPEC),
             expire(ExpireOptions(utility=0.0317, grace=3), SPEC),
@@ -104,7 +112,9 @@ LIVES = (
             "half_life": 2.0 * DAY,
             "counting": True,
             "within": 5.0 * DAY,
-            "admits": lambda event, row, base, batch: row.count >= 3 and (event.slot != 2 or utility(row, True) > 0.0219),
+            "admits": lambda event, row, base, batch: (
+                row.count >= 3 and by_chance(event, batch, 0.7) and (event.slot != 2 or utility(row, True) > 0.0219)
+            ),
             "expires": lambda slot, row, idle, base: (
                 idle > 6 * DAY
                 or (row.updates >= 3 and utility(row, True) < 0.0317)
@@ -113,16 +123,21 @@ LIVES = (
         },
     ),
 )
-PROGRAMS = {life.name: Programs(SPEC, chain(*life.operators, ftrl(FtrlOptions(), SPEC)), seed=7) for life in LIVES}
+PROGRAMS = {life.name: Programs(SPEC, chain(*life.operators, ftrl(FtrlOptions(), SPEC)), SEED) for life in LIVES}
 
 
 class Step(NamedTuple):
-    """A push, after the rows went to another number of shards where that is not 0."""
+    """A batch, some hours after the one before it, and what happens before it: Stream's `move` on so many shards."""
 
     events: list[Event]
     hours: int
     positives: int
+    move: Move
     shards: int
+
+
+MOVES: list[tuple[Move, int]] = [("none", 0)] * 4 + [("checkpoint", 0)] * 2
+MOVES += [(move, shards) for move in ("continue", "recover") for shards in (1, 2, 3)]
 
 
 @st.composite
@@ -130,50 +145,10 @@ def steps(draw: st.DrawFn) -> list[Step]:
     gradients = st.sampled_from([-1.7, -0.53, 0.11, 0.71, 2.3])
     counts = st.tuples(st.integers(1, 3), st.integers(0, 3)).map(lambda pair: (pair[0], min(pair)))
     event = st.builds(lambda k, pair, g: Event(KEYS[k], k % 3, *pair, g), st.integers(0, 11), counts, gradients)
-    pushes = st.lists(event, min_size=1, max_size=8, unique_by=lambda one: one.key)
-    step = st.builds(Step, pushes, st.sampled_from([0, 1, 7, 30, 100]), st.integers(1, 9), st.sampled_from([0, 0, 0, 1, 3]))
+    batches = st.lists(event, min_size=1, max_size=8, unique_by=lambda one: one.key)
+    hours, positives, moves = st.sampled_from([0, 1, 7, 30, 100]), st.integers(1, 9), st.sampled_from(MOVES)
+    step = st.builds(lambda e, h, n, move: Step(e, h, n, *move), batches, hours, positives, moves)
     return draw(st.lists(step, min_size=1, max_size=12))
-
-
-def new(programs: Sequence[Programs], num_shards: int) -> LocalClient:
-    return LocalClient([Shard(programs, NO_DENSE, str) for _ in range(num_shards)])
-
-
-def push(client: LocalClient, events: list[Event], time: int, batch: int, positives: int) -> None:
-    keys = np.array([event.key for event in events], np.uint64)
-    counted = [np.array([getattr(event, name) for event in events], np.uint32) for name in ("count", "clicks")]
-    slots = np.array([event.slot for event in events], np.uint16)
-    touched = Touched(keys, slots, *counted, time, BatchId(0, 0, 0, batch), 10, positives)
-    updates = client.pull(keys, SIZE).updates
-    gradients = {}
-    for name, table in client.shards[0].tables.items():
-        gradients[name] = np.zeros((SIZE, table.programs.spec.dim), np.float32)
-        gradients[name][: len(events)] = np.array([[event.gradient] for event in events])
-    client.push(Push(touched, updates, gradients))
-
-
-def moved(old: LocalClient, num_shards: int) -> LocalClient:
-    """Dump all that the shards know and load it into other ones, as a continued training does."""
-    client = new([table.programs for table in old.shards[0].tables.values()], num_shards)
-    now = old.shards[0].now
-    for fresh in client.shards:
-        fresh.now = now
-        fresh.count(old.shards[0].examples, old.shards[0].positives)
-    for number, shard in enumerate(old.shards):
-        shard.collect()
-        for name, table in shard.tables.items():
-            for keys, columns in table.dump(now, slices_of(number, len(old.shards))):
-                owner = shard_of(keys, num_shards)
-                for target, fresh in enumerate(client.shards):
-                    mine = owner == target
-                    fresh.tables[name].load(keys[mine], {n: values[mine] for n, values in columns.items()}, now)
-        if shard.first.candidates is not None:
-            counted = shard.first.candidates.entries()
-            owner = shard_of(counted.keys, num_shards)
-            for target, fresh in enumerate(client.shards):
-                assert fresh.first.candidates is not None
-                fresh.first.candidates.load(Counted(*(values[owner == target] for values in counted)), now)
-    return client
 
 
 def rows_of(client: LocalClient, table: str = "weights") -> dict[int, dict[str, Any]]:
@@ -191,21 +166,21 @@ def pulled(client: LocalClient, table: str = "weights") -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stream=steps())
-def test_rows_live_as_in_the_plain_model(life: Life, stream: list[Step]) -> None:
-    programs, plain = PROGRAMS[life.name], Plain(**life.plain)
-    client, time = new([programs], 2), START
-    for batch, step in enumerate(stream):
-        if step.shards:
-            client = moved(client, step.shards)
+def test_rows_live_as_in_the_plain_model(life: Life, stream: list[Step], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """With versions that are continued, checkpoints, and shards that are lost, on other numbers of shards, in between."""
+    plain, time = Plain(**life.plain), START
+    real = Stream([PROGRAMS[life.name]], 2, tmp_path_factory.mktemp("stream"))
+    for step in stream:
+        real.move(step.move, step.shards)
         time += step.hours * 3600
-        push(client, step.events, time, batch, step.positives)
-        plain.push(step.events, time, batch, 10, step.positives)
+        number = real.push(Batch(step.events, time, step.positives))
+        plain.push(step.events, time, number, EXAMPLES, step.positives)
         living = plain.living()
         expected = [living[key].w if key in living else 0.0 for key in KEYS]
-        np.testing.assert_allclose(pulled(client)[:, 0], expected, rtol=1e-3, atol=1e-5)
-    found, living = rows_of(client), plain.living()
+        np.testing.assert_allclose(pulled(real.client)[:, 0], expected, rtol=1e-3, atol=1e-5)
+    found, living = rows_of(real.client), plain.living()
     assert found.keys() == living.keys()
     for key, row in living.items():
         assert [int(found[key][name]) for name in STATISTICS] == [getattr(row, name) for name in STATISTICS]
@@ -246,7 +221,7 @@ def test_a_later_table_admits_by_what_the_first_one_knows() -> None:
     client = new(two_tables((admit(AdmitOptions(information=2.0), SPEC),), ()), 2)
     telling, dull = Event(KEYS[0], 0, 3, 3, -0.5), Event(KEYS[1], 1, 3, 1, 0.1)
     for batch in range(4):
-        push(client, [telling, dull], START, batch, positives=3)
+        push(client, Batch([telling, dull], START, 3), batch)
     assert rows_of(client).keys() == {KEYS[0], KEYS[1]}
     assert rows_of(client, "long").keys() == {KEYS[0]}
     assert pulled(client, "long")[0].any()
@@ -257,22 +232,22 @@ def test_a_key_that_the_first_table_refuses_or_ends_has_no_row_in_any() -> None:
     statement = (admit(AdmitOptions(min_count=4), SPEC), expire(ExpireOptions(after="2 days"), SPEC))
     client = new(two_tables((), statement), 3)
     often, rare = Event(KEYS[0], 0, 4, 1, 0.5), Event(KEYS[1], 1, 1, 0, 0.5)
-    push(client, [often, rare], START, 0, 1)
+    push(client, Batch([often, rare], START, 1), 0)
     assert rows_of(client, "long").keys() == rows_of(client).keys() == {KEYS[0]}
-    push(client, [rare], START + 3 * DAY, 1, 1)
+    push(client, Batch([rare], START + 3 * DAY, 1), 1)
     assert not pulled(client, "long").any()
-    push(client, [Event(KEYS[1], 1, 2, 0, 0.5)], START + 3 * DAY, 2, 1)
+    push(client, Batch([Event(KEYS[1], 1, 2, 0, 0.5)], START + 3 * DAY, 1), 2)
     assert rows_of(client, "long").keys() == rows_of(client).keys() == {KEYS[1]}
 
 
 def test_a_row_that_ended_starts_anew_in_every_table() -> None:
     client = new(two_tables((), (expire(ExpireOptions(after="2 days"), SPEC),)), 1)
     event = Event(KEYS[0], 0, 2, 1, 0.5)
-    push(client, [event], START, 0, 1)
+    push(client, Batch([event], START, 1), 0)
     once = {name: rows_of(client, name)[KEYS[0]] for name in ("weights", "long")}
     for batch in range(3):
-        push(client, [event], START + 10, 1 + batch, 1)
-    push(client, [event], START + 5 * DAY, 4, 1)
+        push(client, Batch([event], START + 10, 1), 1 + batch)
+    push(client, Batch([event], START + 5 * DAY, 1), 4)
     for name, before in once.items():
         row = rows_of(client, name)[KEYS[0]]
         assert (row["count"], row["updates"]) == (2, 1)
@@ -297,16 +272,16 @@ def test_the_range_of_weights_holds_every_weight_and_forgets_old_extremes() -> N
     programs = Programs(SPEC, chain(ftrl(FtrlOptions(l2=0.0), SPEC)), seed=7)
     client = new([programs], 1)
     shard = client.shards[0]
-    push(client, [Event(KEYS[0], 0, 1, 0, -8.0)], 0, 0, 1)
+    push(client, Batch([Event(KEYS[0], 0, 1, 0, -8.0)], 0, 1), 0)
     shard.watch()
     high = float(rows_of(client)[KEYS[0]]["w"][0])
     assert shard.describe().high == pytest.approx(high)
     for batch in range(40):
-        push(client, [Event(KEYS[1], 0, 1, 0, 0.5 - batch % 2)], 0, batch, 1)
+        push(client, Batch([Event(KEYS[1], 0, 1, 0, 0.5 - batch % 2)], 0, 1), batch)
         weights = [float(row["w"][0]) for row in rows_of(client).values()]
         assert shard.describe().low <= min(weights) + 1e-6
         assert shard.describe().high >= max(weights) - 1e-6
-    push(client, [Event(KEYS[0], 0, 1, 0, 8.0)], 0, 99, 1)
+    push(client, Batch([Event(KEYS[0], 0, 1, 0, 8.0)], 0, 1), 99)
     for _ in range(2):
         shard.collect()
     weights = [float(row["w"][0]) for row in rows_of(client).values()]
