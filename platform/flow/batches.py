@@ -36,6 +36,7 @@ class Batch(NamedTuple):
         facets: of an evaluation that groups or divides examples; None elsewhere.
         applied: every shard has it already: it is scored, not learned from again.
         counted: the metrics have it already.
+        fresh: no shard has it yet, so that its predictions owe nothing to its labels.
         sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
     """
 
@@ -60,6 +61,7 @@ class Batch(NamedTuple):
     facets: Facets | None = None
     applied: bool = False
     counted: bool = False
+    fresh: bool = True
     sampled_index: Codes | None = None
 
 

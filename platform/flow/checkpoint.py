@@ -31,7 +31,7 @@ from ..ps.codec import Codec, WireError
 from ..ps.placement import slices_of
 from ..ps.shard import Shard
 from ..ps.snapshot import Snapshot, State, keys_of, layout_of, within
-from ..ps.watermarks import Entry, Watermarks, lowest
+from ..ps.watermarks import Entry, Watermarks, highest, lowest
 from .dealing import Standing
 from .driver_state import DRIVER_STATE, DriverState, from_lines
 
@@ -123,7 +123,8 @@ def standing_of(driver: DriverState, entries: Iterable[Entry]) -> Standing:
     Args:
         entries: the watermarks of all shards.
     """
-    return Standing(from_lines(driver.finished), lowest(entries), from_lines(driver.counted))
+    known = list(entries)
+    return Standing(from_lines(driver.finished), lowest(known), from_lines(driver.counted), highest(known))
 
 
 class Link(NamedTuple):

@@ -9,8 +9,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..ps.watermarks import Turn
-from .plan import Evaluate
-from .windows import beginning
 
 NONE: Mapping[Turn, int] = MappingProxyType({})
 
@@ -22,11 +20,13 @@ class Standing(NamedTuple):
         finished: turn -> how many batches it has, of the turns that a worker has finished.
         applied: turn -> how many of its batches every shard has.
         counted: turn -> how many of its batches the metrics have.
+        reached: turn -> how many of its batches the shard has that has the most.
     """
 
     finished: Mapping[Turn, int] = NONE
     applied: Mapping[Turn, int] = NONE
     counted: Mapping[Turn, int] = NONE
+    reached: Mapping[Turn, int] = NONE
 
 
 class Dealt(NamedTuple):
@@ -37,12 +37,14 @@ class Dealt(NamedTuple):
         start: the first batch to take.
         applied: batches that every shard has: they are scored, where metrics lack them, but not learned from again.
         counted: batches that the metrics have.
+        reached: batches that some shard has, so that whoever scores them again knows them already.
     """
 
     turn: Turn
     start: int = 0
     applied: int = 0
     counted: int = 0
+    reached: int = 0
 
 
 Deal = Callable[[], Dealt | None]
@@ -58,7 +60,6 @@ class Dealer:
         turns: all of the training, in order of learning.
         num_workers: that ask.
         fixed: worker r takes turns r, r + num_workers, ... whatever the timing (bsp); else whoever asks takes the next one.
-        evaluate: a window that was open is measured again from its first batch.
         standing: how far the training has come; turns that are finished, on every shard, are not dealt.
     """
 
@@ -67,10 +68,8 @@ class Dealer:
         turns: Sequence[Turn],
         num_workers: int,
         fixed: bool,
-        evaluate: Evaluate | None = None,
         standing: Standing = Standing(),  # noqa: B008, it is immutable
     ) -> None:
-        self._evaluate = evaluate
         self._lock = threading.Lock()
         self._place = {turn: number for number, turn in enumerate(turns)}
         self._finished = {t: n for t, n in standing.finished.items() if standing.applied.get(t, 0) >= n}
@@ -118,6 +117,5 @@ class Dealer:
         return deque(self._dealt(turn, standing) for turn in turns if turn not in self._finished)
 
     def _dealt(self, turn: Turn, standing: Standing) -> Dealt:
-        applied = standing.applied.get(turn, 0)
-        counted = standing.counted.get(turn, 0)
-        return Dealt(turn, beginning(min(applied, counted), self._evaluate), applied, counted)
+        applied, counted, reached = (batches.get(turn, 0) for batches in (standing.applied, standing.counted, standing.reached))
+        return Dealt(turn, min(applied, counted), applied, counted, reached)

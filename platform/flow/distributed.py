@@ -19,7 +19,7 @@ from ..ps.remote import RemoteClient
 from ..ps.service import WATERMARKS, Ask
 from ..ps.shard import Description
 from ..ps.sockets import Address
-from ..ps.watermarks import Turn, lowest
+from ..ps.watermarks import Turn, highest, lowest
 from ..ps.wire import Acknowledged, Handler
 from .afar import ASK_SECONDS, Afar
 from .checkpoint import fall_back, newest_first, read_driver
@@ -131,7 +131,7 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, e
 
 def taken(dealt: Dealt | None) -> Taken:
     """Return a turn, or that there are no more, as it travels."""
-    return Taken(-1, -1, 0, 0, 0) if dealt is None else Taken(*dealt.turn, dealt.start, dealt.applied, dealt.counted)
+    return Taken(-1, -1, 0, 0, 0, 0) if dealt is None else Taken(*dealt.turn, *dealt[1:])
 
 
 class Driver:
@@ -172,9 +172,7 @@ class Driver:
         """
         self._on = on
         self._client = client
-        standing = self._standing()
-        evaluate = self._prepared.plan.evaluate
-        self._dealer = Dealer(self._prepared.turns, self._num_workers, self._bsp, evaluate, standing)
+        self._dealer = Dealer(self._prepared.turns, self._num_workers, self._bsp, self._standing())
         self._monitor.watch(self.describe)
         self._begin_pace()
 
@@ -219,8 +217,8 @@ class Driver:
         """Return how far the training has come, as the shards tell it."""
         with self._asking:
             told = self._client.each(WATERMARKS, Ask(), ASK_SECONDS)
-        finished = {**self._finished, **self._dealer.finished}
-        return Standing(finished, lowest(entry for one in told for entry in one.entries), self._monitor.counted)
+        finished, entries = {**self._finished, **self._dealer.finished}, [entry for one in told for entry in one.entries]
+        return Standing(finished, lowest(entries), self._monitor.counted, highest(entries))
 
     def _begin_again(self, error: LostError) -> None:
         """Take back what all workers held; others will take their numbers."""

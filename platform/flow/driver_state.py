@@ -25,8 +25,7 @@ class DriverState(NamedTuple):
         counted: how many batches of each turn the metrics have.
         tally: of all examples counted.
         windows: of the evaluation.
-        open: what was seen of windows that were open.
-        exact: whether all of those are in `open`; else they are to be measured again.
+        open: what was seen of windows that were open, as far as the driver knows.
         examples: counted.
         seconds: of work so far.
     """
@@ -36,7 +35,6 @@ class DriverState(NamedTuple):
     tally: Tally
     windows: tuple[Window, ...]
     open: tuple[Seen, ...]
-    exact: bool
     examples: int
     seconds: float
 

@@ -81,6 +81,7 @@ class Taken(NamedTuple):
     start: int
     applied: int
     counted: int
+    reached: int
 
 
 class Step(NamedTuple):

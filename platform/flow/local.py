@@ -42,7 +42,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     """
     (num_shards, num_workers), evaluate = prepared.places, prepared.plan.evaluate
     epoch, checkpoints = draft.manifest.epoch, draft.checkpoints
-    shards, standing, exact, opened = begin_here(prepared, checkpoints, epoch, monitor)
+    shards, standing, opened = begin_here(prepared, checkpoints, epoch, monitor)
     if evaluate is not None:
         for shard in shards.values():
             shard.watch()
@@ -50,7 +50,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     settings = prepared.plan.settings
     together = settings.sync == "bsp" and num_workers > 1
     client = LocalClient([Gang(shard, num_workers, monitor.held_up) if together else shard for shard in shards.values()])
-    dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", None if exact else evaluate, standing)
+    dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", standing)
     pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up)
     classifier = prepared.recipe.algorithm.classifier
     windows = [Collector(evaluate, classifier, monitor.step, monitor.close, opened) for _ in range(num_workers)]
@@ -71,12 +71,11 @@ class Begun(NamedTuple):
 
     Attributes:
         standing: how far it has come.
-        exact: whether `opened` has all windows that were open.
+        opened: windows that were open.
     """
 
     shards: dict[int, Shard]
     standing: Standing
-    exact: bool
     opened: dict[Key, Seen]
 
 
@@ -98,11 +97,11 @@ def begin_here(prepared: Prepared, checkpoints: Checkpoints, epoch: int, monitor
         monitor.go_on(driver)
         monitor.note(f"Going on from checkpoint {checkpoint.name}, after {driver.examples:,} examples.")
         standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
-        return Begun(shards, standing, driver.exact, {window.key: window for window in driver.open if driver.exact})
+        return Begun(shards, standing, {window.key: window for window in driver.open})
     shards = fresh()
     if prepared.parent is not None:
         load(shards, num_shards, prepared.parent, columns)
-    return Begun(shards, Standing(), True, {})
+    return Begun(shards, Standing(), {})
 
 
 class Beside:

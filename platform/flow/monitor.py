@@ -37,7 +37,7 @@ class Monitor:
         metrics: of a new training.
 
     Attributes:
-        windows: of its evaluation, by key; a replay changes none.
+        windows: of its evaluation, by key; a replay changes none that is whole.
         recoveries: from losses of tasks, so far.
         compiled: what this process compiled meanwhile.
     """
@@ -108,7 +108,12 @@ class Monitor:
         return metrics_of(self.windows.values(), self.metrics.classifier)
 
     def _close(self, window: Window) -> None:
-        if window.key in self.windows:  # measured again after a loss, perhaps by rows that have seen it
+        known = self.windows.get(window.key)
+        if known is not None and known.batches >= window.batches:  # measured again after a loss
+            return
+        if window.missing:
+            self._reporter.note(missing_of(window))
+        if not window.batches:
             return
         self.windows[window.key] = window
         described = self._described()
@@ -150,17 +155,16 @@ class Monitor:
             who = f"Worker {workers[0]} holds" if len(workers) == 1 else f"Workers {', '.join(map(str, workers))} hold"
             self._reporter.note(f"{who} the others up: they have waited {seconds:.0f} s for its next step.")
 
-    def state(self, finished: Mapping[Turn, int], opened: Sequence[Seen] | None = None) -> DriverState:
+    def state(self, finished: Mapping[Turn, int], opened: Sequence[Seen] = ()) -> DriverState:
         """Return what a checkpoint keeps of it.
 
         Args:
             finished: how many batches each turn has, of those that are finished.
-            opened: the windows that are open; None: nobody knows.
+            opened: the windows that are open, as far as they are known.
         """
         with self._lock:
             lines, windows = (as_lines(finished), as_lines(self._counted)), tuple(self.windows.values())
-            known = (tuple(opened or ()), opened is not None)
-            return DriverState(*lines, self.metrics.tally(), windows, *known, self.metrics.examples, self.seconds)
+            return DriverState(*lines, self.metrics.tally(), windows, tuple(opened), self.metrics.examples, self.seconds)
 
     def go_on(self, driver: DriverState) -> None:
         """Go on from what a checkpoint kept."""
@@ -214,6 +218,14 @@ class Monitor:
         self._told = time.monotonic()
         shown = {name: value for name in ("logloss", "auc") if (value := metrics[name]) is not None}
         self._reporter.update(self.metrics.examples, shown)
+
+
+def missing_of(window: Window) -> str:
+    """Return what is told of a window that lacks batches."""
+    return (
+        f"Window {window.number} of pass {window.pass_number}, split {window.split}, lacks {window.missing} of "
+        f"{window.batches + window.missing} batches: a shard had learned from them when they were scored, so they are left out."
+    )
 
 
 def stored_in(described: Description) -> dict[str, float]:

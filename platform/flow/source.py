@@ -98,9 +98,9 @@ class Source:
 def standing(batch: Batch, dealt: Dealt) -> Batch:
     """Return a batch that says whether shards and metrics have it."""
     number = batch.id.batch
-    if number >= dealt.applied and number >= dealt.counted:
+    if number >= max(dealt.applied, dealt.counted, dealt.reached):
         return batch
-    return batch._replace(applied=number < dealt.applied, counted=number < dealt.counted)
+    return batch._replace(applied=number < dealt.applied, counted=number < dealt.counted, fresh=number >= dealt.reached)
 
 
 def cut(

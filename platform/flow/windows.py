@@ -1,7 +1,8 @@
 """Windows of a training's evaluation: batches that are scored before they are learned from, measured together.
 
 After every m batches of a split the next n are a window: batch b is in window b div (m + n) where b mod (m + n) >= m. A
-training step's predictions are made before its update, so a window costs no scoring of its own.
+training step's predictions are made before its update, so a window costs no scoring of its own. After a loss, a batch that some
+shard has already is left out of its window: rows that have learned from it predict it too well.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Window(NamedTuple):
     Attributes:
         pass_number, split, number: which window it is.
         batches: how many it has.
+        missing: how many it should have beside those: batches that some shard had when they were measured.
         tally: of its examples.
         wins: sums over the groups with both labels: AUC x examples, and examples; 0, 0 without GROUP.
         segments: value of the BY column -> its tally; those with the most examples, at most 100.
@@ -35,6 +37,7 @@ class Window(NamedTuple):
     split: int
     number: int
     batches: int
+    missing: int
     tally: Tally
     wins: tuple[float, ...]
     segments: dict[str, Tally]
@@ -101,6 +104,7 @@ class Collector:
         self._begun = begun
         self._key: Key | None = None
         self._open: list[Seen] = []
+        self._passed = 0
 
     def learned(self, batch: Batch, predictions: Floats) -> None:
         """Take in a batch that was learned from, with the predictions made before.
@@ -116,21 +120,30 @@ class Collector:
         if key != self._key:
             self.finish()
             self._key = key
-            self._open = [self._begun.pop(key)] if key in self._begun else []
-        if key is not None:
+            self._open = [] if key is None else [self._begun.pop(key, nothing(key))]
+        if key is None:
+            return
+        if batch.fresh:
             self._open.append(seen(key, batch, predictions))
-            if (batch.id.batch + 1) % (evaluate.every + evaluate.on) == 0:
-                self.finish()
+        self._passed = batch.id.batch % (evaluate.every + evaluate.on) - evaluate.every + 1
+        if self._passed == evaluate.on:
+            self.finish()
 
     def finish(self) -> None:
         """Close the window that is open, if one is."""
-        if self._key is not None and self._open:
-            self._closed(measured(joined(self._open), self._classifier))
+        if self._open:
+            self._closed(measured(joined(self._open), self._passed, self._classifier))
         self._key, self._open = None, []
 
     def open(self) -> Seen | None:
         """Return the window that is open, if one is."""
         return joined(self._open) if self._open else None
+
+
+def nothing(key: Key) -> Seen:
+    """Return that nothing was seen of a window yet."""
+    none = np.empty(0, np.float32)
+    return Seen(*key, 0, none, none, np.empty(0, np.int64), np.empty((0, 1), np.uint32))
 
 
 def seen(key: Key, batch: Batch, predictions: Floats) -> Seen:
@@ -160,23 +173,20 @@ def window_of(batch: Batch, evaluate: Evaluate) -> Key | None:
     return (batch.id.pass_number, batch.id.split, number) if place >= evaluate.every else None
 
 
-def beginning(number: int, evaluate: Evaluate | None) -> int:
-    """Return the first batch of the window that a batch of a split is in; the batch itself where it is in none."""
-    if evaluate is None:
-        return number
-    place = number % (evaluate.every + evaluate.on)
-    return number - max(0, place - evaluate.every)
+def measured(window: Seen, batches: int, classifier: bool) -> Window:
+    """Measure a window.
 
-
-def measured(window: Seen, classifier: bool) -> Window:
-    """Measure a window."""
+    Args:
+        batches: how many it should have.
+    """
     labels, predictions, wins, segments = window.labels, window.predictions, (0.0, 0.0), {}
     if len(window.groups) and classifier:
         wins = gauc_sums(window.groups, labels, predictions)
     if len(window.segments):
         texts = window.segments.view(f"<U{window.segments.shape[1]}")[:, 0]
         segments = by_segment(texts, labels, predictions, classifier)
-    return Window(*window.key, window.batches, tally_of(labels, predictions, classifier), wins, segments)
+    tally = tally_of(labels, predictions, classifier)
+    return Window(*window.key, window.batches, batches - window.batches, tally, wins, segments)
 
 
 def by_segment(values: NDArray[np.str_], labels: Floats, predictions: Floats, classifier: bool) -> dict[str, Tally]:

@@ -82,7 +82,7 @@ def begin(member: Membership, task: Task, job: Job) -> bool:
 
 
 class Telling:
-    """Counts what a worker learned, and tells the driver twice a second.
+    """Counts what a worker learned, and tells the driver twice a second, and of a window at once.
 
     Attributes:
         clocks: of its steps, which it tells too.
@@ -122,7 +122,7 @@ class Telling:
         if not batch.counted:
             self._counted[Turn(batch.id.pass_number, batch.id.split)] = batch.id.batch + 1
             self._metrics.add(batch.label[0, : batch.examples], predictions)
-        if time.monotonic() - self._told >= REPORT_SECONDS:
+        if self._windows or time.monotonic() - self._told >= REPORT_SECONDS:
             self.tell()
 
     def tell(self) -> None:

@@ -181,6 +181,14 @@ def lowest(entries: Iterable[Entry]) -> dict[Turn, int]:
     return least or {}
 
 
+def highest(entries: Iterable[Entry]) -> dict[Turn, int]:
+    """Return how many batches of each turn the run has that has the most."""
+    most: dict[Turn, int] = {}
+    for entry in entries:
+        most |= {turn: max(n, most.get(turn, 0)) for turn, n in entry.applied.items()}
+    return most
+
+
 def turns_of(num_splits: int, passes: int) -> list[Turn]:
     """Return all turns of a training, in order of learning."""
     return [Turn(number, split) for number in range(passes) for split in range(num_splits)]

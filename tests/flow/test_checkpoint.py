@@ -178,7 +178,7 @@ class Shards:
                     raise self.error
                 parts.append(write(self.place, folder, number, 2, snapshot))
         nothing = as_lines({})
-        return Taken(parts, DriverState(nothing, nothing, Metrics(True).tally(), (), (), True, 10, 1.0))
+        return Taken(parts, DriverState(nothing, nothing, Metrics(True).tally(), (), (), 10, 1.0))
 
     def cancel(self) -> None:
         for shard in self.shards.values():

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from xpsql.platform.flow.dealing import Dealer, Dealt, Standing
-from xpsql.platform.flow.plan import Evaluate
 from xpsql.platform.ps.watermarks import Turn, turns_of
 
 
@@ -33,9 +32,9 @@ def test_turns_of_a_lost_worker_are_dealt_again_first_and_from_where_they_stand(
     for worker in (0, 1, 0, 0):
         dealer.next(worker)
     dealer.finish(0, Turn(0, 0), 7)
-    standing = Standing(applied={Turn(0, 2): 3, Turn(0, 1): 9}, counted={Turn(0, 2): 2})
+    standing = Standing(applied={Turn(0, 2): 3, Turn(0, 1): 9}, counted={Turn(0, 2): 2}, reached={Turn(0, 2): 4})
     assert dealer.give_back(0, standing) == [Turn(0, 2), Turn(0, 3)]
-    assert dealer.next(1) == Dealt(Turn(0, 2), start=2, applied=3, counted=2)
+    assert dealer.next(1) == Dealt(Turn(0, 2), start=2, applied=3, counted=2, reached=4)
     assert list(taken(dealer, 0)) == [Turn(0, 3), Turn(0, 4)]
     assert dealer.unfinished == 4
     assert dealer.finished == {Turn(0, 0): 7}
@@ -57,15 +56,3 @@ def test_a_training_goes_on_from_where_it_stands(fixed: bool) -> None:
     dealt = [dealer.next(0) for _ in range(4)]
     # The first is finished on every shard, of the second one shard lacks a batch, the fourth has none.
     assert dealt == [Dealt(Turn(0, 1), 3, 3, 4), Dealt(Turn(0, 2), 0, 5, 0), Dealt(Turn(0, 4)), None]
-
-
-def test_a_window_that_was_open_is_measured_again_from_its_first_batch() -> None:
-    turns, evaluate = turns_of(4, 1), Evaluate(3, 2, None)
-    starts = dict(zip(turns, (2, 3, 4, 5), strict=True))
-    dealer = Dealer(turns, 1, False, evaluate, Standing(applied=starts, counted=dict.fromkeys(turns, 9)))
-    assert [dealer.next(0) for _ in turns] == [
-        Dealt(turns[0], 2, 2, 9),
-        Dealt(turns[1], 3, 3, 9),
-        Dealt(turns[2], 3, 4, 9),
-        Dealt(turns[3], 5, 5, 9),
-    ]

@@ -77,11 +77,15 @@ def test_a_turn_taken_up_later_has_the_rest_of_its_batches(condition: str, sessi
 
 
 def test_batches_say_what_shards_and_metrics_have_of_them(session: xpsql.Session, tmp_path: Path) -> None:
-    found = taken(source(session, tmp_path), [Dealt(Turn(0, 0), 0, applied=1, counted=2)])
-    assert [(item.applied, item.counted) for item in found if isinstance(item, Batch)] == [
-        (True, True),
-        (False, True),
-        (False, False),
+    found = taken(source(session, tmp_path), [Dealt(Turn(0, 0), 0, applied=1, counted=0, reached=2)])
+    found += taken(source(session, tmp_path), [Dealt(Turn(0, 0), 0, applied=1, counted=2, reached=1)])
+    assert [(item.applied, item.counted, item.fresh) for item in found if isinstance(item, Batch)] == [
+        (True, False, False),
+        (False, False, False),
+        (False, False, True),
+        (True, True, False),
+        (False, True, True),
+        (False, False, True),
     ]
 
 

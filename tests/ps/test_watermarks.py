@@ -17,7 +17,7 @@ from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Push, Shard
 from xpsql.platform.ps.table import BatchId, Touched
-from xpsql.platform.ps.watermarks import EpochError, GapError, Run, Turn, Watermarks, lowest
+from xpsql.platform.ps.watermarks import EpochError, GapError, Run, Turn, Watermarks, highest, lowest
 
 SPEC = TableSpec("weights", 1)
 PROGRAMS = Programs(SPEC, chain(ftrl(FtrlOptions(), SPEC)), seed=7)
@@ -121,7 +121,7 @@ def test_entries_survive_a_round_trip() -> None:
         np.testing.assert_array_equal(one.turns, other.turns)
 
 
-def test_the_lowest_of_several_is_what_all_have() -> None:
+def test_the_lowest_of_several_is_what_all_have_and_the_highest_what_one_has() -> None:
     entries = [
         *Watermarks(
             [Run(range(10), (), True, {Turn(0, 0): 3, Turn(0, 1): 5}), Run(range(10), (), False, {Turn(0, 0): 9})], 0
@@ -132,6 +132,8 @@ def test_the_lowest_of_several_is_what_all_have() -> None:
     assert lowest(entries) == {}
     assert lowest(entries[:1]) == {Turn(0, 0): 3, Turn(0, 1): 5}
     assert lowest([]) == {}
+    assert highest(entries) == {Turn(0, 0): 9, Turn(0, 1): 5}
+    assert highest([]) == {}
 
 
 @settings(max_examples=30, deadline=None)

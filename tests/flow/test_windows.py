@@ -1,0 +1,106 @@
+"""Windows of an evaluation after a loss: they measure what no shard has learned from yet, and tell what they lack."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import xpsql
+from xpsql.platform.flow.batches import Batch
+from xpsql.platform.flow.dealing import Dealt
+from xpsql.platform.flow.metrics import Metrics
+from xpsql.platform.flow.monitor import Monitor
+from xpsql.platform.flow.plan import Evaluate
+from xpsql.platform.flow.windows import Collector, Key, Seen, Window, measured, nothing
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.ps.watermarks import Turn
+
+from .test_source import BATCH, GROUP, session, source, taken  # noqa: F401  a fixture
+
+BATCHES = -(-GROUP // BATCH)
+EVALUATE = Evaluate(1, 2, None)  # of the three batches of a split the last two are a window
+
+
+class Collected:
+    """What a collector tells of the batches of a split."""
+
+    def __init__(self, batches: list[Any], begun: dict[Key, Seen] | None = None) -> None:
+        self.windows: list[Window] = []
+        self.learned: list[int] = []
+        self.collector = Collector(EVALUATE, True, self.learn, self.windows.append, begun or {})
+        for batch in batches:
+            if isinstance(batch, Batch):
+                self.collector.learned(batch, np.full(batch.examples, 0.5, np.float32))
+
+    def learn(self, batch: Batch, predictions: Any) -> None:
+        self.learned.append(batch.id.batch)
+
+
+@pytest.fixture
+def whole(session: xpsql.Session, tmp_path: Path) -> list[Any]:  # noqa: F811
+    return taken(source(session, tmp_path), [Dealt(Turn(0, 0))])
+
+
+def test_a_window_has_the_batches_that_no_shard_had_and_tells_how_many_it_lacks(
+    session: xpsql.Session,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    input_ = source(session, tmp_path)
+    for start, applied, reached in itertools.combinations_with_replacement(range(BATCHES + 1), 3):
+        found = Collected(taken(input_, [Dealt(Turn(0, 0), start, applied, start, reached)]))
+        found.collector.finish()
+        assert found.learned == list(range(start, BATCHES))
+        kept = [number for number in (1, 2) if number >= reached]
+        examples = [min(BATCH, GROUP - BATCH * number) for number in kept]
+        for window in found.windows:
+            assert (window.batches, window.missing) == (len(kept), 2 - len(kept))
+            assert window.tally.sums[0] == sum(examples)
+        assert len(found.windows) == (1 if start < BATCHES else 0)
+
+
+def test_a_window_that_was_open_goes_on_and_lacks_nothing(whole: list[Any]) -> None:
+    before = Collected(whole[:2])
+    opened = before.collector.open()
+    assert opened is not None
+    (after,) = Collected(whole[2:], {opened.key: opened}).windows
+    (expected,) = Collected(whole).windows
+    assert (after.batches, after.missing) == (2, 0)
+    for one, other in zip(after.tally, expected.tally, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class Told(SilentReporter):
+    """Keeps the notes, and the lines of progress in place of a draft."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.lines: list[dict[str, Any]] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+    def progress(self, values: dict[str, Any]) -> None:
+        self.lines.append(values)
+
+
+def test_a_window_that_lacks_batches_is_told_and_one_that_lacks_fewer_takes_its_place(whole: list[Any]) -> None:
+    told, key = Told(), (0, 0, 0)
+    monitor = Monitor(Metrics(True), cast(Any, told), told, True)
+    (full,) = Collected(whole).windows
+    (short,) = Collected([whole[1]._replace(fresh=False), whole[2]]).windows
+    monitor.close(measured(nothing(key), 2, True))
+    assert (monitor.windows, told.lines) == ({}, [])
+    monitor.close(short)
+    assert [line["examples"] for line in told.lines] == [20]
+    monitor.close(full)
+    monitor.close(short)
+    assert [line["examples"] for line in told.lines] == [20, 60]
+    assert monitor.evaluation()["examples"] == 60
+    assert [note.split(":")[0] for note in told.notes] == [
+        "Window 0 of pass 0, split 0, lacks 2 of 2 batches",
+        "Window 0 of pass 0, split 0, lacks 1 of 2 batches",
+    ]
