@@ -112,19 +112,31 @@ Solve = Callable[[Objective, Known, Callable[[int, float], None]], Doubles]
 """(objective, what is known of the weights, told each iteration and the value that it reached) -> weights, float64[n]."""
 
 
+class Negatives(NamedTuple):
+    """Rows of items that were not taken, which a training adds: the same row, with label 0 and the item of another one.
+
+    Attributes:
+        number: of them, after each row.
+        power: items are drawn by count^power.
+        item: the slots of the item; the first one, which is categorical, tells items apart.
+        had: the multi-valued slots of items that the user has; a row of one of them, or of the item taken, counts nothing.
+    """
+
+    number: int
+    power: float
+    item: tuple[str, ...]
+    had: tuple[str, ...]
+
+
 class Pairs(NamedTuple):
     """An item, and what was had before, which an algorithm learns as pairs: features of their own, in place of both slots.
 
     Attributes:
         item, history: where the slots stand among the categorical and among the multi-valued ones.
-        negatives: rows of random items, with label 0, that a training adds after each row.
-        power: they are drawn by count^power.
     """
 
     item: int
     history: int
-    negatives: int
-    power: float
 
 
 class Matrix(NamedTuple):
@@ -194,6 +206,7 @@ class Algorithm(NamedTuple):
         random: an update needs `Inputs.random`.
         logarithmic: it takes continuous slots on a logarithmic scale, sign(x) log(1 + |x|), standardised there.
         sampling: it needs `Inputs.sampled`.
+        negatives: the rows of items not taken that a training adds; None for none.
         pairs: it learns pairs of items: `Inputs` have them as the one multi-valued slot, and the intercept.
         embed: (parameters, inputs) -> float32[batch, k], a vector per example: what ML.PREDICT gives, as predicted_vector,
             instead of predictions. An algorithm without labels needs it; what it predicts while learning is then its loss.
@@ -219,6 +232,7 @@ class Algorithm(NamedTuple):
     random: bool = False
     logarithmic: bool = False
     sampling: Sampling | None = None
+    negatives: Negatives | None = None
     pairs: Pairs | None = None
     embed: Callable[[Mapping[str, jax.Array], Inputs], jax.Array] | None = None
     solve: Solve | None = None

@@ -11,7 +11,7 @@ from ..platform.errors import OptionError, suggestion
 from ..platform.operators.base import Operator, TableSpec
 from ..platform.operators.ftrl import FtrlOptions, ftrl
 from ..platform.options import Part, option
-from .base import Algorithm, Inputs, Layout, Pairs
+from .base import Algorithm, Inputs, Layout, Negatives, Pairs
 from .linear import linear_scores
 from .losses import LOGLOSS
 
@@ -35,9 +35,9 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     """Learn sparse weights of ordered pairs of items from a stream: score = b + sum over the history of w(had, item).
 
     A row says that a user with a history took an item (label 1) or did not (0). Rows of random items are added as not taken,
-    unless the user has them, with the pairs that other rows have. A pair is a feature: its key is the upper half of the item's
-    key, then the upper half of the key of what was had. ML.RELATED gives the pairs as a table of items, related items and
-    scores.
+    unless the user has them, which WITH (share = (history AS item)) tells, with the pairs that other rows have. A pair is a
+    feature: its key is the upper half of the item's key, then the upper half of the key of what was had. ML.RELATED gives the
+    pairs as a table of items, related items and scores.
 
     Source: Ning and Karypis, "SLIM: Sparse Linear Methods for Top-N Recommender Systems", ICDM 2011, with logistic instead of
     squared loss and random zeros instead of all; learned by FTRL-proximal, whose L1 keeps weights at 0: McMahan et al., "Ad
@@ -46,12 +46,8 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     Raises:
         OptionError: a slot that is named is not there, or there are others.
     """
-    pairs = Pairs(
-        place(options.item, layout.scalar, "item"),
-        place(options.history, layout.bags, "history"),
-        options.negatives,
-        options.power,
-    )
+    pairs = Pairs(place(options.item, layout.scalar, "item"), place(options.history, layout.bags, "history"))
+    item, history = (layout.scalar[pairs.item],), (layout.bags[pairs.history],)
     if len(layout.slots) > 2:
         others = [slot for slot in layout.slots if slot.lower() not in (options.item.lower(), options.history.lower())]
         raise OptionError(
@@ -70,6 +66,7 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
         scores=scores,
         link=LOGLOSS.link,
         loss=LOGLOSS.value,
+        negatives=Negatives(options.negatives, options.power, item, history) if options.negatives else None,
         pairs=pairs,
     )
 

@@ -12,7 +12,7 @@ from ..platform.errors import OptionError
 from ..platform.operators.base import Operator, TableSpec
 from ..platform.operators.ftrl import FtrlOptions, ftrl
 from ..platform.options import Part, option
-from .base import Algorithm, Inputs, Layout
+from .base import Algorithm, Inputs, Layout, Negatives
 from .initial import uniform
 from .linear import linear_scores
 from .losses import LossOptions, loss_of
@@ -22,10 +22,18 @@ from .pooling import all_vectors, first_values
 
 @dataclass(frozen=True)
 class XsvdOptions(LossOptions):
-    user: tuple = option(("user",), "slots that describe the user: id, profile, session")  # type: ignore[type-arg]
-    item: tuple = option(("item",), "slots that describe the item: id, side features")  # type: ignore[type-arg]
+    user: tuple = option(  # type: ignore[type-arg]
+        ("user",), "slots that describe the user: id, profile, session; () where feedback says enough"
+    )
+    item: tuple = option(("item",), "slots that describe the item: id first, then side features")  # type: ignore[type-arg]
     feedback: tuple = option((), "multi-valued slots of items that the user gave feedback on")  # type: ignore[type-arg]
     feedback_items: int = option(0, "so many items of each feedback slot are taken, the first ones; 0 for all", minimum=0)
+    negatives: int = option(
+        0, "items drawn at random as not taken, for each row; 20 where the data has no rows of label 0", minimum=0, maximum=1000
+    )
+    power: float = option(
+        0.5, "they are drawn by count^power: 1 recommends the less popular, 0 the more popular", minimum=-2, maximum=2
+    )
     dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
     alpha: float = option(0.1, "learning rate of the weights", minimum=0, open_minimum=True)
     vector_alpha: float = option(0.05, "learning rate of the vectors", minimum=0, open_minimum=True)
@@ -42,13 +50,18 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
     the items' own rows, which halves what is to be learned. Slots that are in no list have weights only:
     cross(item, history_item) gives the item-pair weights of SLIM.
 
+    A log of what was taken, label 1 alone, needs `negatives`: after each row so many are added, with the slots of the item of
+    another row and label 0. A row of the item that was taken, or of one in a feedback slot that shares the items' rows, counts
+    nothing. The rows that are added are in the counts and metrics of training.
+
     Source: Koren, "Factorization Meets the Neighborhood", KDD 2008, equation 15; Chen et al., "SVDFeature", JMLR 2012, for side
     features; Ning and Karypis, "SLIM", ICDM 2011, for weights of pairs of items.
     """
     loss = loss_of(options)
-    for name in ("user", "item"):
-        if not getattr(options, name):
-            raise OptionError(f"option {name} of algorithm xsvd expects one or more slots, like {name} = (id).")
+    if not options.item:
+        raise OptionError("option item of algorithm xsvd expects one or more slots, like item = (id).")
+    if not (options.user or options.feedback):
+        raise OptionError("algorithm xsvd expects slots of the user or of feedback, like user = (id).")
     user = places(options.user, layout.slots, "option user of algorithm xsvd")
     item = places(options.item, layout.slots, "option item of algorithm xsvd")
     feedback = places(options.feedback, layout.bags, "option feedback of algorithm xsvd", len(layout.scalar))
@@ -73,7 +86,28 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
         loss=loss.value,
         classifier=loss.classifier,
         intercept=options.intercept,
+        negatives=negatives_of(options, layout, item, feedback),
     )
+
+
+def negatives_of(options: XsvdOptions, layout: Layout, item: list[int], feedback: list[int]) -> Negatives | None:
+    """Return which rows a training adds.
+
+    Args:
+        item, feedback: places of these slots among all.
+
+    Raises:
+        OptionError: no categorical slot tells items apart.
+    """
+    if not options.negatives:
+        return None
+    if item[0] >= len(layout.scalar):
+        raise OptionError(
+            f"option negatives of algorithm xsvd draws items by the first slot of option item, and {options.item[0]} is not "
+            "categorical. Name the item's id first; CAST it to BIGINT or STRING."
+        )
+    described, had = (tuple(layout.slots[place] for place in places) for places in (item, feedback))
+    return Negatives(options.negatives, options.power, described, had)
 
 
 XSVD = Part("xsvd", XsvdOptions, xsvd)

@@ -56,8 +56,9 @@ class Prepared(NamedTuple):
     def source(self, epoch: int) -> Source:
         """Return the input, batch by batch, for pushes of an epoch."""
         algorithm, ladders, seed = self.recipe.algorithm, self.recipe.ladders, self.plan.settings.seed
-        binary, sampling, pairs = algorithm.classifier, algorithm.sampling, algorithm.pairs
-        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, sampling, pairs, seed)
+        drawn = algorithm.sampling, algorithm.negatives, algorithm.pairs
+        binary = algorithm.classifier
+        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, *drawn, seed)
 
     def ahead(self, make: Callable[[], Generator[Batch | End, None, None]]) -> Ahead[Batch | End]:
         """Return what reads ahead for a worker."""

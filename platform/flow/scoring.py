@@ -109,7 +109,7 @@ class Scorer:
                     features = table.select(list(inputs.values())).rename_columns(list(inputs))
                     chunk = encode(features, self._columns, with_labels=False)
                     if self._pairs is not None:
-                        chunk = paired(chunk, self._pairs, None)
+                        chunk = paired(chunk, self._pairs, 0)
                     yield table.select(carried), list(batches(chunk, BATCH_SIZE, BatchId(), self._ladders))
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:

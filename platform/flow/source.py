@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...algorithms.base import Pairs, Sampling
+from ...algorithms.base import Negatives, Pairs, Sampling
 from ..engines.base import Scan
 from ..errors import DataError
 from ..ps.table import BatchId
@@ -15,6 +15,7 @@ from ..ps.watermarks import Turn
 from .batches import Batch, Ladders, batches
 from .dealing import Deal, Dealt
 from .encode import Chunk, encode
+from .negatives import drawn, with_negatives
 from .pairs import paired
 from .sampling import Sampler, weighed
 from .slots import Columns
@@ -36,7 +37,8 @@ class Source:
         epoch: of the driver.
         binary: labels must be 0 or 1.
         ladders: the sizes that batches are padded to.
-        sampling, pairs, seed: how features are drawn for each batch, and what is paired; None where nothing is.
+        sampling, negatives, pairs, seed: how features are drawn for each batch, which rows are added, and what is paired; None
+            where nothing is.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Source:
         ladders: Ladders,
         epoch: int,
         sampling: Sampling | None = None,
+        negatives: Negatives | None = None,
         pairs: Pairs | None = None,
         seed: int = 0,
     ) -> None:
@@ -60,6 +63,7 @@ class Source:
         self._splits = splits
         self._ladders = ladders
         self._sampling = sampling
+        self._negatives = negatives
         self._pairs = pairs
         self._seed = seed
 
@@ -89,10 +93,20 @@ class Source:
         yield End(dealt.turn, first.batch)
 
     def _cut(self, chunk: Chunk, first: BatchId, skipped: int) -> Iterator[Batch]:
-        if self._pairs is None:
-            return cut(chunk, self._batch_size, first, self._ladders, self._sampling, self._seed, skipped)
-        chunk = paired(chunk, self._pairs, (self._seed, first))
-        return batches(chunk, self._batch_size * (1 + self._pairs.negatives), first, self._ladders, skipped)
+        if self._negatives is None:
+            chunk = chunk if self._pairs is None else paired(chunk, self._pairs, 0)
+            yield from cut(chunk, self._batch_size, first, self._ladders, self._sampling, self._seed, skipped)
+            return
+        others = drawn(chunk, self._negatives, self._columns, self._seed, first)
+        copies = 1 + self._negatives.number
+        size = self._batch_size * copies
+        rows = len(others) if self._pairs is not None else chunk_rows(size) // copies  # at once, as they take memory
+        for start in range(0, len(others), rows):
+            part = with_negatives(chunk, self._negatives, self._columns, others[start : start + rows], start)
+            part = part if self._pairs is None else paired(part, self._pairs, copies - 1)
+            before = start // self._batch_size
+            number = first._replace(batch=first.batch + before)
+            yield from cut(part, size, number, self._ladders, self._sampling, self._seed, skipped - before)
 
 
 def standing(batch: Batch, dealt: Dealt) -> Batch:

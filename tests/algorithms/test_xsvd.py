@@ -59,6 +59,8 @@ def test_the_first_items_of_a_feedback_slot_can_be_all_that_counts() -> None:
         ({"user": ("usr",)}, "names 'usr', which is no such slot. Did you mean user"),
         ({"feedback": ("item",)}, "option feedback of algorithm xsvd names 'item'"),
         ({"item": ()}, "expects one or more slots, like item"),
+        ({"user": ()}, "expects slots of the user or of feedback"),
+        ({"item": ("price",), "negatives": 2}, "draws items by the first slot of option item, and price is not categorical"),
     ],
 )
 def test_options_that_name_no_slot_are_refused(options: dict[str, Any], message: str) -> None:
@@ -80,3 +82,21 @@ def test_what_users_like_is_learned_from_their_history_with_shared_rows(session:
     test = f"SELECT * FROM parquet.`{path}` WHERE visit >= 6000"
     (row,) = session.sql(f"SELECT auc FROM ML.EVALUATE(MODEL m, ({test}))").arrow().to_pylist()
     assert row["auc"] > 0.7
+
+
+def test_a_log_of_what_was_taken_is_learned_beside_random_items(session: Any, tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    taste = random.integers(0, 2, 3_000)
+    items = random.integers(0, 20, (3_000, 5)) * 2 + taste[:, None]
+    table = pa.table({"label": np.ones(3_000, np.int8), "item": items[:, 0], "history": items[:, 1:].tolist()})
+    path = write(table, tmp_path / "log.parquet")
+    session.sql(
+        "TRAIN MODEL m USING xsvd (user = (), feedback = (history), negatives = 5, dim = 4, vector_alpha = 0.2) "
+        f"WITH (share = (history AS item), workers = 1) AS SELECT * FROM parquet.`{path}`"
+    )
+    (row,) = session.sql("SELECT examples FROM ML.EVALUATE(MODEL m)").arrow().to_pylist()
+    assert row["examples"] == 3_000 * 6
+    user = "SELECT array(CAST(2 AS BIGINT), 8, 14) AS history"
+    catalogue = f"SELECT i.id AS item, u.history FROM range(40) i CROSS JOIN ({user}) u"
+    best = f"SELECT item FROM ML.PREDICT(MODEL m, ({catalogue})) ORDER BY predicted_label DESC LIMIT 20"
+    assert all(item % 2 == 0 for item in session.sql(best).arrow()["item"].to_pylist())
