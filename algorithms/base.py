@@ -7,6 +7,7 @@ the flow's. It is made from its options and the layout of a model's slots.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import jax
@@ -161,6 +162,19 @@ Predict = Callable[[Matrix], NDArray[np.float32]]
 """Examples -> predictions, float32[n]."""
 
 
+class Peers(NamedTuple):
+    """How a process finds the others that a package learns with, each from examples of its own.
+
+    Attributes:
+        number: of this process among them, from 0.
+        host, port: where they meet.
+    """
+
+    number: int
+    host: str
+    port: int
+
+
 class Learner(Protocol):
     """What a package learns and predicts with. Its packages are imported where they are used.
 
@@ -170,8 +184,23 @@ class Learner(Protocol):
 
     categories: int
 
-    def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None) -> bytes:
-        """Learn, going on from a model where one is given, and return the model."""
+    def gathering(self, count: int, host: str) -> AbstractContextManager[int]:
+        """Let `count` processes meet at this machine while the block runs; give the port.
+
+        Args:
+            host: the name or number of this machine.
+        """
+        ...
+
+    def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None, peers: Peers | None) -> bytes:
+        """Learn, going on from a model where one is given, and return the model.
+
+        Args:
+            peers: processes that learn the same model from other examples, all at the same time; None for none.
+
+        Raises:
+            LostError: one of them is lost.
+        """
         ...
 
     def load(self, model: bytes) -> Predict:
@@ -239,3 +268,8 @@ class Algorithm(NamedTuple):
     learner: Learner | None = None
     large_batches: bool = False
     least_batch: int = 1
+
+    @property
+    def serves(self) -> bool:
+        """Whether shards keep what is learned, batch by batch; else all examples are learned at once."""
+        return self.solve is None and self.learner is None

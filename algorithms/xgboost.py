@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..platform.errors import OptionError, StatementError
+from ..platform.errors import LostError, OptionError, StatementError
 from ..platform.options import Part, option
-from .base import Algorithm, Layout, Learner, Matrix, Predict
+from .base import Algorithm, Layout, Learner, Matrix, Peers, Predict
 from .learners import learned_by
 
+PEER_SECONDS = 600
 OBJECTIVES = {"logloss": "binary:logistic", "squared": "reg:squarederror"}
 
 
@@ -50,8 +54,9 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
 
     Categorical slots are xgboost's categories, NULL one of them; continuous slots and elements of vectors are as they are, NULL
     is missing. A row of ML.WEIGHTS is a category, its weight the category's number, from 1 on. All rows of the query are kept
-    in the memory of the process that runs the statement, also on Spark, where its driver learns. CONTINUE adds rounds, on the
-    new data. The metrics of training are of the rows learned from.
+    in memory: in the process that runs the statement, on Spark in the tasks, each of which has some and learns with the others
+    as xgboost.spark does, by sums of histograms. CONTINUE is a warm start: it adds rounds, on the new data, as trees that are
+    there are not learned again. The metrics of training are of the rows learned from.
 
     Source: Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016.
 
@@ -80,16 +85,31 @@ class Booster(Learner):
         self._options = options
         self.categories = options.categories
 
-    def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None) -> bytes:
+    @contextmanager
+    def gathering(self, count: int, host: str) -> Iterator[int]:
+        """See Learner."""
+        from xgboost.core import XGBoostError
+        from xgboost.tracker import RabitTracker
+
+        tracker = RabitTracker(n_workers=count, host_ip=socket.gethostbyname(host), sortby="task")
+        tracker.start()
+        try:
+            yield int(tracker.worker_args()["dmlc_tracker_port"])
+        finally:
+            with suppress(XGBoostError):  # of processes that never came, which is told where they are missed
+                tracker.free()
+
+    def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None, peers: Peers | None) -> bytes:
         """See Learner."""
         import xgboost
 
         weight = matrix.weight * np.where(matrix.label > 0, self._options.positive_weight, 1)
-        data = xgboost.DMatrix(matrix.values, matrix.label, weight=weight, **described(matrix), nthread=threads)
-        model = xgboost.Booster(model_file=bytearray(before)) if before is not None else None
         parameters = {**self._parameters(), "seed": seed, "nthread": threads}
-        grown = xgboost.train(parameters, data, self._options.rounds, xgb_model=model)
-        return bytes(grown.save_raw("ubj"))
+        with together(peers):
+            data = xgboost.DMatrix(matrix.values, matrix.label, weight=weight, **described(matrix), nthread=threads)
+            model = xgboost.Booster(model_file=bytearray(before)) if before is not None else None
+            grown = xgboost.train(parameters, data, self._options.rounds, xgb_model=model)
+            return bytes(grown.save_raw("ubj"))
 
     def load(self, model: bytes) -> Predict:
         """See Learner."""
@@ -116,6 +136,32 @@ class Booster(Learner):
             "lambda": own.l2,
             "max_bin": own.bins,
         }
+
+
+@contextmanager
+def together(peers: Peers | None) -> Iterator[None]:
+    """Let xgboost sum its histograms over all peers while the block runs.
+
+    Raises:
+        LostError: of what xgboost says, which with options and data that were checked is that a peer has gone.
+    """
+    if peers is None:
+        yield
+        return
+    from xgboost import collective
+    from xgboost.core import XGBoostError
+
+    context = collective.CommunicatorContext(
+        dmlc_tracker_uri=socket.gethostbyname(peers.host),
+        dmlc_tracker_port=peers.port,
+        dmlc_task_id=f"{peers.number:06d}",
+        dmlc_timeout=PEER_SECONDS,
+    )
+    try:
+        with context:
+            yield
+    except XGBoostError as error:
+        raise LostError(f"xgboost lost one of the workers that it learns with: {error}") from error
 
 
 def described(matrix: Matrix) -> dict[str, Any]:

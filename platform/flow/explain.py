@@ -35,7 +35,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     if parent is not None:
         check_continues(recipe, parent)
-    places = places_of(plan.settings, engine.tasks)
+    places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
     rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
     for programs in recipe.programs:
@@ -101,7 +101,7 @@ def input_rows(
 def checkpoint_text(plan: Plan, size: int, seconds: float, places: Places) -> str:
     """Say how many checkpoints are expected, how large they are and what they cost; row sizes stand for files'."""
     every = plan.settings.checkpoint_seconds
-    if not every:
+    if not (every and places.shards):
         return "none"
     where = plan.settings.checkpoint_path or "the version's folder"
     each = size / CHECKPOINT_BYTES_PER_SECOND / places.shards

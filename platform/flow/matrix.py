@@ -35,8 +35,9 @@ def matrix_of(batch: Batch, numbers: NDArray[np.float32], names: tuple[str, ...]
     return Matrix(values, names, len(codes), label, weight)
 
 
-def joined(parts: list[Matrix]) -> Matrix:
+def joined(parts: list[Matrix], columns: Columns) -> Matrix:
     """Return the examples of all parts."""
-    first = parts[0]
-    values, label, weight = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "label", "weight"))
-    return Matrix(values, first.names, first.num_categorical, label, weight)
+    names, none = column_names(columns), np.empty(0, np.float32)
+    values = np.concatenate([np.empty((0, len(names)), np.float32), *(part.values for part in parts)])
+    label, weight = (np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in ("label", "weight"))
+    return Matrix(values, names, len(columns.of_kind(CATEGORICAL)), label, weight)

@@ -1,21 +1,29 @@
-"""A training by another package: the query's rows become a matrix in this process, and the package's model a file."""
+"""A training by another package: the query's rows become a matrix, here or in several tasks, and the package's model a file."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algorithms.base import Learner, Peers
 from ...warehouse.package import read_package, write_package
 from ..cores import cores
+from ..engines.tasks import Tasks
+from ..errors import LostError
 from ..ps.moments import no_moments
 from ..ps.shard import Description
 from .batches import Batch
 from .examples import Features, batches_of, features_of, united
 from .matrix import TABLE, column_names, joined, matrix_of
+from .metrics import Metrics, Tally
 from .monitor import Monitor
 from .prepared import Prepared
+from .recovery import Recoveries
 from .slots import CATEGORICAL
 from .state import Held
 from .whole import Columns, found_in, rows_of, stored_rows, write
@@ -23,37 +31,125 @@ from .whole import Columns, found_in, rows_of, stored_rows, write
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
 
+Numbers = NDArray[np.float32]
 
-def learn_by_package(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
-    """Number the categories, let the package learn, write both, and measure the model on the rows that it learned from.
+
+class Examples:
+    """The examples of some splits, for a package to learn.
+
+    Attributes:
+        features: their categories.
 
     Raises:
         DataError: see encode and check.
     """
-    learner, columns = prepared.recipe.algorithm.learner, prepared.columns
-    assert learner is not None
-    names, parent = column_names(columns), prepared.parent
-    batches = [batch for split in range(len(prepared.splits)) for batch in batches_of(prepared, split)]
-    features, _ = united([features_of(batch) for batch in batches])
-    categorical = {slot.number for slot in columns.of_kind(CATEGORICAL)}
-    features = features.only(np.isin(features.slots, list(categorical)))
-    before = stored_rows(parent, TABLE)
-    numbers = numbered(features, before, learner.categories)
-    parts = [matrix_of(batch, numbers_of(batch, features, numbers), names) for batch in batches]
-    matrix = joined(parts)
-    known = read_package(parent.package) if parent is not None else None
-    model = learner.fit(matrix, prepared.plan.settings.seed, cores(), known)
+
+    def __init__(self, prepared: Prepared, splits: Sequence[int]) -> None:
+        self._prepared = prepared
+        self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
+        features, _ = united([features_of(batch) for batch in self._batches])
+        categorical = {slot.number for slot in prepared.columns.of_kind(CATEGORICAL)}
+        self.features = features.only(np.isin(features.slots, list(categorical)))
+
+    def learn(self, numbers: Numbers, threads: int, peers: Peers | None) -> tuple[bytes, Tally]:
+        """Let the package learn, and return its model and the metrics of these examples.
+
+        Args:
+            numbers: float32[n], of the features.
+            peers: that learn with this process.
+        """
+        prepared, learner = self._prepared, learner_of(self._prepared)
+        names, parent = column_names(prepared.columns), prepared.parent
+        parts = [matrix_of(batch, numbers_of(batch, self.features, numbers), names) for batch in self._batches]
+        before = read_package(parent.package) if parent is not None else None
+        matrix = joined(parts, prepared.columns)
+        model = learner.fit(matrix, prepared.plan.settings.seed, threads, before, peers)
+        predict, metrics = learner.load(model), Metrics(prepared.recipe.algorithm.classifier)
+        for part in parts:
+            metrics.add(part.label, predict(part))
+        return model, metrics.tally()
+
+
+def learner_of(prepared: Prepared) -> Learner:
+    """Return what the package learns with."""
+    learner = prepared.recipe.algorithm.learner
+    assert learner is not None  # of an algorithm that is learned here
+    return learner
+
+
+def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+    """Number the categories, let the package learn, and write both.
+
+    Raises:
+        DataError: see Examples.
+    """
+    examples, before = Examples(prepared, range(len(prepared.splits))), stored_rows(prepared.parent, TABLE)
+    numbers = numbered(examples.features, before, learner_of(prepared).categories)
+    model, tally = examples.learn(numbers, cores(), None)
+    return kept(prepared, draft, monitor, examples.features, numbers, model, [tally])
+
+
+def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+    """Learn on an engine's tasks: each has some of the examples, and the package's processes learn together.
+
+    When one is lost, the training begins again.
+
+    Raises:
+        XpsqlError: of the first task that failed.
+    """
+    recoveries = Recoveries(monitor)
+    while True:
+        try:
+            return learn_once(tasks, prepared, draft, monitor, recoveries)
+        except LostError as error:
+            recoveries.lost("the workers", error)
+
+
+def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor, recoveries: Recoveries) -> Held:
+    """Learn from the beginning.
+
+    Raises:
+        LostError: a task is lost.
+        XpsqlError: see learn_on.
+    """
+    from .cluster import cluster  # the transport takes a tenth of a second to load
+    from .company import Company, learn_part
+    from .job import job_of
+
+    learner, count, before = learner_of(prepared), prepared.places.workers, stored_rows(prepared.parent, TABLE)
+    name = f"{prepared.plan.model} v{draft.number}"
+    with learner.gathering(count, tasks.host) if count > 1 else contextlib.nullcontext(0) as port:
+        company = Company(count, tasks.host, port)
+        with cluster(tasks, name, 0, company.handlers, lambda role, number: None, None) as on:
+            job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
+            with on.working(functools.partial(learn_part, job), count, f"xpsql: train {name}") as over:
+                features = company.features(over)
+                recoveries.over()
+                numbers = numbered(features, before, learner.categories)
+                model, tallies = company.learned(numbers, over)
+    return kept(prepared, draft, monitor, features, numbers, model, tallies)
+
+
+def kept(
+    prepared: Prepared,
+    draft: Draft,
+    monitor: Monitor,
+    features: Features,
+    numbers: Numbers,
+    model: bytes,
+    tallies: Iterable[Tally],
+) -> Held:
+    """Write a model and the numbers of categories."""
+    for tally in tallies:
+        monitor.metrics.take(tally)
     write_package(draft.package, model)
-    predict = learner.load(model)
-    for part in parts:
-        monitor.metrics.add(part.label, predict(part))
-    kept = features.only(numbers > 0)
-    saved = write(draft, rows_of(kept, numbers[numbers > 0][:, None].astype(np.float64), before))
-    now = int(features.last_seen.max(initial=0))
-    return Held(saved, Description(saved.rows, 0, now, {}, no_moments(len(columns.scaled)), saved.min_weight, saved.max_weight))
+    before, known = stored_rows(prepared.parent, TABLE), numbers > 0
+    saved = write(draft, rows_of(features.only(known), numbers[known][:, None].astype(np.float64), before))
+    now, scaled = int(features.last_seen.max(initial=0)), len(prepared.columns.scaled)
+    return Held(saved, Description(saved.rows, 0, now, {}, no_moments(scaled), saved.min_weight, saved.max_weight))
 
 
-def numbers_of(batch: Batch, features: Features, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+def numbers_of(batch: Batch, features: Features, numbers: Numbers) -> Numbers:
     """Return the numbers of a batch's rows, float32[size]; 0 where one has none."""
     known, place = found_in(features.keys, batch.keys)
     own = np.zeros(batch.size, np.float32)
@@ -62,7 +158,7 @@ def numbers_of(batch: Batch, features: Features, numbers: NDArray[np.float32]) -
     return own
 
 
-def numbered(features: Features, before: Columns, most: int) -> NDArray[np.float32]:
+def numbered(features: Features, before: Columns, most: int) -> Numbers:
     """Return the number of each feature among its slot's categories, from 1 on; 0 for those beyond `most`.
 
     The more frequent comes first, among equals the lesser key. Categories that a version before has keep their numbers.

@@ -15,26 +15,29 @@ ROWS_PER_SHARD = 1_000_000
 
 
 class Places(NamedTuple):
-    """Shards and workers of a training."""
+    """Shards and workers of a training; it has no shards where the driver keeps what is learned."""
 
     shards: int
     workers: int
 
 
-def places_of(settings: Settings, tasks: Tasks | None) -> Places:
+def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     """Return how many shards and workers a training has.
 
     Args:
         tasks: where they run; None: in this process, one of each where the statement does not say.
+        serves: it needs shards.
 
     Raises:
         StatementError: an engine has too few slots for them; says how many there are and what to do.
     """
     if tasks is None:
         return Places(settings.shards or 1, settings.workers or 1)
-    slots = tasks.slots((settings.shards or 1) + (settings.workers or 1))
+    least = (settings.shards or 1) if serves else 0
+    slots = tasks.slots(least + (settings.workers or 1))
     default = min(slots, MOST_BY_DEFAULT)
     shards = settings.shards or max(1, min(default // SLOTS_PER_SHARD, default - (settings.workers or 1)))
+    shards = shards if serves else 0
     workers = settings.workers or max(1, default - shards)
     if shards + workers > slots:
         raise StatementError(
@@ -52,7 +55,7 @@ def fitting(places: Places, settings: Settings, rows: int, turns: int) -> Places
         rows: of the input, before filters.
         turns: splits in all passes; a worker without one has nothing to do.
     """
-    shards = settings.shards or min(places.shards, 1 + rows // ROWS_PER_SHARD)
+    shards = min(places.shards, settings.shards or 1 + rows // ROWS_PER_SHARD)
     return Places(shards, settings.workers or min(places.workers, turns, 1 + rows // ROWS_PER_WORKER))
 
 

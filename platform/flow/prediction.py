@@ -136,7 +136,7 @@ WROTE = Call("wrote", Wrote, Acknowledged)
 
 def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -> list[Path]:
     """Score on an engine's tasks: servers hold the version's rows, workers pull those that they need; a file for each split."""
-    places = places_of(Settings(), tasks)
+    places = places_of(Settings(), tasks, True)
     places = places._replace(workers=max(1, min(places.workers, len(request.splits))))
     examples = 0
 

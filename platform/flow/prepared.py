@@ -92,7 +92,7 @@ def check_memory(tasks: Tasks, prepared: Prepared) -> None:
         StatementError: says what is needed, what there is, and the setting to raise.
     """
     granted = tasks.memory_bytes()
-    if granted is None:
+    if granted is None or not prepared.places.shards:
         return
     features = estimated_features(prepared.scan, prepared.splits, prepared.columns)
     needed = estimated_bytes(prepared.recipe, features) // prepared.places.shards

@@ -49,7 +49,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
         raise StatementError(
             f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each."
         )
-    if recipe.algorithm.solve is not None or recipe.algorithm.learner is not None:
+    if not recipe.algorithm.serves:
         check_solved(plan)
     for programs in recipe.programs:
         if programs.chain.needs_time and plan.time is None:

@@ -59,8 +59,9 @@ def prepare_again(plan: Plan, manifest: Manifest, engine: Engine, parent: Versio
         check_unchanged(split)
     _, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     columns = vector_dims(columns, scan, splits)
-    places = places_again(plan, manifest, engine)
-    return Prepared(plan, recipe_of(plan, columns), columns, scan, splits, manifest.batch_size, parent, places)
+    recipe = recipe_of(plan, columns)
+    places = places_again(plan, manifest, engine, recipe.algorithm.serves)
+    return Prepared(plan, recipe, columns, scan, splits, manifest.batch_size, parent, places)
 
 
 def scan_again(plan: Plan, manifest: Manifest, engine: Engine) -> Scan:
@@ -79,9 +80,9 @@ def scan_again(plan: Plan, manifest: Manifest, engine: Engine) -> Scan:
     return dataclasses.replace(scan, files=files)
 
 
-def places_again(plan: Plan, manifest: Manifest, engine: Engine) -> Places:
+def places_again(plan: Plan, manifest: Manifest, engine: Engine, serves: bool) -> Places:
     """Return as many shards and workers as there were, or as many as there is room for where the statement does not say."""
     before = Places(manifest.shards, manifest.workers)
     if engine.tasks is None or sum(before) <= engine.tasks.slots(sum(before)):
         return before
-    return places_of(plan.settings, engine.tasks)
+    return places_of(plan.settings, engine.tasks, serves)

@@ -52,7 +52,7 @@ def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, repo
     recipe, columns = fitted(plan, found.schema, parent.manifest if parent else None)
     if parent is not None:
         check_continues(recipe, parent)
-    places = places_of(plan.settings, engine.tasks)
+    places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
     if plan.passing and isinstance(found, Scan):
         found = Staged(found.schema, "the results of its calls go with the statement")
     with models.begin(plan.model, manifest_of(plan, columns, recipe), plan.replace) as draft:
@@ -164,9 +164,11 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
 def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
     """Learn from the input, here or on an engine's tasks, and write what the shards hold."""
     if prepared.recipe.algorithm.learner is not None:
-        from .packaged import learn_by_package
+        from . import packaged  # few trainings need it
 
-        return learn_by_package(prepared, draft, monitor)
+        if tasks is None:
+            return packaged.learn_here(prepared, draft, monitor)
+        return packaged.learn_on(tasks, prepared, draft, monitor)
     if prepared.recipe.algorithm.solve is not None:
         from .whole import solve_here, solve_on  # few trainings need them
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import xgboost
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
 
 import xpsql
 from xpsql.platform.errors import OptionError, StatementError
+from xpsql.platform.progress import SilentReporter
 
 from ..training.log import session, write
 
@@ -48,6 +52,12 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path)
 
 
+def predicted(session: xpsql.Session, log: Log) -> NDArray[np.float32]:
+    query = f"SELECT predicted_label FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{log.path}`))"
+    found: NDArray[np.float32] = session.sql(query).arrow()["predicted_label"].to_numpy().astype(np.float32)
+    return found
+
+
 PARAMETERS = {"objective": "binary:logistic", "tree_method": "hist", "eta": 0.1, "max_depth": 3, "seed": 7}
 TRAIN = "TRAIN MODEL m USING xgboost (rounds = 20, max_depth = 3) AS SELECT * FROM parquet.`{}`"
 
@@ -55,8 +65,7 @@ TRAIN = "TRAIN MODEL m USING xgboost (rounds = 20, max_depth = 3) AS SELECT * FR
 def test_predictions_are_those_of_the_package(session: xpsql.Session, log: Log) -> None:
     session.sql(TRAIN.format(log.path))
     peer = xgboost.train(PARAMETERS, log.matrix(), 20).predict(log.matrix())
-    query = f"SELECT predicted_label FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{log.path}`))"
-    np.testing.assert_array_equal(session.sql(query).arrow()["predicted_label"].to_numpy().astype(np.float32), peer)
+    np.testing.assert_array_equal(predicted(session, log), peer)
     (row,) = session.sql("SELECT examples, auc FROM ML.EVALUATE(MODEL m)").arrow().to_pylist()
     assert row["examples"] == ROWS
     assert row["auc"] > 0.75
@@ -82,14 +91,43 @@ def test_a_category_that_is_not_known_is_missing(session: xpsql.Session, log: Lo
     assert np.float32(found) == xgboost.train(PARAMETERS, log.matrix(), 20).predict(other.matrix())[0]
 
 
+@pytest.fixture
+def spark_session(spark: SparkSession, tmp_path: Path) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "spark", spark, SilentReporter()) as session:
+        yield session
+
+
+@pytest.mark.parametrize(("workers", "most"), [(1, 0.0), (2, 1e-4), (5, 1e-4)])
+def test_workers_on_spark_learn_the_model_of_one_process(
+    spark_session: xpsql.Session, log: Log, workers: int, most: float
+) -> None:
+    """Row groups are four: one of five workers has no examples."""
+    spark_session.sql(TRAIN.format(log.path).replace(" AS ", f" WITH (workers = {workers}) AS "))
+    found = predicted(spark_session, log)
+    np.testing.assert_allclose(found, xgboost.train(PARAMETERS, log.matrix(), 20).predict(log.matrix()), atol=most)
+    (row,) = spark_session.sql("SELECT examples FROM ML.EVALUATE(MODEL m)").arrow().to_pylist()
+    assert row["examples"] == ROWS
+
+
+def test_workers_on_spark_go_on_from_the_version_before(spark_session: xpsql.Session, log: Log, tmp_path: Path) -> None:
+    more = Log(tmp_path, seed=1)
+    spark_session.sql(TRAIN.format(log.path).replace(" AS ", " WITH (workers = 2) AS "))
+    spark_session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{more.path}`")
+    spark_session.sql(f"EXPORT MODEL m TO '{tmp_path / 'export'}' FORMAT parquet")
+    booster = xgboost.Booster(model_file=bytearray((tmp_path / "export" / "_package" / "model").read_bytes()))
+    assert booster.num_boosted_rounds() == 40
+    first = xgboost.train(PARAMETERS, log.matrix(), 20)
+    peer = xgboost.train(PARAMETERS, more.matrix(), 20, xgb_model=first).predict(more.matrix())
+    np.testing.assert_allclose(predicted(spark_session, more), peer, atol=1e-4)
+
+
 def test_a_version_that_continues_adds_rounds_on_the_new_data(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
     more = Log(tmp_path, seed=1)
     session.sql(TRAIN.format(log.path))
     session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{more.path}`")
     first = xgboost.train(PARAMETERS, log.matrix(), 20)
     peer = xgboost.train(PARAMETERS, more.matrix(), 20, xgb_model=first).predict(more.matrix())
-    query = f"SELECT predicted_label FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{more.path}`))"
-    np.testing.assert_allclose(session.sql(query).arrow()["predicted_label"], peer, rtol=1e-6)
+    np.testing.assert_allclose(predicted(session, more), peer, rtol=1e-6)
 
 
 def test_an_export_has_the_booster_beside_the_categories(session: xpsql.Session, log: Log, tmp_path: Path) -> None:

@@ -1,0 +1,160 @@
+"""A package's training on several tasks: what workers and driver tell each other.
+
+A worker encodes its splits, tells their categories, gets the numbers of these, and learns with the others. All end with the
+same model, which the first one tells.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.base import Peers
+from ..engines.tasks import Task
+from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
+from ..ps.wire import Acknowledged, Call, Handler
+from .compiled import prepare_jax
+from .examples import Features, united
+from .job import Job, check_version
+from .metrics import Tally
+from .packaged import Examples
+from .prepared import Prepared
+from .recipe import recipe_of
+
+WAIT_SECONDS = 0.5
+POLL_SECONDS = 0.05
+
+NO_NUMBERS = np.empty(0, np.float32)
+
+
+class Have(NamedTuple):
+    """A worker has encoded its examples; their categories."""
+
+    worker: int
+    features: Features
+
+
+class Ask(NamedTuple):
+    """A worker asks for the numbers of its categories."""
+
+    worker: int
+
+
+class Numbers(NamedTuple):
+    """Those numbers once they are known, and where the workers meet."""
+
+    known: bool
+    numbers: NDArray[np.float32]
+    host: str
+    port: int
+
+
+class Learned(NamedTuple):
+    """A worker has learned: the model's bytes, of the first worker, and the metrics of its examples."""
+
+    worker: int
+    model: NDArray[np.uint8]
+    tally: Tally
+
+
+HAVE = Call("have", Have, Acknowledged)
+ASK = Call("ask", Ask, Numbers)
+LEARNED = Call("learned", Learned, Acknowledged)
+
+
+def learn_part(job: Job, task: Task) -> None:
+    """Be worker `task.number`: learn from the examples of some splits, together with the others.
+
+    Raises:
+        XpsqlError: of data, another worker or the driver; the driver has been told if it can be.
+    """
+    check_version(job.xpsql)
+    prepare_jax()
+    number, count = task.number, job.places.workers
+    with Membership(job.contact, "worker", number, task.attempt) as member:
+        recipe = recipe_of(job.plan, job.columns)
+        prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
+        examples = Examples(prepared, range(number, len(job.splits), count))
+        member.call(HAVE, Have(number, examples.features), CALL_SECONDS)
+        while not (told := member.call(ASK, Ask(number), CALL_SECONDS)).known:
+            if member.ended.is_set():
+                raise EndedError
+        peers = Peers(number, told.host, told.port) if count > 1 else None
+        model, tally = examples.learn(told.numbers, task.cores, peers)
+        told_model = np.frombuffer(model if number == 0 else b"", np.uint8)
+        member.call(LEARNED, Learned(number, told_model, tally), CALL_SECONDS)
+
+
+class Company:
+    """The driver's side.
+
+    Args:
+        num_workers: that take part.
+        host, port: where they meet.
+
+    Attributes:
+        handlers: how the driver answers.
+    """
+
+    def __init__(self, num_workers: int, host: str, port: int) -> None:
+        self.handlers: list[Handler[Any, Any]] = [
+            Handler(HAVE, self._have),
+            Handler(ASK, self._ask),
+            Handler(LEARNED, self._learned_by),
+        ]
+        self._num_workers = num_workers
+        self._where = host, port
+        self._parts: dict[int, Features] = {}
+        self._places: list[NDArray[np.intp]] = []
+        self._numbers: list[NDArray[np.float32]] = []
+        self._learned: dict[int, Learned] = {}
+        self._changed = threading.Condition()
+
+    def features(self, check: Callable[[], object]) -> Features:
+        """Wait for all workers' examples, and return their categories.
+
+        Args:
+            check: raises what went wrong with a worker.
+        """
+        self._wait(self._parts, check)
+        parts = [self._parts[number] for number in range(self._num_workers)]
+        features, self._places = united(parts)
+        return features
+
+    def learned(self, numbers: NDArray[np.float32], check: Callable[[], object]) -> tuple[bytes, list[Tally]]:
+        """Let the workers learn with these numbers of all categories, and return the model and their metrics."""
+        with self._changed:
+            self._numbers = [numbers[places] for places in self._places]
+            self._changed.notify_all()
+        self._wait(self._learned, check)
+        told = [self._learned[number] for number in range(self._num_workers)]
+        return told[0].model.tobytes(), [one.tally for one in told]
+
+    def _wait(self, told: dict[int, Any], check: Callable[[], object]) -> None:
+        """Wait until all workers have told."""
+        while True:
+            with self._changed:
+                if self._changed.wait_for(lambda: len(told) == self._num_workers, POLL_SECONDS):
+                    return
+            check()
+
+    def _have(self, have: Have) -> Acknowledged:
+        return self._told(self._parts, have.worker, have.features)
+
+    def _ask(self, ask: Ask) -> Numbers:
+        with self._changed:
+            known = self._changed.wait_for(lambda: self._numbers, WAIT_SECONDS)
+            return Numbers(bool(known), self._numbers[ask.worker] if known else NO_NUMBERS, *self._where)
+
+    def _learned_by(self, learned: Learned) -> Acknowledged:
+        return self._told(self._learned, learned.worker, learned)
+
+    def _told(self, by: dict[int, Any], worker: int, what: object) -> Acknowledged:
+        with self._changed:
+            by[worker] = what
+            self._changed.notify_all()
+        return Acknowledged()
