@@ -1,0 +1,68 @@
+"""CONTINUE: what learns batch by batch ends as one training would; the others begin where they had ended, and say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xpsql
+from xpsql.algorithms import ALGORITHMS
+from xpsql.platform.flow.recipe import algorithm_of
+from xpsql.platform.progress import SilentReporter
+
+from ..training.log import log, write
+from .uses import USES, Use, rows
+
+ROWS = 512
+WARM = {"owlqn": "CONTINUE begins at the weights of the version", "xgboost": "CONTINUE is a warm start"}
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
+        yield session
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    folder = tmp_path / "days"
+    folder.mkdir()
+    for day in (0, 1):
+        write(log(ROWS, seed=day), folder / f"{day}.parquet", ROWS)
+    return folder
+
+
+def predictions(session: xpsql.Session, model: str, use: Use, path: Path) -> np.ndarray:  # type: ignore[type-arg]
+    column = session.sql(f"SELECT * FROM ML.PREDICT(MODEL {model}, ({use.query(path)}))").arrow().columns[-1]
+    return np.array(column.to_pylist())
+
+
+@pytest.mark.parametrize("algorithm", [name for name in USES if name not in WARM])
+def test_a_version_that_continues_equals_one_training(session: xpsql.Session, days: Path, algorithm: str) -> None:
+    use = USES[algorithm]
+    session.sql(use.train("m", algorithm, days / "0.parquet"))
+    session.sql(f"CONTINUE MODEL m AS {use.query(days / '1.parquet')}")
+    session.sql(use.train("once", algorithm, days))
+    assert algorithm_of(session.models.version("m").manifest).serves
+    (counts, weights), (all_counts, all_weights) = rows(session, "m"), rows(session, "once")
+    assert counts == all_counts
+    np.testing.assert_allclose(weights, all_weights, rtol=1e-4, atol=1e-6)
+    found, expected = (predictions(session, model, use, days) for model in ("m", "once"))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", WARM)
+def test_an_algorithm_of_all_examples_says_that_it_begins_where_it_ended(
+    session: xpsql.Session, days: Path, algorithm: str
+) -> None:
+    use = USES[algorithm]
+    session.sql(use.train("m", algorithm, days / "0.parquet"))
+    assert not algorithm_of(session.models.version("m").manifest).serves
+    (part,) = (part for part in ALGORITHMS if part.name == algorithm)
+    assert WARM[algorithm] in " ".join((part.make.__doc__ or "").split())
+    session.sql(f"CONTINUE MODEL m AS {use.query(days / '1.parquet')}")
+    before, after = (session.models.version("m", number).manifest for number in (1, 2))
+    assert (before.examples, after.examples, after.parent) == (ROWS, ROWS, 1)

@@ -1,0 +1,49 @@
+"""A use of every algorithm on the log of tests/training/log.py, and what a model has learned, to compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+import xpsql
+from xpsql.algorithms import ALGORITHMS
+
+
+class Use(NamedTuple):
+    """The options of an algorithm, and the columns that it learns from."""
+
+    options: str = ""
+    columns: str = "label, user, item, price, tags, vector"
+
+    def train(self, model: str, algorithm: str, path: Path, settings: str = "workers = 1, shards = 1") -> str:
+        return f"TRAIN MODEL {model} USING {algorithm} {self.options} WITH ({settings}) AS {self.query(path)}"
+
+    def query(self, path: Path) -> str:
+        return f"SELECT {self.columns} FROM parquet.`{path}`"
+
+
+SPECIAL = {
+    "slrm": Use("(negatives = 3, l1 = 0.01)", "1 AS label, user AS item, tags AS history"),
+    "word2vec": Use("(dim = 8)", "tags"),
+    "xgboost": Use("(rounds = 10)", "label, user, item, price, vector"),
+    "xsvd": Use("(user = (user, price), feedback = (tags), negatives = 2)"),
+}
+USES = {part.name: SPECIAL.get(part.name, Use()) for part in ALGORITHMS}
+
+
+def learned(session: xpsql.Session, model: str) -> pa.Table:
+    """Return a model's rows, by table and key."""
+    return session.sql(f"SELECT * FROM ML.WEIGHTS(MODEL {model})").arrow()
+
+
+def rows(session: xpsql.Session, model: str) -> tuple[list[Any], np.ndarray[Any, Any]]:
+    """Return what a model counted of each feature, and its weights, in order of table and key."""
+    table = learned(session, model)
+    names = [name for name in ("table", "key", "slot", "count", "updates", "shows", "clicks") if name in table.schema.names]
+    table = table.sort_by([(name, "ascending") for name in names[: names.index("key") + 1]])
+    vectors = [name for name in ("weight", "weights") if name in table.schema.names]
+    weights = [np.concatenate([np.atleast_1d(value) for value in table[name].to_pylist()]) for name in vectors]
+    return table.select(names).to_pylist(), np.concatenate(weights)
