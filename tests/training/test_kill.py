@@ -8,25 +8,14 @@ from pathlib import Path
 import xpsql
 from xpsql.platform.progress import SilentReporter
 
-from ..warehouse.kill import killed
+from .forked import Training
 from .log import log, write
 
-SCRIPT = """
-import sys, xpsql
-from xpsql.platform.progress import SilentReporter
-from xpsql.platform.flow import training, prediction
-warehouse, path, *statements = sys.argv[1:]
-with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
-    session.sql("SELECT 1")
-    print("started")
-    for statement in statements:
-        session.sql(statement.replace("@", f"SELECT label, user, item, tags, price FROM parquet.`{path}`"))
-        print(statement)
-"""
 MOMENTS = 50
+SECONDS = 1.5
 STATEMENTS = [
-    "TRAIN OR REPLACE MODEL m USING xftrl WITH (batch_size = 256) AS @",
-    "CONTINUE MODEL m AS @",
+    "TRAIN OR REPLACE MODEL m USING xftrl WITH (batch_size = 256) AS SELECT label, user, item, tags, price FROM parquet.`{}`",
+    "CONTINUE MODEL m AS SELECT label, user, item, tags, price FROM parquet.`{}`",
     "DROP MODEL m",
 ]
 
@@ -40,10 +29,10 @@ def test_fifty_kills_leave_the_old_state_or_the_new_one(tmp_path: Path) -> None:
     warehouse = tmp_path / "warehouse"
     with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
         for _ in range(MOMENTS):
-            statements = [*STATEMENTS[: chance.randint(1, 3)]]
-            done = killed(SCRIPT, [str(warehouse), str(path), *statements], chance, within_seconds=1.5)
+            statements = [statement.format(path) for statement in STATEMENTS[: chance.randint(1, 3)]]
+            done = Training(warehouse, statements, "connected").killed(chance, within_seconds=SECONDS)
             served = session.models.version("m").number if session.models.exists("m") else None
-            if done and "DROP" not in " ".join(statements):
+            if done and len(statements) < 3:
                 assert served is not None, done
             if served is None:
                 continue
