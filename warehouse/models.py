@@ -16,10 +16,11 @@ import dataclasses
 import json
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -77,20 +78,15 @@ class Version:
         manifest = self.manifest
         if manifest.status not in ("training", "interrupted"):
             return None
-        batches = max((line["batch"] for line in read_progress(self.folder) if "batch" in line), default=0)
-        done = batches * manifest.batch_size
-        of = "" if manifest.expected is None else f" of {manifest.expected:,}"
-        text = f"{done if manifest.expected is None else min(done, manifest.expected):,}{of} examples"
+        text = reached(read_progress(self.folder), manifest)
         return text if manifest.status == "training" else f"{text}; {self._resumable}"
 
     @property
     def _resumable(self) -> str:
         if not self.manifest.splits:
             return "it cannot be resumed"
-        for found in Checkpoints(place_of(self.manifest, self.folder)).complete():
-            if isinstance(found, Checkpoint):
-                return f"RESUME MODEL goes on after {found.examples:,}"
-        return "RESUME MODEL begins again"
+        newest = _newest_checkpoint(self.manifest, self.folder)
+        return "RESUME MODEL begins again" if newest is None else f"RESUME MODEL goes on after {newest.examples:,}"
 
     def files(self, table: str) -> list[Path]:
         """Return the Parquet files of a table's rows."""
@@ -103,6 +99,22 @@ class Version:
             ModelError: no such table, a damaged file, or a version that was dropped meanwhile.
         """
         return read_rows(self.folder / "rows" / self.manifest.table(table).name, columns)
+
+
+def reached(lines: Sequence[Mapping[str, Any]], manifest: Manifest) -> str:
+    """Return how far a training has come, in words."""
+    batches = max((line["batch"] for line in lines if "batch" in line), default=0)
+    if any("objective" in line for line in lines):
+        return f"{batches} iterations over all examples"
+    if manifest.expected is None:
+        return f"{batches * manifest.batch_size:,} examples"
+    return f"{min(batches * manifest.batch_size, manifest.expected):,} of {manifest.expected:,} examples"
+
+
+def _newest_checkpoint(manifest: Manifest, folder: Path) -> Checkpoint | None:
+    """Return the newest checkpoint of a version that looks whole, if there is one."""
+    found = Checkpoints(place_of(manifest, folder)).complete()
+    return next((one for one in found if isinstance(one, Checkpoint)), None)
 
 
 class Models:
@@ -260,7 +272,7 @@ class Models:
         try:
             for name in DATA:
                 remove(folder / name)
-            mend_progress(folder)
+            mend_progress(folder, _newest_checkpoint(before, folder) is not None)
             manifest = dataclasses.replace(before, status="training", epoch=epoch, error=None)
             write_manifest(folder, manifest)
         except BaseException:

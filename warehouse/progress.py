@@ -59,13 +59,12 @@ def read_progress(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def mend_progress(folder: Path) -> None:
-    """Remove a last line that a kill has cut, so that more lines can be added."""
+def mend_progress(folder: Path, goes_on: bool) -> None:
+    """Remove a last line that a kill has cut, so that more lines can be added; all of them where the training begins again."""
     path = folder / FILE
     if path.exists():
         with storing(path), path.open("rb+") as file:
-            content = file.read()
-            file.truncate(content.rfind(b"\n") + 1)
+            file.truncate(file.read().rfind(b"\n") + 1 if goes_on else 0)
 
 
 def latest(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
