@@ -23,6 +23,7 @@ ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 1 << 28
 # Batches that stay in the cache are read several times faster than whole row groups.
 READ_ROWS = 1 << 16
+READ_BYTES = 1 << 20
 
 STATISTICS = (
     ("key", pa.int64()),
@@ -129,7 +130,8 @@ def read_rows(folder: Path, columns: Sequence[str] | None) -> Iterator[pa.Record
     import pyarrow.parquet as pq
 
     for path in row_files(folder):
-        with reading(path), pq.ParquetFile(path) as file:
+        # By default whole row groups are read before the first row arrives.
+        with reading(path), pq.ParquetFile(path, pre_buffer=False, buffer_size=READ_BYTES) as file:
             for batch in file.iter_batches(READ_ROWS, columns=None if columns is None else list(columns)):
                 yield batch if columns is None else batch.select(list(columns))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import gc
 import hashlib
 import os
 import platform
@@ -20,6 +23,14 @@ def prepare_jax() -> None:
     # A program that is handed to another thread costs two switches of threads, which here take longer than some programs.
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
     keep_compiled()
+    pass_over_modules()
+
+
+@functools.cache
+def pass_over_modules() -> None:
+    """Let the garbage collector pass over what there is, once: hundreds of thousands of objects of modules, which stay."""
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # modules end in order
 
 
 def keep_compiled() -> None:

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="Spark need
 
 ROWS = 3000
 SECONDS = 400
+FEATURES, DIM = 1_000_000, 64
 
 
 @pytest.fixture
@@ -34,14 +35,13 @@ def log(tmp_path: Path) -> Path:
     return write(pa.table({"label": label, "user": user}), tmp_path / "log.parquet", row_group_rows=700)
 
 
-def run(master: str, log: Path, warehouse: Path) -> dict[str, Any]:
-    """Run the program of this folder as a process of its own."""
-    command = [sys.executable, "-m", "tests.clusters.program", master, str(log), str(warehouse)]
+def run(program: str, *arguments: object) -> Any:
+    """Run a program of this folder as a process of its own."""
+    command = [sys.executable, "-m", f"tests.clusters.{program}", *map(str, arguments)]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def check(found: dict[str, Any], log: Path, folder: Path) -> None:
@@ -61,9 +61,22 @@ def check(found: dict[str, Any], log: Path, folder: Path) -> None:
 
 
 def test_a_local_cluster_gives_what_one_process_gives(log: Path, tmp_path: Path) -> None:
-    check(run("local-cluster[2,2,1024]", log, tmp_path / "there"), log, tmp_path / "here")
+    check(run("program", "local-cluster[2,2,1024]", log, tmp_path / "there"), log, tmp_path / "here")
 
 
 def test_a_standalone_cluster_gives_what_one_process_gives(log: Path, tmp_path: Path) -> None:
     with standalone(tmp_path) as master:
-        check(run(master, log, tmp_path / "there"), log, tmp_path / "here")
+        check(run("program", master, log, tmp_path / "there"), log, tmp_path / "here")
+
+
+def test_no_process_of_a_prediction_holds_the_whole_model(log: Path, tmp_path: Path) -> None:
+    many = write(pa.table({"label": np.arange(FEATURES) % 2, "user": np.arange(FEATURES)}), tmp_path / "many.parquet")
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        for model, table in {"small": log, "large": many}.items():
+            session.sql(f"TRAIN MODEL {model} USING fm (dim = {DIM}) AS SELECT * FROM parquet.`{table}`")
+        query = f"SELECT sum(predicted_label) AS total FROM ML.PREDICT(MODEL large, (SELECT * FROM parquet.`{log}`))"
+        total = session.sql(query).arrow()["total"][0].as_py()
+    small, large = run("predictor", "local-cluster[2,4,1024]", tmp_path / "warehouse", log, "small", "large")
+    assert large["total"] == pytest.approx(total)
+    model_bytes = FEATURES * 4 * DIM
+    assert large["most_bytes"] - small["most_bytes"] < 0.75 * model_bytes  # four shards hold it
