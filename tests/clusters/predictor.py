@@ -1,5 +1,7 @@
-"""A program on a cluster: `predictor MASTER WAREHOUSE LOG MODEL ...`; predicts with one model after the other and prints, for each,
-the most memory that a Python process of an executor has had by then, in bytes, and the sum of its predictions, as JSON."""
+"""A program on a cluster: `predictor MASTER WAREHOUSE LOG MODEL ...`; predicts with one model after the other.
+
+It prints, as JSON, for each the sum of its predictions and the most memory that a Python process of Spark has had by then.
+"""
 
 from __future__ import annotations
 
