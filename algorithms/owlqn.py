@@ -57,7 +57,10 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
         def smooth(z: Doubles) -> tuple[float, Doubles]:
             x = unit * z
             value, gradient = objective(x)
-            return value + 0.5 * float(l2 @ (x * x)), unit * (gradient + l2 * x)
+            shrinking = l2 * x
+            gradient += shrinking
+            gradient *= unit
+            return value + 0.5 * float(shrinking @ x), gradient
 
         found = minimise(smooth, known.start / unit, l1 * unit, options.iterations, options.tolerance, options.history, told)
         return unit * found

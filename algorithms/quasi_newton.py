@@ -47,17 +47,17 @@ class Memory:
 
     def direction(self, slope: Doubles) -> Doubles:
         """Return minus the inverse of the estimated curvature, times the slope."""
-        q, factors = -slope, []
+        q, room, factors = -slope, np.empty_like(slope), []
         for step, change, rho in reversed(self._pairs):
             factors.append(rho * float(step @ q))
-            q = q - factors[-1] * change
+            q -= np.multiply(change, factors[-1], out=room)
         if self._pairs:
             step, change, rho = self._pairs[-1]
-            q = q / (rho * float(change @ change))
+            q /= rho * float(change @ change)
         else:
-            q = q / max(float(np.sqrt(slope @ slope)), 1e-300)  # the first step has length 1
+            q /= max(float(np.sqrt(slope @ slope)), 1e-300)  # the first step has length 1
         for (step, change, rho), factor in zip(self._pairs, reversed(factors), strict=True):
-            q = q + (factor - rho * float(change @ q)) * step
+            q += np.multiply(step, factor - rho * float(change @ q), out=room)
         return q
 
 
@@ -111,6 +111,8 @@ def pseudo_gradient(x: Doubles, gradient: Doubles, l1: Doubles) -> Doubles:
 
     Source: Andrew and Gao 2007, equation 4.
     """
+    if not l1.any():
+        return gradient
     right, left = gradient + l1, gradient - l1
     at_zero = np.where(right < 0, right, np.where(left > 0, left, 0.0))
     return np.where(x == 0, at_zero, gradient + l1 * np.sign(x))
@@ -119,17 +121,21 @@ def pseudo_gradient(x: Doubles, gradient: Doubles, l1: Doubles) -> Doubles:
 def line_search(evaluated: Callable[[Doubles], Point], at: Point, direction: Doubles, l1: Doubles) -> Point | None:
     """Return the first point along a direction, halving the step, that is low enough; None where there is none.
 
+    The direction loses, in place, what leads uphill.
+
     Variables with a penalty keep their sign, or become 0: they are projected on the orthant that the search is in.
     """
-    penalised = l1 > 0
-    direction = np.where(penalised & (direction * at.slope >= 0), 0.0, direction)
+    penalised = np.flatnonzero(l1)
+    downhill = direction[penalised] * at.slope[penalised] < 0
+    direction[penalised] *= downhill
     if not float(direction @ at.slope) < 0:
         return None
-    orthant = np.where(at.x != 0, np.sign(at.x), -np.sign(at.slope))
+    own = at.x[penalised]
+    orthant = np.where(own != 0, np.sign(own), -np.sign(at.slope[penalised]))
     step = 1.0
     for _ in range(HALVINGS):
         x = at.x + step * direction
-        x = np.where(penalised & (np.sign(x) != orthant), 0.0, x)
+        x[penalised] *= np.sign(x[penalised]) == orthant
         found = evaluated(x)
         if found.value <= at.value + DECREASE * float(at.slope @ (x - at.x)):
             return found

@@ -113,7 +113,8 @@ class Examples:
         with ThreadPoolExecutor(self._threads, thread_name_prefix="xpsql-worker") as pool:
             work = pool.map(lambda at: self._evaluated(at, rows), range(len(self._batches)))
             for place, (value, gradient) in zip(self._places, work, strict=True):
-                total[place] += gradient
+                for column in range(total.shape[1]):  # faster than whole rows
+                    np.add.at(total[:, column], place, gradient[:, column].astype(np.float64))
                 loss += value
         return Evaluated(loss, total)
 
