@@ -15,6 +15,7 @@ import pytest
 
 import xpsql
 from benchmarks.real_logs import criteo, flights
+from xpsql.algorithms import ALGORITHMS
 from xpsql.platform.progress import SilentReporter
 
 DATA = os.environ.get("XPSQL_DATA")
@@ -45,7 +46,22 @@ FLIGHTS = {
     "svm": (0.4551, 0.6903),
     "xsvd (user = (tailnum, carrier), item = (dest, hour))": (0.4267, 0.6986),
 }
-FLIGHTS_ROWS = 10_000
+# Of others: a query of the flights, or of the routes that planes flew, and metrics.
+OTHERS = {
+    "linear_regression": (
+        "SELECT distance / 1000 AS label, carrier, origin, dest, hour FROM {flights}",
+        {"mae": 0.2157, "rmse": 0.3290},
+    ),
+    "owlqn": ("SELECT * FROM {flights}", {"logloss": 0.3944, "auc": 0.7775}),
+    "slrm": ("SELECT 1 AS label, dest AS item, history FROM {routes}", {"logloss": 0.1901, "auc": 0.6958}),
+    "word2vec": ("SELECT history FROM {routes}", {"mae": 0.2845}),
+    "xgboost (rounds = 20)": ("SELECT * FROM {flights}", {"logloss": 0.3540, "auc": 0.8506}),
+    "xsvd (user = (tailnum), item = (dest), feedback = (history), negatives = 5)": (
+        "SELECT 1 AS label, tailnum, dest, history FROM {routes}",
+        {"logloss": 0.4296, "auc": 0.6572},
+    ),
+}
+FLIGHTS_ROWS, HISTORY = 10_000, 6
 
 
 def written(table: pa.Table, folder: Path) -> Path:
@@ -66,6 +82,18 @@ def flights_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(flights(folder).train.slice(0, FLIGHTS_ROWS), folder)
 
 
+@pytest.fixture(scope="module")
+def logs(flights_log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The flights; and where each plane flew, with where it had flown before."""
+    table, flown, history = pq.read_table(flights_log, columns=["tailnum", "dest"]), dict[str, list[str]](), []
+    for plane, dest in zip(table["tailnum"].to_pylist(), table["dest"].to_pylist(), strict=True):
+        before = flown.setdefault(plane, [])
+        history.append(before[-HISTORY:])
+        before.append(dest)
+    routes = written(table.append_column("history", pa.array(history)), tmp_path_factory.mktemp("routes"))
+    return {"flights": f"parquet.`{flights_log}`", "routes": f"parquet.`{routes}`"}
+
+
 def learned(path: Path, folder: Path, algorithm: str) -> tuple[float, float]:
     """Return logloss and AUC of one pass."""
     with xpsql.connect(folder, "duckdb", SilentReporter()) as session:
@@ -81,3 +109,19 @@ def test_one_pass_over_clicks_gives_the_pinned_metrics(criteo_log: Path, tmp_pat
 @pytest.mark.parametrize("algorithm", FLIGHTS)
 def test_one_pass_over_flights_gives_the_pinned_metrics(flights_log: Path, tmp_path: Path, algorithm: str) -> None:
     assert learned(flights_log, tmp_path, algorithm) == pytest.approx(FLIGHTS[algorithm], abs=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", OTHERS)
+def test_one_pass_over_flights_and_routes_gives_the_pinned_metrics(
+    logs: dict[str, str], tmp_path: Path, algorithm: str
+) -> None:
+    query, expected = OTHERS[algorithm]
+    with xpsql.connect(tmp_path, "duckdb", SilentReporter()) as session:
+        session.sql(f"TRAIN MODEL m USING {algorithm} AS {query.format(**logs)}")
+        (row,) = session.sql("SELECT * FROM ML.EVALUATE(MODEL m)").arrow().to_pylist()
+    assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-4)
+
+
+def test_every_algorithm_has_pinned_metrics() -> None:
+    pinned = {name.split(" ")[0] for name in (*FLIGHTS, *OTHERS)}
+    assert pinned == {part.name for part in ALGORITHMS}
