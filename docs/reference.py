@@ -20,6 +20,7 @@ from xpsql.platform.operators import OPERATORS
 from xpsql.platform.options import Part, describe
 from xpsql.platform.sql.clauses import CLAUSES
 from xpsql.platform.sql.functions import FUNCTIONS as TABLE_FUNCTIONS
+from xpsql.platform.sql.release import METRICS
 from xpsql.platform.sql.statements import STATEMENTS
 from xpsql.platform.sql.statements.listing import shown
 from xpsql.platform.udf import FUNCTIONS
@@ -50,11 +51,14 @@ CLAUSE_HELP = {
     "LABEL": "The columns to predict; by default the column named `label`. For a classifier they hold 0 or 1, never NULL.",
     "WEIGHT": "A number that an example's loss is multiplied with.",
     "TIME": "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970.",
-    "GROUP": "User or session, for the metric `gauc`.",
+    "GROUP": "User or session, for the metric `gauc`; no slot: to learn from it too, select it twice, under two names.",
     "IGNORE": "Columns of the query that are not learned from.",
     "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named.",
-    "EVALUATE": "Not available yet.",
-    "RELEASE": "Not available yet.",
+    "EVALUATE": "After every m batches of a split the next n are scored before they are learned from: a window, which is a row "
+    "of ML.TRAINING_INFO; with BY, one more for each value of a column.",
+    "RELEASE": "Which version may be served: a condition on the metrics over all windows, such as `auc > 0.7 AND pcopc BETWEEN "
+    "0.9 AND 1.1`, and on those of the version served, `auc > previous.auc`. Where it is false the version is `held` and the "
+    f"statement fails. Metrics: {', '.join(METRICS)}.",
     "WITH": "Settings of the training, below.",
 }
 

@@ -106,6 +106,11 @@ def described_name(field: dataclasses.Field[Any]) -> str:
     return written_name(field.name) + ("" if relation == "=" else f" {relation}")
 
 
+def signs(options: type[Any]) -> dict[str, str]:
+    """Return the sign between name and value of each option, by its name as statements write it."""
+    return {written_name(f.name): f.metadata["limits"].relation for f in dataclasses.fields(options)}
+
+
 def written_name(field: str) -> str:
     """Return a field's name as statements write it: a field named by a keyword of Python, `lambda_`, ends with _."""
     return field.removesuffix("_")

@@ -11,6 +11,7 @@ from ...warehouse.models import Version
 from ...warehouse.progress import LEARNING, READING, latest, read_progress
 from ...warehouse.weights import magnitude, weights
 from ..errors import XpsqlError
+from ..sql.statements.describe_model import gate, parts, settings
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -64,10 +65,11 @@ def facts(version: Version) -> list[tuple[str, str]]:
 def options(version: Version) -> list[tuple[str, object]]:
     """Return what the version was made with, by name."""
     manifest = version.manifest
-    parts = [(manifest.algorithm.name, dict(manifest.algorithm.options))]
-    parts += [(f"operator {part.name}", dict(part.options)) for part in manifest.operators]
-    given = {"EVALUATE": manifest.evaluate, "RELEASE WHEN": manifest.release}
-    return [*parts, *((k, v) for k, v in given.items() if v), *manifest.settings.items()]
+    return [
+        (name, value)
+        for name, value in (*parts(manifest), *gate(manifest), *settings(manifest))
+        if value is not None and value != "()"
+    ]
 
 
 def sections(session: Session, version: Version) -> list[str]:

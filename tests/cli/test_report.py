@@ -39,6 +39,8 @@ def test_a_report_is_one_page_that_loads_nothing(page: Path) -> None:
     for heading in ("Learning curve: logloss", "Learning curve: auc", "The life of rows", "Where the time went", "Calibration"):
         assert f"<h2>{heading}</h2>" in text
     assert "EVALUATE EVERY 4 BATCHES" in text
+    assert "<td>operator 1</td><td>admit(min_count = 2)</td>" in text
+    assert "<td>evaluate</td><td>EVERY 4 BATCHES ON 2 BATCHES</td>" in text
     assert "prefers-color-scheme: dark" in text
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from xpsql.platform.errors import ModelError, OptionError, StatementError
-from xpsql.warehouse.manifest import Slot
+from xpsql.warehouse.manifest import Part, Slot
 from xpsql.warehouse.rows import rows_schema
 
 from ..warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
@@ -89,6 +89,17 @@ def test_describe_model_shows_slots_options_and_metrics(session: xpsql.Session) 
     assert shown["metric auc"] == "0.75"
     assert shown["query"] == "SELECT * FROM log"
     assert "error" not in shown
+
+
+def test_describe_model_shows_bounds_the_gate_and_what_it_was_judged_by(session: xpsql.Session) -> None:
+    life = (Part("admit", {"utility": 0.5}), Part("expire", {"after": "1 day", "utility": 0.1}), Part("elsewhere", {"a": 1}))
+    gate = {"evaluate": {"every": 20, "on": 5, "by": "city"}, "release": "auc > 0.7", "evaluation": {"auc": 0.72}}
+    train(session.models, operators=life, **gate)
+    shown = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr")}
+    operators = [value for name, value in shown.items() if name.startswith("operator ")]
+    assert operators == ["admit(utility > 0.5)", "expire(after = '1 day', utility < 0.1)", "elsewhere(a = 1)"]
+    assert (shown["evaluate"], shown["release when"]) == ("EVERY 20 BATCHES ON 5 BATCHES BY city", "auc > 0.7")
+    assert shown["evaluation auc"] == "0.72"
 
 
 def test_describe_model_tells_about_a_failed_version_too(session: xpsql.Session) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...errors import StatementError
+from ...options import signs
+from ...parts import built_in, find
 from ..base import Statement
 from ..cursor import Cursor
 from ..versions import Named, read_version
@@ -39,9 +43,7 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
     yield "version", manifest.version
     yield "status", manifest.status
     yield "served", "yes" if version.served else "no"
-    yield "algorithm", written(manifest.algorithm)
-    for number, operator in enumerate(manifest.operators, 1):
-        yield f"operator {number}", written(operator)
+    yield from parts(manifest)
     for slot in manifest.slots:
         yield f"slot {slot.name}", kind(slot)
     for dense in manifest.dense:
@@ -50,10 +52,28 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
     yield "ignored", ", ".join(manifest.ignore) or None
     for name in PLAIN:
         yield name, getattr(manifest, name)
+    yield from gate(manifest)
     yield from settings(manifest)
     for name, value in manifest.metrics.items():
         yield f"metric {name}", value
+    for name, value in manifest.evaluation.items():
+        yield f"evaluation {name}", value
     yield "folder", version.folder
+
+
+def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    yield "algorithm", written("algorithm", manifest.algorithm)
+    for number, operator in enumerate(manifest.operators, 1):
+        yield f"operator {number}", written("operator", operator)
+
+
+def gate(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
+    """Give the clauses EVALUATE and RELEASE, None where there is none."""
+    evaluate = manifest.evaluate
+    if evaluate is not None:
+        by = f" BY {evaluate['by']}" if evaluate["by"] else ""
+        yield "evaluate", f"EVERY {evaluate['every']} BATCHES ON {evaluate['on']} BATCHES{by}"
+    yield "release when", manifest.release
 
 
 def settings(manifest: Manifest) -> Iterator[tuple[str, Any]]:
@@ -61,9 +81,12 @@ def settings(manifest: Manifest) -> Iterator[tuple[str, Any]]:
         yield f"setting {name}", literal(value) if isinstance(value, list | tuple) else value
 
 
-def written(part: Part) -> str:
+def written(kind: str, part: Part) -> str:
     """Return an algorithm or operator as the statement wrote it: `ftrl(alpha = 0.1)`."""
-    options = ", ".join(f"{name} = {literal(value)}" for name, value in part.options.items())
+    sign: dict[str, str] = {}
+    with contextlib.suppress(StatementError):  # of a package that is not installed here
+        sign = signs(find(kind, built_in(kind), part.name, None).options)
+    options = ", ".join(f"{name} {sign.get(name, '=')} {literal(value)}" for name, value in part.options.items())
     return f"{part.name}({options})" if options else part.name
 
 
