@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,8 @@ from ..ps.wire import Handler
 POLL_SECONDS = 0.05
 START_SECONDS = 600.0
 END_SECONDS = 10.0
+LEAVE_SECONDS = 2.0
+SETTLE_SECONDS = 0.5
 
 
 class Cluster:
@@ -30,6 +33,7 @@ class Cluster:
         self._tasks = tasks
         self.coordinator = coordinator
         self._shards: Running | None = None
+        self._started: list[Running] = []
 
     def start_shards(self, function: Callable[[Task], None], count: int) -> list[Address]:
         """Start tasks that serve, and return their addresses when all do.
@@ -38,7 +42,7 @@ class Cluster:
             TrainingError: they do not within ten minutes.
             XpsqlError: of the first that failed.
         """
-        self._shards = self._tasks.start(function, count, f"xpsql: shards of {self.contact.job}", False)
+        self._shards = self._start(function, count, f"xpsql: shards of {self.contact.job}", False)
         for _ in range(int(START_SECONDS / POLL_SECONDS)):
             addresses = self.coordinator.shards()
             if addresses is not None:
@@ -59,14 +63,11 @@ class Cluster:
             LostError: tasks are lost, and the engine does not start them again.
         """
         assert self._shards is not None  # workers need shards
-        workers = self._tasks.start(function, count, name, gang)
-        try:
+        with self._workers(function, count, name, gang) as workers:
             while not self._over(workers, "worker"):
                 if self._over(self._shards, "shard"):
                     raise LostError(f"The shards of {self.contact.job} ended before its workers.")
                 self.coordinator.wait(POLL_SECONDS)
-        finally:
-            workers.cancel()
 
     @contextmanager
     def working(self, function: Callable[[Task], None], count: int, name: str) -> Iterator[Callable[[], bool]]:
@@ -76,11 +77,8 @@ class Cluster:
             XpsqlError: what is given, of the first task that failed.
             LostError: the same, where a task is lost.
         """
-        workers = self._tasks.start(function, count, name, True)
-        try:
+        with self._workers(function, count, name, True) as workers:
             yield lambda: self._over(workers, "worker")
-        finally:
-            workers.cancel()
 
     def end(self) -> None:
         """Let the shards end by themselves."""
@@ -88,10 +86,32 @@ class Cluster:
         if self._shards is not None:
             self._shards.wait(END_SECONDS)
 
-    def cancel(self) -> None:
-        """End the shards that still run."""
-        if self._shards is not None:
-            self._shards.cancel()
+    def close(self) -> None:
+        """End all tasks.
+
+        They are told to, and have a moment to leave by themselves: an engine may use a process again whose task has ended well,
+        which is much faster than to start one. What still runs then is ended by the engine.
+        """
+        self.coordinator.end()
+        self.coordinator.dispersed(LEAVE_SECONDS)
+        for running in self._started:
+            with contextlib.suppress(TrainingError):  # what went wrong is raised where they are waited for
+                running.wait(SETTLE_SECONDS)
+            running.cancel()
+
+    @contextmanager
+    def _workers(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Iterator[Running]:
+        """Run tasks for the length of a block; where the whole job ends by an error, they end with it."""
+        workers = self._start(function, count, name, gang)
+        try:
+            yield workers
+        finally:
+            if not self.coordinator.failed:
+                workers.cancel()
+
+    def _start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
+        self._started.append(self._tasks.start(function, count, name, gang))
+        return self._started[-1]
 
     def _over(self, running: Running, role: str) -> bool:
         """Tell whether tasks have ended; raise what went wrong, as a task told it or else as the engine saw it.
@@ -132,5 +152,4 @@ def cluster(
         try:
             yield made
         finally:
-            coordinator.end()
-            made.cancel()
+            made.close()

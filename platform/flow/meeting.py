@@ -6,6 +6,7 @@ sums losses and gradients.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from functools import reduce
@@ -80,7 +81,7 @@ def evaluate_examples(job: Job, task: Task) -> None:
     check_version(job.xpsql)
     limit_threads(task.cores)
     prepare_jax()
-    with Membership(job.contact, "worker", task.number, task.attempt) as member:
+    with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)
         prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
         examples = Examples(prepared, range(task.number, len(job.splits), job.places.workers), task.cores)

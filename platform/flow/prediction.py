@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..engines.base import Engine, Scan, staged
-from ..engines.tasks import Task, Tasks
+from ..engines.tasks import Tasks
 from ..errors import StatementError
-from ..ps.coordinator import CALL_SECONDS, Contact, EndedError, Membership
-from ..ps.remote import RemoteClient
-from ..ps.server import Server
-from ..ps.service import pull_handler
-from ..ps.watermarks import turns_of
-from ..ps.wire import Acknowledged, Call, Handler
-from .cluster import cluster
-from .compiled import prepare_jax
-from .dealing import Dealer
-from .distributed import taken
-from .job import TAKE, WAIT_SECONDS, Take, check_version, limit_threads, own_host, own_version
-from .places import Places, places_of
-from .plan import Settings
 from .scoring import Request, Scored, Scorer
+from .scoring_tasks import score_on
 from .slots import columns_from, matched
 from .splits import splits_of
 from .weights import Weights
@@ -108,84 +95,3 @@ def score_here(request: Request, path: Path, reporter: Reporter) -> Path:
         examples += rows
         reporter.update(examples, {})
     return path
-
-
-class Job(NamedTuple):
-    """What the tasks of a prediction need to know; travels by pickle.
-
-    Attributes:
-        xpsql: the driver's version.
-        folder: where files go, on all machines.
-    """
-
-    contact: Contact
-    xpsql: str
-    request: Request
-    places: Places
-    folder: Path
-
-
-class Wrote(NamedTuple):
-    """A worker has written so many more rows."""
-
-    rows: int
-
-
-WROTE = Call("wrote", Wrote, Acknowledged)
-
-
-def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -> list[Path]:
-    """Score on an engine's tasks: servers hold the version's rows, workers pull those that they need; a file for each split."""
-    places = places_of(Settings(), tasks, True)
-    places = places._replace(workers=max(1, min(places.workers, len(request.splits))))
-    examples = 0
-
-    def wrote(told: Wrote) -> Acknowledged:
-        nonlocal examples
-        examples += told.rows
-        reporter.update(examples, {})
-        return Acknowledged()
-
-    name = f"predictions of {request.version.manifest.model} v{request.version.number}"
-    dealer = Dealer(turns_of(len(request.splits), 1), places.workers, fixed=False)
-    take = Handler(TAKE, lambda request: taken(dealer.next(request.worker)))
-    handlers: list[Handler[Any, Any]] = [take, Handler(WROTE, wrote)]
-    with cluster(tasks, name, places.shards, handlers, lambda role, number: None, None) as on:
-        job = Job(on.contact, own_version(), request, places, folder)
-        on.start_shards(functools.partial(host_weights, job), places.shards)
-        on.run_workers(functools.partial(score_splits, job), places.workers, f"xpsql: {name}", False)
-        on.end()
-    return [part_path(folder, number) for number in range(len(request.splits))]
-
-
-def part_path(folder: Path, split: int) -> Path:
-    return folder / f"predictions-{split:06d}.parquet"
-
-
-def host_weights(job: Job, task: Task) -> None:
-    """Hold the rows of some slices of a version, as task `task.number` of several, until told to end."""
-    check_version(job.xpsql)
-    limit_threads(task.cores)
-    name, secret = f"shard {task.number} of {job.contact.job}", job.contact.secret
-    with Membership(job.contact, "shard", task.number, task.attempt) as member:
-        weights = Weights(job.request.version, task.number, job.places.shards)
-        with Server(name, [pull_handler(weights.pull)], secret, own_host(job.contact.address)) as server:
-            member.ready(server.address)
-            member.ended.wait()
-
-
-def score_splits(job: Job, task: Task) -> None:
-    """Take splits from the driver, one after the other, and write their predictions."""
-    check_version(job.xpsql)
-    limit_threads(task.cores)
-    prepare_jax()
-    with (
-        Membership(job.contact, "worker", task.number, task.attempt) as member,
-        RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret) as client,
-    ):
-        scorer = Scorer(job.request.version, client.pull)
-        while (taken := member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS).split) >= 0:
-            for rows in scorer.write(job.request, [job.request.splits[taken]], part_path(job.folder, taken)):
-                if member.ended.is_set():
-                    raise EndedError
-                member.call(WROTE, Wrote(rows), CALL_SECONDS)

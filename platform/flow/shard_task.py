@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from ...warehouse.checkpoints import Checkpoints
 from ..engines.tasks import Task
-from ..ps.coordinator import CALL_SECONDS, Membership
+from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
 from ..ps.gang import Gang
 from ..ps.pressure import Pressure
 from ..ps.server import Server
@@ -35,14 +36,19 @@ def host_shard(job: Job, task: Task) -> None:
     prepare_jax()
     number, num_shards = task.number, job.places.shards
     shard = new_shard(recipe_of(job.plan, job.columns), number, num_shards, job.columns, job.epoch)
-    with compilations(shard.compiled), Membership(job.contact, "shard", number, task.attempt) as member:
+    membership = Membership(job.contact, "shard", number, task.attempt)
+    with contextlib.suppress(EndedError), compilations(shard.compiled), membership as member:
         fill(shard, number, job)
         if job.plan.evaluate is not None:
             shard.watch()
-        name = f"shard {number} of {job.contact.job}"
-        with Server(name, handlers_of(shard, number, job, member), job.contact.secret, own_host(job.contact.address)) as server:
+        gang = gang_of(shard, job, member)
+        name, handlers = f"shard {number} of {job.contact.job}", handlers_of(shard, gang, number, job, member)
+        with Server(name, handlers, job.contact.secret, own_host(job.contact.address)) as server:
             member.ready(server.address)
             member.ended.wait()
+            shard.cancel()
+            if gang is not None:  # whose threads would hold the shard's memory in a process that is used again
+                gang.end()
 
 
 def fill(shard: Shard, number: int, job: Job) -> None:
@@ -54,11 +60,17 @@ def fill(shard: Shard, number: int, job: Job) -> None:
         load({number: shard}, job.places.shards, job.parent, job.columns)
 
 
-def handlers_of(shard: Shard, number: int, job: Job, member: Membership) -> tuple[Handler[Any, Any], ...]:
-    """Return how a shard answers workers and the driver."""
+def gang_of(shard: Shard, job: Job, member: Membership) -> Gang | None:
+    """Return what keeps a shard's workers in step (bsp)."""
 
     def held_up(workers: Sequence[int], seconds: float) -> None:
         member.call(SLOW, Slow(tuple(workers), seconds), CALL_SECONDS)
+
+    return Gang(shard, job.places.workers, held_up) if job.plan.settings.sync == "bsp" else None
+
+
+def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: Membership) -> tuple[Handler[Any, Any], ...]:
+    """Return how a shard answers workers and the driver."""
 
     def pressed(message: str, full: bool) -> None:
         member.call(PRESSED, Pressed(message, full), PRESSED_SECONDS)
@@ -66,7 +78,6 @@ def handlers_of(shard: Shard, number: int, job: Job, member: Membership) -> tupl
     def save_rows(_: Save) -> Saved:
         return save({number: shard}, job.places.shards, saved_files(job.folder, job.epoch), job.tables)
 
-    gang = Gang(shard, job.places.workers, held_up) if job.plan.settings.sync == "bsp" else None
     name, limit = f"Shard {number} of {job.contact.job}", job.memory_bytes
     pressure = None
     if limit is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Generator
 
@@ -43,7 +44,7 @@ def work(job: Job, generation: int, task: Task) -> None:
     check_version(job.xpsql)
     limit_threads(task.cores)
     prepare_jax()
-    with Membership(job.contact, "worker", task.number, task.attempt) as member:
+    with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)
         prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
         telling = Telling(member, task, recipe.algorithm.classifier, job.plan.evaluate)

@@ -78,10 +78,17 @@ class Join(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Whether the task takes part; if not, and the job has not ended, an attempt before it lives: ask again."""
+    """Whether the task takes part.
+
+    Attributes:
+        accepted: it does. If not, and neither of the others is true, an attempt before it lives: ask again.
+        ended: all tasks must end.
+        replaced: a later attempt has taken its place.
+    """
 
     accepted: bool
-    ended: bool
+    ended: bool = False
+    replaced: bool = False
 
 
 class Ready(NamedTuple):
@@ -102,7 +109,7 @@ class Beat(NamedTuple):
 
 
 class Beaten(NamedTuple):
-    """Whether the task must end."""
+    """Whether the task must end: all do, or it is replaced."""
 
     ended: bool
 
@@ -114,6 +121,12 @@ class Leave(NamedTuple):
     number: int
     attempt: int
     failure: Failure | None
+
+
+class Left(NamedTuple):
+    """Whether all tasks end, so that what a task has lost is no failure of its own."""
+
+    ended: bool
 
 
 class Find(NamedTuple):
@@ -129,7 +142,7 @@ class Found(NamedTuple):
 JOIN = Call("join", Join, Joined)
 READY = Call("ready", Ready, Acknowledged)
 BEAT = Call("beat", Beat, Beaten)
-LEAVE = Call("leave", Leave, Acknowledged)
+LEAVE = Call("leave", Leave, Left)
 FIND = Call("find", Find, Found)
 
 
@@ -239,7 +252,7 @@ class Coordinator:
         """
         with self._changed:
             if self._member(role, number, attempt) is None:
-                raise LostError(f"Attempt {attempt} of {role} {number} was given up for lost, and is replaced.")
+                raise replaced(role, number, attempt)
 
     def wait(self, seconds: float) -> None:
         """Wait until a task joins, is ready, leaves or fails, no longer than `seconds`."""
@@ -252,15 +265,22 @@ class Coordinator:
             self._ended = True
             self._changed.notify_all()
 
+    def dispersed(self, seconds: float) -> bool:
+        """Wait until all tasks that took part have left or are lost, no longer than `seconds`; tell whether they have."""
+        with self._changed:
+            return self._changed.wait_for(lambda: all(member.left for member in self._members.values()), seconds)
+
     def _join(self, join: Join) -> Joined:
         who = (join.role, join.number)
         with self._changed:
             before = self._members.get(who)
-            if self._over or (before is not None and join.attempt < before.attempt):
+            if self._over:
                 return Joined(accepted=False, ended=True)
+            if before is not None and join.attempt < before.attempt:
+                return Joined(accepted=False, replaced=True)
             waits = before is not None and not before.left and join.attempt != before.attempt
             if waits and before is not None and age(before) < REPLACED_SECONDS:
-                return Joined(accepted=False, ended=False)
+                return Joined(accepted=False)
         if waits:
             self._lose(who, "its process or machine is gone")
         with self._changed:
@@ -268,7 +288,7 @@ class Coordinator:
                 return Joined(accepted=False, ended=True)
             self._members[who] = Member(join)
             self._changed.notify_all()
-        return Joined(accepted=True, ended=False)
+        return Joined(accepted=True)
 
     def _ready(self, ready: Ready) -> Acknowledged:
         with self._changed:
@@ -305,11 +325,11 @@ class Coordinator:
         member = self._members.get((role, number))
         return member if member is not None and member.attempt == attempt and not member.left else None
 
-    def _leave(self, leave: Leave) -> Acknowledged:
+    def _leave(self, leave: Leave) -> Left:
         with self._changed:
             member = self._member(leave.role, leave.number, leave.attempt)
             if member is None:
-                return Acknowledged()
+                return Left(self._over)
             error = error_of(leave.failure) if leave.failure is not None else None
             if error is not None and not isinstance(error, LostError):
                 self._error = self._error or error
@@ -320,21 +340,21 @@ class Coordinator:
             self._lose((leave.role, leave.number), str(error))
         else:
             self._told_left(leave.role, leave.number)
-        return Acknowledged()
+        return Left(self._over)
 
     def _lose(self, who: tuple[str, int], why: str) -> None:
         """Give a task up for lost: a worker, where another attempt may go on for it, or else the job."""
         role, number = who
         with self._changed:
             member = self._members.get(who)
-            if member is None or member.left or self._over:
+            if member is None or member.left:
                 return
-            member.left = True
+            member.left, over = True, self._over
             told = self._told_lost if role == "worker" else None
-            if told is None:
+            if told is None and not over:
                 self._error = lost(who, member.place, why)
             self._changed.notify_all()
-        if told is not None:
+        if told is not None and not over:
             told(number, f"{member.place}: {why}", age(member))
 
     def _find(self, _: Find) -> Found:
@@ -345,6 +365,10 @@ def age(member: Member) -> float:
     return time.monotonic() - member.seen
 
 
+def replaced(role: str, number: int, attempt: int) -> LostError:
+    return LostError(f"Attempt {attempt} of {role} {number} was given up for lost, and is replaced.")
+
+
 def lost(who: tuple[str, int], place: str, why: str) -> LostError:
     role, number = who
     return LostError(f"Lost {role} {number}, {place}: {why}. The executor's log may say more; memory is the usual reason.")
@@ -352,6 +376,8 @@ def lost(who: tuple[str, int], place: str, why: str) -> LostError:
 
 class Membership:
     """A task's side; a context manager. Leaving it by an error fails the job with it.
+
+    Where all tasks end, whatever the task has lost ends as EndedError: the engine need not start it again.
 
     Args:
         contact: of the job.
@@ -363,7 +389,8 @@ class Membership:
         ended: set when the task must end: it is told to, or the driver is gone.
 
     Raises:
-        TrainingError: the driver cannot be reached.
+        LostError: the driver cannot be reached; or, where its block begins, a later attempt has taken its place.
+        EndedError: where its block begins or ends: all tasks end.
     """
 
     def __init__(self, contact: Contact, role: str, number: int, attempt: int) -> None:
@@ -381,6 +408,8 @@ class Membership:
             while not (joined := self.call(JOIN, join, CALL_SECONDS)).accepted:
                 if joined.ended:
                     raise EndedError
+                if joined.replaced:
+                    raise replaced(*self._who)
                 time.sleep(BEAT_SECONDS)
         except BaseException:
             self._connection.close()
@@ -393,13 +422,18 @@ class Membership:
         told = error is None or isinstance(error, EndedError)
         failure = None if told or error is None else failure_of(error, "{} {}".format(*self._who))
         try:
-            self.call(LEAVE, Leave(*self._who, failure), CALL_SECONDS)
+            ended = self.call(LEAVE, Leave(*self._who, failure), CALL_SECONDS).ended
         except TrainingError:
             if not self.ended.is_set():
                 raise
+            ended = True  # the driver is gone
         finally:
             self._connection.close()
             self._beats.join()
+        if ended and isinstance(error, LostError):
+            raise EndedError from error
+        if not ended and isinstance(error, EndedError):
+            raise replaced(*self._who) from error
 
     def shards(self, seconds: float) -> list[Address]:
         """Return the addresses of all shards, in order, when all have joined.
@@ -438,11 +472,13 @@ class Membership:
         """Say that the task lives until it leaves; find out when it must end."""
         beat = Beat(*self._who)
         with contextlib.suppress(XpsqlError), contextlib.closing(self._connected()) as connection:  # the driver may be gone
-            while not connection.call(BEAT, beat, LOST_SECONDS).ended and not self._left.is_set():
-                pass
+            while not self._left.is_set():
+                if connection.call(BEAT, beat, LOST_SECONDS).ended:
+                    self.ended.set()
+                    self._left.wait()  # by the connection the driver knows whether the process lives
         if not self._left.is_set():
             self.ended.set()
 
 
 class EndedError(Exception):
-    """The task must end: the driver said so, or is gone."""
+    """The task must end: the driver said so, or is gone. To end by it is no failure of the task."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..errors import TrainingError
+from ..errors import LostError, TrainingError
 from .shard import Description, Pulled, Push, Shard
 from .table import Keys
 from .watermarks import Entry
@@ -108,6 +108,12 @@ class Gang:
         with self._changed:
             self._last = None
             self._apply_if_complete()
+
+    def end(self) -> None:
+        """Let nobody wait any longer: there will be no further step."""
+        with self._changed:
+            self._error = self._error or LostError("The shard ends.")
+            self._changed.notify_all()
 
     def describe(self) -> Description:
         """See Shard."""

@@ -15,14 +15,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..clusters.standalone import standalone
 from .model import mistakes, weights, write_log
-from .spark import Notes, opened, statement
+from .spark import PROCESSES, STANDALONE, Notes, opened, statement
 
 RESUMED = 3
 SECONDS = 600
@@ -45,7 +47,7 @@ def has_model(session: Any) -> bool:
 
 def driver(given: argparse.Namespace) -> subprocess.Popen[str]:
     """Start a driver in a session of its own, with what it starts."""
-    command = [sys.executable, "-m", "tests.chaos.driver", *sys.argv[1:], "--child"]
+    command = [sys.executable, "-m", "tests.chaos.driver", *sys.argv[1:], "--master", given.master, "--child"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -71,7 +73,7 @@ def disturbed(given: argparse.Namespace, kills: int, draw: random.Random) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--master", default="local[4]")
+    parser.add_argument("--master", default="local[4]", help=f"of Spark, {STANDALONE}, or {PROCESSES}")
     parser.add_argument("--times", type=int, default=3, help="how many kills there are at least")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--sync", default="asp")
@@ -87,6 +89,14 @@ def main() -> None:
     if given.child:
         run(given, log)
         return
+    with ExitStack() as stack:
+        if given.master == STANDALONE:  # which outlives the drivers that are killed
+            given.master = stack.enter_context(standalone(given.folder))
+        sys.exit(drivers(given))
+
+
+def drivers(given: argparse.Namespace) -> bool:
+    """Disturb trainings until there were so many kills; print what came of it, and tell whether anything was wrong."""
     print(f"seed {given.seed}", flush=True)
     draw, kills, wrong = random.Random(given.seed), 0, 0
     expected: pa.Table | None = None
@@ -100,8 +110,9 @@ def main() -> None:
         kills += len(found["killed"])
         wrong += bool(found["code"] or found["mistakes"] or found.get("equal") is False)
         print(json.dumps(found), flush=True)
-    print(f"| driver ({given.sync}, {given.master}) | {kills} | {f'{wrong} WRONG' if wrong else 'as in the data'} |")
-    sys.exit(bool(wrong))
+    result = f"{wrong} WRONG" if wrong else f"as in the data{', rows equal' if expected is not None else ''}"
+    print(f"| driver ({given.sync}, {given.master}) | {kills} | {result} |")
+    return bool(wrong)
 
 
 if __name__ == "__main__":

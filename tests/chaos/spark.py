@@ -33,7 +33,6 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.log.level": "OFF",
     "spark.executor.memory": "512m",
-    "spark.executor.cores": "2",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.task.maxFailures": "100",
@@ -92,7 +91,7 @@ def tried(session: xpsql.Session, reporter: Notes, given: argparse.Namespace, lo
             killer.stopped.set()
             killer.join()
     found: dict[str, Any] = {"seed": seed, "seconds": round(time.monotonic() - began, 1), "killed": killer.killed}
-    found |= {"failed": failed, "notes": list(reporter.notes), "attempts": tasks.attempts}
+    found |= {"failed": failed, "notes": list(reporter.notes)}
     if not failed:
         found["mistakes"] = mistakes(session, log, given.passes)
         info = session.sql("SELECT recovery_seconds FROM ML.TRAINING_INFO(MODEL m) WHERE recovery_seconds IS NOT NULL").arrow()
@@ -130,14 +129,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--master", default="local-cluster[2,2,1024]", help=f"of Spark, {STANDALONE}, or {PROCESSES}")
     parser.add_argument("--fault", action="append", default=[], help="in this order; may be repeated")
-    parser.add_argument("--each", type=int, default=3, help="how often a training goes through the faults")
+    parser.add_argument("--each", type=int, default=8, help="how often a training goes through the faults")
     parser.add_argument("--times", type=int, default=3, help="how many kills there are at least")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--sync", default="asp")
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--passes", type=int, default=20)
+    parser.add_argument("--passes", type=int, default=100)
     parser.add_argument("--checkpoint-seconds", type=float, default=2.0)
-    parser.add_argument("--pause", type=float, nargs=2, default=(0.5, 8.0), help="least and most seconds before a kill")
+    parser.add_argument("--pause", type=float, nargs=2, default=(0.2, 4.0), help="least and most seconds before a kill")
     parser.add_argument("--conf", action="append", default=[], help="a setting of Spark, name=value")
     given = parser.parse_args()
     print(f"seed {given.seed}", flush=True)

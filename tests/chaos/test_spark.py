@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -24,10 +25,24 @@ def run(module: str, folder: Path, *options: str) -> str:
 
 def test_a_driver_that_is_killed_is_resumed_and_its_model_is_the_one_without_a_kill(tmp_path: Path) -> None:
     options = ["--sync", "bsp", "--times", "1", "--rows", "5000", "--passes", "10", "--pause", "5", "9"]
-    assert "| as in the data |" in run("driver", tmp_path, "--master", "processes", *options)
+    assert "| as in the data" in run("driver", tmp_path, "--master", "processes", *options)
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
 def test_executors_that_are_killed_lose_nothing_and_nothing_counts_twice(tmp_path: Path) -> None:
     faults = ["--fault", "worker", "--fault", "executor of a shard", "--each", "1", "--times", "1", "--pause", "0", "2"]
-    assert "| as in the data |" in run("spark", tmp_path, "--rows", "5000", "--passes", "30", *faults)
+    assert "| as in the data" in run("spark", tmp_path, "--rows", "5000", "--passes", "30", *faults)
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
+@pytest.mark.skipif(sys.platform != "linux", reason="Spark speculates on other hosts; elsewhere this machine has one address")
+def test_second_attempts_of_tasks_that_live_wait_and_nothing_counts_twice(tmp_path: Path) -> None:
+    found = json.loads(run("speculation", tmp_path).splitlines()[-1])
+    assert found["mistakes"] == []
+    assert found["seen"] == [
+        "second attempts of all tasks wait",
+        "a slow worker keeps its place",
+        "a stopped worker is replaced by its second attempt",
+    ]
+    assert found["ended"]
+    assert sum("Recovered after" in note for note in found["notes"]) == 1

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from xpsql.platform.errors import LostError
-from xpsql.platform.flow import afar, recovery
+from xpsql.platform.flow import afar, monitor, recovery
 from xpsql.platform.flow.job import SAVE
 from xpsql.platform.ps import coordinator, remote
 
@@ -28,7 +28,8 @@ class Fault(NamedTuple):
 
     Attributes:
         kinds: "worker", "shard", "executor of a worker", "executor of a shard"; all of them at once.
-        moment: one of MOMENTS: at any time, after a checkpoint, a recovery or the writing of the version has begun.
+        moment: one of MOMENTS: while it learns (at first, or again after the kill before), or after a checkpoint, a recovery
+            or the writing of the version has begun.
     """
 
     kinds: tuple[str, ...]
@@ -44,30 +45,34 @@ class Killed(NamedTuple):
 
 
 class Tasks:
-    """The processes of a training's tasks, as they join its coordinator in this process, and what the driver is doing."""
+    """The processes of a training's tasks, as they join its coordinator in this process, and what the driver is doing.
+
+    Attributes:
+        attempts: of each task, by role and number: the latest that has asked to take part.
+        accepted: the latest that takes part.
+    """
 
     def __init__(self) -> None:
         self._processes: dict[tuple[str, int], int] = {}
         self._begun = {moment: threading.Event() for moment in MOMENTS}
-        self.attempts = 0
+        self.attempts: dict[tuple[str, int], int] = {}
+        self.accepted: dict[tuple[str, int], int] = {}
 
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Note what happens until the block is left."""
-        join, take, lost, each = (
-            coordinator.Coordinator._join,
-            afar.Afar.take,
-            recovery.Recoveries.lost,
-            remote.RemoteClient.each,
-        )
+        join, take, each = coordinator.Coordinator._join, afar.Afar.take, remote.RemoteClient.each
+        lost, recovered = recovery.Recoveries.lost, monitor.Monitor.recovered
 
         def joined(self_: coordinator.Coordinator, request: coordinator.Join) -> coordinator.Joined:
             answer = join(self_, request)
-            self.attempts = max(self.attempts, request.attempt)
+            who = request.role, request.number
+            self.attempts[who] = max(self.attempts.get(who, 0), request.attempt)
             if answer.accepted:
-                self._processes[request.role, request.number] = request.process
-            if {role for role, _ in self._processes} == {"shard", "worker"}:
-                self._begun["any"].set()
+                first = {role for role, _ in self._processes} != {"shard", "worker"}
+                self._processes[who], self.accepted[who] = request.process, request.attempt
+                if first and {role for role, _ in self._processes} == {"shard", "worker"}:
+                    self._begun["any"].set()
             return answer
 
         def taken(self_: afar.Afar, folder: str, full: bool) -> Any:
@@ -78,6 +83,10 @@ class Tasks:
             lost(self_, who, error, silent_seconds)
             self._begun["recovery"].set()
 
+        def learning(self_: monitor.Monitor, why: str, seconds: float) -> None:
+            recovered(self_, why, seconds)
+            self._begun["any"].set()
+
         def called(self_: remote.RemoteClient, call: Any, request: Any, seconds: float) -> Any:
             if call is SAVE:
                 self._begun["saving"].set()
@@ -87,6 +96,7 @@ class Tasks:
             mock.patch.object(coordinator.Coordinator, "_join", joined),
             mock.patch.object(afar.Afar, "take", taken),
             mock.patch.object(recovery.Recoveries, "lost", noted),
+            mock.patch.object(monitor.Monitor, "recovered", learning),
             mock.patch.object(remote.RemoteClient, "each", called),
         ):
             yield
@@ -99,7 +109,12 @@ class Tasks:
         while not event.wait(0.01):
             if stopped.is_set() or time.monotonic() > deadline:
                 return False
+        self._begun["any"].clear()
         return not stopped.is_set()
+
+    def process(self, role: str, number: int) -> int:
+        """Return the process of a task that takes part."""
+        return self._processes[role, number]
 
     def victim(self, kind: str, draw: random.Random) -> int | None:
         """Return a process to kill; None where none of the kind is known to live."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
 from unittest import mock
@@ -14,12 +17,13 @@ import pytest
 
 import xpsql
 from xpsql.platform.errors import LostError, TrainingError
-from xpsql.platform.flow import job, recovery
+from xpsql.platform.flow import job, prediction, recovery, scoring_tasks
 from xpsql.platform.flow.distributed import Driver
 from xpsql.platform.flow.monitor import Monitor
 from xpsql.platform.flow.recovery import Recoveries
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.ps.coordinator import Coordinator
+from xpsql.platform.ps.coordinator import Coordinator, Found
+from xpsql.platform.ps.service import PUSH
 from xpsql.platform.ps.sockets import Address
 from xpsql.platform.ps.wire import Call
 from xpsql.platform.session import Session
@@ -126,28 +130,74 @@ def test_shards_that_are_killed_begin_again_and_nothing_counts_twice(
     assert max(info["recoveries"].drop_null().to_pylist()) == 2
 
 
-def test_connections_that_are_cut_and_delayed_lose_nothing_and_nothing_counts_twice(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def behind_proxies(monkeypatch: pytest.MonkeyPatch, whose: str) -> Iterator[dict[Address, Proxy]]:
+    """Give the proxies that stand before the shards of trainings, by the shards' addresses, in their order.
+
+    Args:
+        whose: what tells the addresses to those who go through proxies: "shards", everybody, or "_find", workers.
+    """
     known = Coordinator.shards
     with ExitStack() as stack:
         proxies: dict[Address, Proxy] = {}
 
-        def behind_proxies(coordinator: Coordinator) -> list[Address] | None:
+        def through_proxies(coordinator: Coordinator) -> list[Address] | None:
             addresses = known(coordinator)
             for address in addresses or ():
                 if address not in proxies:
                     proxies[address] = stack.enter_context(Proxy(address, delay_seconds=0.002, seed=3))
             return None if addresses is None else [proxies[address].address for address in addresses]
 
+        def find(coordinator: Coordinator, _: object) -> Found:
+            return Found(tuple(through_proxies(coordinator) or ()))
+
+        monkeypatch.setattr(Coordinator, whose, {"shards": through_proxies, "_find": find}[whose])
+        yield proxies
+
+
+def test_connections_that_are_cut_and_delayed_lose_nothing_and_nothing_counts_twice(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with behind_proxies(monkeypatch, "shards") as proxies:
+
         def cut() -> None:
             list(proxies.values())[-1].cut()
 
-        monkeypatch.setattr(Coordinator, "shards", behind_proxies)
         rows, info, _ = train(tmp_path / "w", log, "workers = 2, shards = 2", monkeypatch, (3000, cut), (9000, cut))
     check_counts(rows, log)
     assert max(info["recoveries"].drop_null().to_pylist()) >= 2
     assert sum(proxy.cuts for proxy in proxies.values()) >= 4
+
+
+def test_pushes_that_a_dead_connection_delivers_late_count_once(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, cutting = list[int](), list[threading.Thread]()
+    with behind_proxies(monkeypatch, "_find") as proxies:
+
+        def hold_and_cut(at_once: bool) -> None:
+            proxy, deadline = list(proxies.values())[-1], time.monotonic() + 30
+            proxy.hold(PUSH.kind)
+            while PUSH.kind not in proxy.held and time.monotonic() < deadline:
+                time.sleep(0.001)
+            proxy.cut()
+            if at_once:
+                late.append(proxy.deliver().count(PUSH.kind))
+
+        def begin(at_once: bool) -> None:
+            cutting.append(threading.Thread(target=hold_and_cut, args=(at_once,)))
+            cutting[-1].start()
+
+        def deliver() -> None:
+            cutting[-1].join()
+            late.append(list(proxies.values())[-1].deliver().count(PUSH.kind))
+
+        plan = ((3000, lambda: begin(True)), (9000, lambda: begin(False)), (15000, deliver))
+        rows, info, _ = train(tmp_path / "w", log, "workers = 2, shards = 2", monkeypatch, *plan)
+    check_counts(rows, log)
+    assert max(info["recoveries"].drop_null().to_pylist()) >= 2
+    assert all(late)
+    assert len(late) == 2
 
 
 def test_with_bsp_the_model_after_kills_is_the_one_without(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +251,35 @@ def test_a_shard_without_memory_fails_the_training_with_the_numbers_after_a_chec
         session.sql("RESUME MODEL m")
         check_counts(session.sql("SELECT * FROM ML.WEIGHTS(MODEL m)").arrow(), log)
         check_examples(session)
+
+
+def test_predictions_go_on_when_a_worker_and_a_server_are_killed(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks, killer = ProcessTasks(8), Killer()
+    query = f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{log}`))"
+    with xpsql.connect(tmp_path / "w", reporter=killer) as session:
+        session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{log}`")
+        expected = session.sql(query).arrow()
+        monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
+        monkeypatch.setattr(prediction, "SMALL_ROWS", 0)
+        killed = (1, "xpsql: predictions of m v1", 4), (1400, "xpsql: shards of predictions of m v1", 1)
+        killer.plan = [(examples, functools.partial(kill, tasks, job, number)) for examples, job, number in killed]
+        assert session.sql(query).arrow().equals(expected)
+    assert not killer.plan
+    assert [note.split()[0] for note in killer.notes] == ["Lost", "Lost"]
+
+
+def kill(tasks: ProcessTasks, job: str, number: int) -> None:
+    tasks.started[job].kill(number)
+
+
+def test_predictions_that_are_lost_again_and_again_fail_and_say_so() -> None:
+    driver = scoring_tasks.Driver(3, 2, SilentReporter())
+    for _ in range(recovery.MOST):
+        driver.lost(LostError("Lost shard 1."))
+    with pytest.raises(TrainingError, match=r"Lost tasks 11 times while no further split was written\. Lost shard 1\."):
+        driver.lost(LostError("Lost shard 1."))
 
 
 def test_the_driver_answers_every_call_that_tasks_make_of_it() -> None:

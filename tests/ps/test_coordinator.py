@@ -195,6 +195,43 @@ def test_a_task_whose_connection_closes_before_it_leaves_is_lost_at_once() -> No
         assert losses[0][1].endswith("its connection is gone")
 
 
+def leave(member: Membership, error: Exception) -> None:
+    """Take part, and leave by an error when told to end."""
+    with member:
+        assert member.ended.wait(5)
+        raise error
+
+
+def test_what_is_lost_while_all_tasks_end_is_no_failure_of_a_task() -> None:
+    with opened(1) as coordinator:
+        with Membership(coordinator.contact, "shard", 0, 0):
+            threading.Timer(0.05, coordinator.end).start()
+            with pytest.raises(EndedError):
+                leave(Membership(coordinator.contact, "worker", 0, 0), LostError("Lost shard 0 of 2."))
+            assert not coordinator.dispersed(0)
+        assert coordinator.dispersed(0)
+        with pytest.raises(EndedError), Membership(coordinator.contact, "worker", 0, 1):
+            pass
+        coordinator.check()
+
+
+def test_a_task_that_is_replaced_fails_so_that_the_engine_keeps_the_other() -> None:
+    with opened(1, losses=Losses()) as coordinator:
+        first = Membership(coordinator.contact, "worker", 0, 0).__enter__()
+        coordinator.dismiss("worker")
+        assert first.ended.wait(5)
+        with pytest.raises(LostError, match="Attempt 0 of worker 0 was given up for lost"):
+            first.__exit__(EndedError, EndedError(), None)
+        late = Membership(coordinator.contact, "worker", 0, 1)
+        with (
+            Membership(coordinator.contact, "worker", 0, 2),
+            pytest.raises(LostError, match="Attempt 1 of worker 0 was given up for lost"),
+            late,
+        ):
+            pass
+        coordinator.check()
+
+
 def test_tasks_that_are_dismissed_end_and_others_take_their_numbers() -> None:
     with opened(1, losses=Losses()) as coordinator, Membership(coordinator.contact, "worker", 0, 0) as old:
         assert coordinator.joined("worker")

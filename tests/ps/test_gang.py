@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from xpsql.platform.errors import TrainingError
+from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.ps import gang as module
 from xpsql.platform.ps.gang import Gang
 from xpsql.platform.ps.shard import Push, Shard
@@ -148,3 +148,19 @@ def test_a_gang_that_does_not_come_to_stand_is_an_error_and_goes_on(monkeypatch:
         pass
     gang.push(push_of(0))
     assert recorder.applied == [0]
+
+
+def test_nobody_waits_for_a_gang_that_ends() -> None:
+    gang, errors = Gang(cast(Shard, Recorder()), 2, ignored), list[str]()
+
+    def push() -> None:
+        try:
+            gang.push(push_of(0))
+        except LostError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=push)
+    thread.start()
+    gang.end()
+    thread.join(10)
+    assert errors == ["The shard ends."]

@@ -1,0 +1,224 @@
+"""Scoring on the tasks of an engine: servers hold a version's rows, workers pull those that their splits need.
+
+A worker that is lost is replaced; where a server is lost, all tasks begin again. Either way splits that are written stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import secrets
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..engines.tasks import Task, Tasks
+from ..errors import LostError, TrainingError
+from ..ps.coordinator import CALL_SECONDS, Contact, Coordinator, EndedError, Membership
+from ..ps.remote import RemoteClient
+from ..ps.server import Server
+from ..ps.service import pull_handler
+from ..ps.watermarks import Turn, turns_of
+from ..ps.wire import Acknowledged, Call, Handler
+from .cluster import cluster
+from .compiled import prepare_jax
+from .dealing import Dealer, Standing
+from .distributed import taken
+from .job import TAKE, WAIT_SECONDS, Take, Taken, check_version, limit_threads, own_host, own_version
+from .places import Places, places_of
+from .plan import Settings
+from .recovery import MOST
+from .scoring import Request, Scorer
+from .weights import Weights
+
+if TYPE_CHECKING:
+    from ..progress import Reporter
+
+
+class Job(NamedTuple):
+    """What the tasks of a prediction need to know; travels by pickle.
+
+    Attributes:
+        xpsql: the driver's version.
+        folder: where files go, on all machines.
+    """
+
+    contact: Contact
+    xpsql: str
+    request: Request
+    places: Places
+    folder: Path
+
+
+class Wrote(NamedTuple):
+    """How many rows of a split a worker has written, and whether that is all of it."""
+
+    worker: int
+    attempt: int
+    split: int
+    rows: int
+    whole: bool
+
+
+WROTE = Call("wrote", Wrote, Acknowledged)
+
+
+def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -> list[Path]:
+    """Score on an engine's tasks; return the files, one for each split.
+
+    Args:
+        folder: empty; all machines share it.
+
+    Raises:
+        TrainingError: tasks are lost for the eleventh time while no further split is written.
+        XpsqlError: of the first task that failed.
+    """
+    places = places_of(Settings(), tasks, True)
+    places = places._replace(workers=max(1, min(places.workers, len(request.splits))))
+    driver = Driver(len(request.splits), places.workers, reporter)
+    while driver.unfinished:
+        try:
+            score_once(tasks, request, places, folder, driver)
+        except LostError as error:
+            driver.lost(error)
+    return [part_path(folder, number) for number in range(len(request.splits))]
+
+
+def score_once(tasks: Tasks, request: Request, places: Places, folder: Path, driver: Driver) -> None:
+    """Score what is not written yet.
+
+    Raises:
+        LostError: a server is lost, or workers that nobody replaces.
+        XpsqlError: see score_on.
+    """
+    name = f"predictions of {request.version.manifest.model} v{request.version.number}"
+    with cluster(tasks, name, places.shards, driver.handlers, lambda role, number: None, driver.lost_worker) as on:
+        driver.begin(on.coordinator)
+        job = Job(on.contact, own_version(), request, places, folder)
+        on.start_shards(functools.partial(host_weights, job), places.shards)
+        on.run_workers(functools.partial(score_splits, job), places.workers, f"xpsql: {name}", False)
+        if driver.unfinished:
+            raise LostError(f"The workers of {name} ended before {driver.unfinished} splits were written.")
+        on.end()
+
+
+class Driver:
+    """The driver's part: it deals splits, and keeps which are written; thread-safe.
+
+    Args:
+        num_splits: of the input.
+        num_workers: that score.
+    """
+
+    def __init__(self, num_splits: int, num_workers: int, reporter: Reporter) -> None:
+        self._turns = turns_of(num_splits, 1)
+        self._num_workers = num_workers
+        self._reporter = reporter
+        self._lock = threading.Lock()
+        self._rows = dict.fromkeys(range(num_splits), 0)
+        self._examples = 0
+        self._finished: dict[Turn, int] = {}
+        self._losses = 0
+
+    def begin(self, coordinator: Coordinator) -> None:
+        """Deal what is not written to the workers of a cluster."""
+        self._coordinator = coordinator
+        self._dealer = Dealer(self._turns, self._num_workers, fixed=False, standing=Standing(self._finished, self._finished))
+
+    @property
+    def handlers(self) -> tuple[Handler[Any, Any], ...]:
+        """How it answers what workers ask and tell."""
+        return Handler(TAKE, self._take), Handler(WROTE, self._wrote)
+
+    @property
+    def unfinished(self) -> int:
+        """How many splits are not written."""
+        return len(self._turns) - len(self._finished)
+
+    def lost(self, error: LostError) -> None:
+        """Note that all tasks begin again.
+
+        Raises:
+            TrainingError: see score_on.
+        """
+        self._note(error, f"{error} {self.unfinished} of {len(self._turns)} splits are scored again.")
+
+    def lost_worker(self, number: int, why: str, silent_seconds: float) -> None:
+        """Take back what a lost worker held; see Coordinator."""
+        error = LostError(f"Lost worker {number}, {why.rstrip('.')}.")
+        try:
+            self._note(error, f"{error} Its split is scored again.")
+            self._dealer.give_back(number, Standing())
+        except TrainingError as given_up:
+            self._coordinator.fail(given_up)
+
+    def _note(self, error: LostError, message: str) -> None:
+        with self._lock:
+            self._losses += 1
+            self._reporter.note(message)
+            if self._losses > MOST:
+                raise TrainingError(f"Lost tasks {self._losses} times while no further split was written. {error}") from error
+
+    def _take(self, request: Take) -> Taken:
+        self._coordinator.require("worker", *request)
+        return taken(self._dealer.next(request.worker))
+
+    def _wrote(self, told: Wrote) -> Acknowledged:
+        self._coordinator.require("worker", told.worker, told.attempt)
+        with self._lock:
+            self._examples += told.rows - self._rows[told.split]
+            self._rows[told.split] = told.rows
+            if told.whole:
+                turn = Turn(0, told.split)
+                self._finished[turn], self._losses = 1, 0
+                self._dealer.finish(told.worker, turn, 1)
+            self._reporter.update(self._examples, {})
+        return Acknowledged()
+
+
+def part_path(folder: Path, split: int) -> Path:
+    return folder / f"predictions-{split:06d}.parquet"
+
+
+def host_weights(job: Job, task: Task) -> None:
+    """Hold the rows of some slices of a version, as task `task.number` of several, until told to end."""
+    check_version(job.xpsql)
+    limit_threads(task.cores)
+    name, secret = f"shard {task.number} of {job.contact.job}", job.contact.secret
+    with contextlib.suppress(EndedError), Membership(job.contact, "shard", task.number, task.attempt) as member:
+        weights = Weights(job.request.version, task.number, job.places.shards)
+        with Server(name, [pull_handler(weights.pull)], secret, own_host(job.contact.address)) as server:
+            member.ready(server.address)
+            member.ended.wait()
+
+
+def score_splits(job: Job, task: Task) -> None:
+    """Take splits from the driver, one after the other, and write their predictions."""
+    check_version(job.xpsql)
+    limit_threads(task.cores)
+    prepare_jax()
+    with (
+        contextlib.suppress(EndedError),
+        Membership(job.contact, "worker", task.number, task.attempt) as member,
+        RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret) as client,
+    ):
+        scorer = Scorer(job.request.version, client.pull)
+        while (split := member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS).split) >= 0:
+            write(job, task, split, scorer, member)
+
+
+def write(job: Job, task: Task, split: int, scorer: Scorer, member: Membership) -> None:
+    """Write the predictions of a split: a file that is there is whole, whoever else may write the same split.
+
+    Raises:
+        EndedError: the task must end.
+    """
+    path, rows = part_path(job.folder, split), 0
+    begun = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    for more in scorer.write(job.request, [job.request.splits[split]], begun):
+        if member.ended.is_set():
+            raise EndedError
+        rows += more
+        member.call(WROTE, Wrote(task.number, task.attempt, split, rows, False), CALL_SECONDS)
+    begun.replace(path)
+    member.call(WROTE, Wrote(task.number, task.attempt, split, rows, True), CALL_SECONDS)
