@@ -123,7 +123,9 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, e
             driver.begin(on, client)
             with driver.checkpointer(draft.checkpoints, epoch, addresses):
                 driver.run_workers(job)
-            held = Held(merged_saved(client.each(SAVE, Save(), SAVE_SECONDS)), driver.describe())
+            with RemoteClient(addresses, on.contact.secret) as saving:
+                saved = merged_saved(saving.each(SAVE, Save(), SAVE_SECONDS))
+            held = Held(saved, driver.describe())
         on.end()
     draft.adopt(saved_files(draft.folder, epoch))
     return held

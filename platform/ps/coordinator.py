@@ -82,7 +82,7 @@ class Joined(NamedTuple):
 
     Attributes:
         accepted: it does. If not, and neither of the others is true, an attempt before it lives: ask again.
-        ended: all tasks must end.
+        ended: all tasks must end, or another attempt has done the work.
         replaced: a later attempt has taken its place.
     """
 
@@ -155,6 +155,7 @@ class Member:
         self.address: Address | None = None
         self.seen = time.monotonic()
         self.left = False
+        self.done = False  # it left well
 
 
 class Coordinator:
@@ -274,7 +275,7 @@ class Coordinator:
         who = (join.role, join.number)
         with self._changed:
             before = self._members.get(who)
-            if self._over:
+            if self._over or (before is not None and before.done):
                 return Joined(accepted=False, ended=True)
             if before is not None and join.attempt < before.attempt:
                 return Joined(accepted=False, replaced=True)
@@ -334,7 +335,7 @@ class Coordinator:
             if error is not None and not isinstance(error, LostError):
                 self._error = self._error or error
             if not isinstance(error, LostError):
-                member.left = True
+                member.left, member.done = True, error is None
             self._changed.notify_all()
         if isinstance(error, LostError):
             self._lose((leave.role, leave.number), str(error))
@@ -390,7 +391,7 @@ class Membership:
 
     Raises:
         LostError: the driver cannot be reached; or, where its block begins, a later attempt has taken its place.
-        EndedError: where its block begins or ends: all tasks end.
+        EndedError: where its block begins or ends: all tasks end. Where it begins: another attempt has done the work.
     """
 
     def __init__(self, contact: Contact, role: str, number: int, attempt: int) -> None:

@@ -1,6 +1,6 @@
 """A training of which Spark starts every task a second time while the first lives: `python -m tests.chaos.speculation FOLDER`.
 
-Spark speculates on whatever runs for a second, on another host than the first attempt's: the workers of the cluster have
+Spark speculates on whatever runs for three seconds, on another host than the first attempt's: the workers of the cluster have
 different addresses of this machine. Second attempts must wait. Then a worker is stopped for a moment, which changes nothing,
 and another one until its second attempt has taken its place; when it goes on, nothing that it does may count.
 Prints what was seen as JSON.
@@ -14,10 +14,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest import mock
 
 import xpsql
+from xpsql.platform.flow.distributed import Driver
+from xpsql.platform.flow.job import Take, Taken
 
 from ..clusters.standalone import standalone
 from .model import mistakes, write_log
@@ -28,11 +32,26 @@ SPECULATION = {
     "spark.executor.cores": "4",
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
-    "spark.speculation.task.duration.threshold": "1s",
+    "spark.speculation.task.duration.threshold": "3s",
 }
 TASKS = {("shard", 0), ("shard", 1), ("worker", 0), ("worker", 1)}
 STOP_SECONDS = 2.0
 SECONDS = 120.0
+LAST, LAST_SECONDS = 4, 50.0
+
+
+@contextmanager
+def lasting(stopper: threading.Thread) -> Iterator[None]:
+    """Deal the last splits of trainings after a thread has ended."""
+    take = Driver._take
+
+    def taken_late(self: Driver, request: Take) -> Taken:
+        if self._dealer.unfinished <= LAST:
+            stopper.join(LAST_SECONDS)
+        return take(self, request)
+
+    with mock.patch.object(Driver, "_take", taken_late):
+        yield
 
 
 class Stopper(threading.Thread):
@@ -76,17 +95,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--passes", type=int, default=60)
+    parser.add_argument("--passes", type=int, default=40)
     parser.set_defaults(sync="asp", checkpoint_seconds=60)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     log, reporter, tasks = write_log(given.folder / "log.parquet", given.rows), Notes(), Tasks()
     stopper, conf, place = Stopper(tasks), {**SETTINGS, **SPECULATION}, given.folder / "warehouse"
     with (
+        ExitStack() as stack,
         standalone(given.folder, cores=4) as master,
         xpsql.connect(place, engine="spark", master=master, conf=conf, reporter=reporter) as session,
-        tasks.watched(),
     ):
+        # Spark keeps the Python processes of a first training: tasks of the next one join before they are speculated on.
+        session.sql(f"TRAIN MODEL warm USING xftrl WITH (workers = 4, shards = 4) AS SELECT * FROM parquet.`{log}`")
+        stack.enter_context(tasks.watched())
+        stack.enter_context(lasting(stopper))
         stopper.start()
         session.sql(statement(given, log))
         ended = not stopper.is_alive()

@@ -232,6 +232,15 @@ def test_a_task_that_is_replaced_fails_so_that_the_engine_keeps_the_other() -> N
         coordinator.check()
 
 
+def test_a_second_attempt_of_a_task_that_has_done_its_work_has_nothing_to_do() -> None:
+    with opened(1, losses=Losses()) as coordinator:
+        with Membership(coordinator.contact, "worker", 0, 0):
+            pass
+        with pytest.raises(EndedError), Membership(coordinator.contact, "worker", 0, 1):
+            pass
+        coordinator.check()
+
+
 def test_tasks_that_are_dismissed_end_and_others_take_their_numbers() -> None:
     with opened(1, losses=Losses()) as coordinator, Membership(coordinator.contact, "worker", 0, 0) as old:
         assert coordinator.joined("worker")
