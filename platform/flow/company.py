@@ -6,6 +6,7 @@ same model, which the first one tells.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -75,7 +76,7 @@ def learn_part(job: Job, task: Task) -> None:
     check_version(job.xpsql)
     prepare_jax()
     number, count = task.number, job.places.workers
-    with Membership(job.contact, "worker", number, task.attempt) as member:
+    with contextlib.suppress(EndedError), Membership(job.contact, "worker", number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)
         prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
         examples = Examples(prepared, range(number, len(job.splits), count))
