@@ -19,7 +19,7 @@ FIRST_CROSS = 101  # the numbers of cross layers, whose first values differ from
 
 @dataclass(frozen=True)
 class DcnOptions(DeepOptions):
-    cross: int = option(2, "cross layers: k of them reach products of k + 1 inputs", minimum=1, maximum=16)
+    cross: int = option(2, "cross layers: k of them reach products of k + 1 inputs; 3 for long logs", minimum=1, maximum=16)
     rank: int = option(
         32, "rank of a cross layer's matrix; 0 is the full one, for few slots or long logs", minimum=0, maximum=4096
     )

@@ -33,7 +33,9 @@ class DeepOptions(LossOptions):
     dim: int = option(8, "elements of a feature's vector; 16 for tens of millions of examples", minimum=1, maximum=1024)
     hidden: tuple = option((128, 64), "units of each hidden layer; wider for long logs")  # type: ignore[type-arg]
     activation: tuple = option(  # type: ignore[type-arg]
-        ("relu",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
+        ("relu",),
+        "of the hidden layers: one for all, or one for each; prelu and dice bend by what they learn, for long logs",
+        choices=tuple(ACTIVATIONS),
     )
     dropout: float = option(
         0.0,
@@ -49,7 +51,7 @@ class DeepOptions(LossOptions):
     learning_rate: float = option(
         0.001, "learning rate of the layers; lower it where the loss jumps", minimum=0, open_minimum=True
     )
-    init_scale: float = option(0.01, "standard deviation of new vectors", minimum=0)
+    init_scale: float = option(0.01, "standard deviation of new vectors; raise it for short logs", minimum=0)
 
 
 def deep(

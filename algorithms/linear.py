@@ -24,7 +24,7 @@ class LinearOptions:
 
     learning_rate: float = option(0.1, "learning rate of AdaGrad; raise it for short logs", minimum=0, open_minimum=True)
     l2: float = option(0.0, "L2 penalty per example; raise it where features are many and examples few", minimum=0)
-    intercept: bool = option(True, "learn an intercept")
+    intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")
 
 
 def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorithm:

@@ -104,8 +104,12 @@ class LossOptions:
         "what is minimised; squared takes any number as label, hinge ranks without probabilities",
         choices=tuple(LOSSES),
     )
-    gamma: float = option(2.0, "how far focal turns to the examples that are predicted badly", minimum=0)
-    positive_weight: float = option(1.0, "weight of examples whose label is above 0", minimum=0, open_minimum=True)
+    gamma: float = option(
+        2.0, "how far focal turns to the examples that are predicted badly; raise it where most are easy", minimum=0
+    )
+    positive_weight: float = option(
+        1.0, "weight of examples whose label is above 0; raise it where missing one costs more", minimum=0, open_minimum=True
+    )
 
 
 def loss_of(options: LossOptions) -> Loss:

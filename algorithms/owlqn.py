@@ -24,13 +24,19 @@ class OwlqnOptions:
     l1: float = option(0.0, "L1 penalty, against the sum of losses; raise it for fewer weights that are not 0", minimum=0)
     l2: float = option(10.0, "L2 penalty, against the sum of losses; lower it where every feature is seen often", minimum=0)
     iterations: int = option(
-        100, "steps at most; each reads the data in memory once or a few times", minimum=1, maximum=100_000
+        100,
+        "steps at most, each reads the data in memory once or twice; raise it where the objective still falls at the end",
+        minimum=1,
+        maximum=100_000,
     )
     tolerance: float = option(1e-5, "relative improvement below which it ends; lower it for more exact weights", minimum=0)
     history: int = option(
-        10, "steps from which curvature is estimated; each takes 16 bytes per feature", minimum=1, maximum=1000
+        10,
+        "steps from which curvature is estimated; each takes 16 bytes per feature; fewer where memory is short",
+        minimum=1,
+        maximum=1000,
     )
-    intercept: bool = option(True, "learn an intercept, which has no penalty")
+    intercept: bool = option(True, "learn an intercept, which has no penalty; false where a score without features must be 0")
 
 
 def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:

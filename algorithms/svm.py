@@ -15,7 +15,9 @@ class SvmOptions(LinearOptions):
     l2: float = option(
         1e-5, "L2 penalty per example: the lower, the narrower the margin; raise it where examples are few", minimum=0
     )
-    positive_weight: float = option(1.0, "weight of examples whose label is 1", minimum=0, open_minimum=True)
+    positive_weight: float = option(
+        1.0, "weight of examples whose label is 1; raise it where missing one costs more", minimum=0, open_minimum=True
+    )
 
 
 def svm(options: SvmOptions, layout: Layout) -> Algorithm:

@@ -36,14 +36,24 @@ class XgboostOptions:
     subsample: float = option(
         1.0, "share of rows that a tree is grown from; lower it against overfitting", minimum=0, open_minimum=True, maximum=1
     )
-    columns: float = option(1.0, "share of columns that a tree is grown from", minimum=0, open_minimum=True, maximum=1)
-    l1: float = option(0.0, "L1 penalty of leaves", minimum=0)
+    columns: float = option(
+        1.0,
+        "share of columns that a tree is grown from; lower it where many say the same",
+        minimum=0,
+        open_minimum=True,
+        maximum=1,
+    )
+    l1: float = option(0.0, "L1 penalty of leaves; raise it for noisy labels", minimum=0)
     l2: float = option(1.0, "L2 penalty of leaves; raise it for noisy labels", minimum=0)
-    positive_weight: float = option(1.0, "weight of examples whose label is above 0", minimum=0, open_minimum=True)
-    bins: int = option(256, "values that a continuous slot is told apart by", minimum=2, maximum=65_536)
+    positive_weight: float = option(
+        1.0, "weight of examples whose label is above 0; raise it where missing one costs more", minimum=0, open_minimum=True
+    )
+    bins: int = option(
+        256, "values that a continuous slot is told apart by; more where close values differ", minimum=2, maximum=65_536
+    )
     categories: int = option(
         254,
-        "values of a categorical slot that are told apart, the most frequent; others are missing",
+        "values of a categorical slot that are told apart, the most frequent, others are missing; more for long data",
         minimum=1,
         maximum=65_536,
     )

@@ -27,18 +27,26 @@ class XsvdOptions(LossOptions):
     )
     item: tuple = option(("item",), "slots that describe the item: id first, then side features")  # type: ignore[type-arg]
     feedback: tuple = option((), "multi-valued slots of items that the user gave feedback on")  # type: ignore[type-arg]
-    feedback_items: int = option(0, "so many items of each feedback slot are taken, the first ones; 0 for all", minimum=0)
+    feedback_items: int = option(
+        0,
+        "so many items of each feedback slot are taken, the first ones; 0 for all, fewer where old items say little",
+        minimum=0,
+    )
     negatives: int = option(
         0, "items drawn at random as not taken, for each row; 20 where the data has no rows of label 0", minimum=0, maximum=1000
     )
     power: float = option(
         0.5, "they are drawn by count^power: 1 recommends the less popular, 0 the more popular", minimum=-2, maximum=2
     )
-    dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
-    alpha: float = option(0.1, "learning rate of the weights", minimum=0, open_minimum=True)
-    vector_alpha: float = option(0.05, "learning rate of the vectors", minimum=0, open_minimum=True)
-    init_scale: float = option(0.05, "standard deviation of new vectors", minimum=0)
-    intercept: bool = option(True, "learn an intercept")
+    dim: int = option(
+        16, "elements of a feature's vector; 32 or 64 for catalogues of thousands of items", minimum=1, maximum=1024
+    )
+    alpha: float = option(0.1, "learning rate of the weights; raise it for short logs", minimum=0, open_minimum=True)
+    vector_alpha: float = option(
+        0.05, "learning rate of the vectors; 0.1 with several passes for short logs", minimum=0, open_minimum=True
+    )
+    init_scale: float = option(0.05, "standard deviation of new vectors; raise it where they stay small", minimum=0)
+    intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")
 
 
 def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
