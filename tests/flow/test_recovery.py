@@ -17,7 +17,7 @@ import pytest
 
 import xpsql
 from xpsql.platform.errors import LostError, TrainingError
-from xpsql.platform.flow import job, prediction, recovery, scoring_tasks
+from xpsql.platform.flow import job, packaged, prediction, recovery, scoring_tasks
 from xpsql.platform.flow.distributed import Driver
 from xpsql.platform.flow.monitor import Monitor
 from xpsql.platform.flow.recovery import Recoveries
@@ -235,6 +235,27 @@ def test_a_search_over_all_examples_begins_again_and_ends_the_same(
             found.append(session.sql("SELECT key, weight, count FROM ML.WEIGHTS(MODEL m) ORDER BY key").arrow())
             found.append(session.sql("SELECT examples, auc FROM ML.EVALUATE(MODEL m)").arrow())
     assert found[2:] == found[:2]
+
+
+def test_workers_of_a_package_begin_again_and_end_the_same(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, whole = [], packaged.numbered
+    for name, kills in (("without", []), ("with", [1])):
+        tasks, killer = ProcessTasks(8), Killer()
+
+        def numbered(*given: Any, tasks: ProcessTasks = tasks, kills: list[int] = kills) -> Any:
+            if kills:
+                tasks.started[WORKERS].kill(kills.pop())
+            return whole(*given)
+
+        monkeypatch.setattr(packaged, "numbered", numbered)
+        with xpsql.connect(tmp_path / name, reporter=killer) as session:
+            monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
+            session.sql(f"TRAIN MODEL m USING xgboost (rounds = 10) WITH (workers = 2) AS SELECT * FROM parquet.`{log}`")
+            assert len(killer.notes) == (name == "with")
+            monkeypatch.setattr(session.engine, "tasks", None)
+            query = f"SELECT predicted_label AS p FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{log}`))"
+            found.append(session.sql(query).arrow()["p"].to_numpy())
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
 
 
 def test_a_shard_without_memory_fails_the_training_with_the_numbers_after_a_checkpoint(
