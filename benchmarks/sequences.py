@@ -1,11 +1,15 @@
 """Word2Vec on sequences of bought items, beside gensim's: recall of the next item, and words a second on one core.
 
     python -m benchmarks.sequences FOLDER [ROUNDS]
+    python -m benchmarks.sequences FOLDER choose
 
 FOLDER has `amazon_videogames_sasrec/Video.txt.gz`: lines of a user and an item, in order of time (Kang and McAuley,
 "Self-Attentive Sequential Recommendation", ICDM 2018). The last item of each user is left out; it is looked for among the items
 nearest to the mean vector of the user's last items. gensim, from the extra `bench`, learns with the same dimensions, window,
 negatives and passes; its words are counted as ours, all those of the sequences times passes.
+
+The second form prints the recall of learning rates and batch sizes where the last item but one is left out and looked for, and
+the last one is in no sequence: what the defaults of `word2vec` were chosen by.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from .process import cores
 
 DIM, WINDOW, NEGATIVES, LAST, K = 64, 5, 5, 3, 20
 PASSES = (5,)
+RATES, BATCHES = (0.2, 0.5, 1.0, 2.0), (256, 1024)
 Vectors = NDArray[np.float32]
 
 
@@ -52,6 +57,11 @@ def users(folder: Path) -> Users:
     return Users([one[:-1] for one in whole], [one[-1] for one in whole])
 
 
+def without_last(known: Users) -> Users:
+    """Return the users who have two items or more beside their last one, without it: to choose on."""
+    return Users([one[:-1] for one in known.seen if len(one) > 2], [one[-1] for one in known.seen if len(one) > 2])
+
+
 def recall(known: Users, names: list[str], vectors: Vectors) -> float:
     """Return the share of users whose next item is among the K nearest to what they bought last, that left out."""
     place = {name: i for i, name in enumerate(names)}
@@ -69,15 +79,19 @@ def recall(known: Users, names: list[str], vectors: Vectors) -> float:
     return hits / len(known.last)
 
 
-def ours(known: Users, passes: int, folder: Path) -> tuple[float, float]:
-    """Return recall, and seconds of the training statement."""
+def ours(known: Users, passes: int, folder: Path, options: str = "", settings: str = "") -> tuple[float, float]:
+    """Return recall, and seconds of the training statement.
+
+    Args:
+        options, settings: beside those that gensim has too.
+    """
     path = folder / "sequences.parquet"
     pq.write_table(pa.table({"items": known.seen}), path)
     with connect(folder / "warehouse", reporter=SilentReporter()) as session:
         start = time.perf_counter()
         session.sql(
-            f"TRAIN OR REPLACE MODEL m USING word2vec (dim = {DIM}, window = {WINDOW}, negatives = {NEGATIVES}) "
-            f"WITH (passes = {passes}) AS SELECT items FROM parquet.`{path}`"
+            f"TRAIN OR REPLACE MODEL m USING word2vec (dim = {DIM}, window = {WINDOW}, negatives = {NEGATIVES}{options}) "
+            f"WITH (passes = {passes}{settings}) AS SELECT items FROM parquet.`{path}`"
         )
         seconds = time.perf_counter() - start
         names = sorted({item for one in known.seen for item in one})
@@ -120,6 +134,19 @@ def lines(folder: Path, rounds: int) -> Iterator[str]:
                 yield f"{speed:.0f} words/s {who}, {passes} passes"
 
 
+def choices(folder: Path) -> Iterator[str]:
+    """Yield the recall of each learning rate and batch size, where the last item but one is looked for."""
+    known = without_last(users(folder))
+    with tempfile.TemporaryDirectory() as temporary:
+        for rate in RATES:
+            for size in BATCHES:
+                found, _ = ours(
+                    known, PASSES[0], Path(temporary), f", learning_rate = {rate}", f", batch_size = {size}, workers = 1"
+                )
+                yield f"| {rate} | {size} | {found:.4f} |"
+
+
 if __name__ == "__main__":
-    for text in lines(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1):
+    folder, *rest = sys.argv[1:]
+    for text in choices(Path(folder)) if rest == ["choose"] else lines(Path(folder), int(rest[0]) if rest else 1):
         print(text, flush=True)
