@@ -1,9 +1,12 @@
-"""SLRM on bought groceries, beside item-kNN and implicit's ALS: recall and NDCG of the last item of each user.
+"""SLRM and XSVD on bought groceries, beside item-kNN and implicit's ALS: recall and NDCG of the last item of each user.
 
     python -m benchmarks.recommendation FOLDER
+    python -m benchmarks.recommendation FOLDER choose
 
 FOLDER has `amazon_grocery_rechorus/train.csv.gz`: user_id, item_id and time, separated by tabs. The last item of each user is
-left out and looked for among all items but those that the user has. implicit is of the extra `bench`.
+left out and looked for among all items but those that the user has. implicit is of the extra `bench`. The second form prints
+the quality of rates and passes of xsvd where the last item but one is left out and looked for, and the last one is nowhere,
+by which the statement below was chosen.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -43,11 +47,16 @@ def users(folder: Path) -> Users:
     user, item = table["user_id"].to_numpy(), table["item_id"].to_numpy()
     starts = np.flatnonzero(np.r_[True, user[1:] != user[:-1]])
     whole = [one.tolist() for one in np.split(item, starts[1:]) if len(set(one.tolist())) > 2]
+    return without_last(whole, int(item.max()) + 1)
+
+
+def without_last(whole: list[list[int]], num_items: int) -> Users:
+    """Return users of these items without the last one, where it is not among the others."""
     whole = [one for one in whole if one[-1] not in one[:-1]]
     histories = [one[:-1] for one in whole]
     rows = np.repeat(np.arange(len(whole)), [len(one) for one in histories])
     columns = np.concatenate([np.array(one) for one in histories])
-    seen = sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), (len(whole), int(item.max()) + 1))
+    seen = sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), (len(whole), num_items))
     seen.data[:] = 1
     return Users(seen, np.array([one[-1] for one in whole]), histories)
 
@@ -83,10 +92,17 @@ def als(known: Users) -> Scores:
     return np.asarray(model.user_factors @ model.item_factors.T, np.float32)
 
 
-def slrm(known: Users, session: Session, folder: Path) -> Scores:
+SLRM = "slrm WITH (share = (history AS item)) AS SELECT 1 AS label, item, history FROM"
+XSVD = (
+    "xsvd (feedback = (history), negatives = 20, dim = 32, vector_alpha = {}) WITH (share = (history AS item), passes = {}) AS "
+    "SELECT 1 AS label, user, item, history FROM"
+)
+CHOICES, CHOSEN = ((0.05, 5), (0.05, 10), (0.1, 3), (0.1, 5), (0.1, 8), (0.2, 3), (0.2, 5)), (0.1, 5)
+
+
+def slrm(session: Session, known: Users, path: Path) -> Scores:
     """Return the scores of the pairs that ML.RELATED gives."""
-    path = others_as_history(known, folder)
-    session.sql(f"TRAIN OR REPLACE MODEL pairs USING slrm AS SELECT 1 AS label, * FROM parquet.`{path}`")
+    session.sql(f"TRAIN OR REPLACE MODEL pairs USING {SLRM} parquet.`{path}`")
     items = f"SELECT DISTINCT item FROM parquet.`{path}`"
     table = session.sql(f"SELECT * FROM ML.RELATED(MODEL pairs, ({items}))").arrow()
     had, taken, score = (table[name].to_numpy() for name in ("item", "related", "score"))
@@ -94,13 +110,38 @@ def slrm(known: Users, session: Session, folder: Path) -> Scores:
     return np.asarray((known.seen @ weights).toarray(), np.float32)
 
 
+def xsvd(session: Session, known: Users, path: Path, chosen: tuple[float, int]) -> Scores:
+    """Return the scores of all items for each user, as ML.PREDICT computes them, but for what is the same for all items."""
+    session.sql(f"TRAIN OR REPLACE MODEL factors USING {XSVD.format(*chosen)} parquet.`{path}`")
+    weight, vectors = rows_of(session, path, "item", known.seen.shape[1])
+    _, users = rows_of(session, path, "user", known.seen.shape[0])
+    had = sparse.diags(1 / np.sqrt(np.maximum(known.seen.sum(axis=1).A1, 1))) @ known.seen @ vectors
+    return np.asarray(weight + (users + had) @ vectors.T, np.float32)
+
+
+def rows_of(session: Session, path: Path, slot: str, number: int) -> tuple[Scores, Scores]:
+    """Return the weight and the vector of each value of a slot; zeros where it has none."""
+    rows = session.sql(
+        f"SELECT v.{slot} AS value, w.`table` AS name, w.weights FROM ML.WEIGHTS(MODEL factors) w "
+        f"JOIN (SELECT DISTINCT {slot} FROM parquet.`{path}`) v ON w.key = feature_key('{slot}', CAST(v.{slot} AS STRING))"
+    ).arrow()
+    found = []
+    for name in ("weights", "vectors"):
+        own = rows.filter(pc.equal(rows["name"], name))
+        values = np.array(own["weights"].to_pylist(), np.float32)
+        whole = np.zeros((number, values.shape[1]), np.float32)
+        whole[own["value"].to_numpy()] = values
+        found.append(whole)
+    return found[0][:, 0], found[1]
+
+
 def others_as_history(known: Users, folder: Path) -> Path:
     """Write a row for each item of each user, with the user's others as history, in random order."""
-    rows = [(item, [other for other in one if other != item]) for one in known.histories for item in one]
+    rows = [(user, item, [i for i in one if i != item]) for user, one in enumerate(known.histories) for item in one]
     order = np.random.default_rng(1).permutation(len(rows))
-    items, histories = zip(*(rows[i] for i in order), strict=True)
+    users, items, histories = zip(*(rows[i] for i in order), strict=True)
     path = folder / "rows.parquet"
-    pq.write_table(pa.table({"item": items, "history": histories}), path)
+    pq.write_table(pa.table({"user": users, "item": items, "history": histories}), path)
     return path
 
 
@@ -109,13 +150,28 @@ def lines(folder: Path) -> Iterator[str]:
     known = users(folder)
     yield f"{len(known.last)} users, {len(np.unique(known.seen.indices))} items, {known.seen.nnz} bought"
     with tempfile.TemporaryDirectory() as name, connect(Path(name) / "warehouse", reporter=SilentReporter()) as session:
+        path = others_as_history(known, Path(name))
         work = {"item-kNN": lambda: knn(known), "implicit ALS": lambda: als(known)}
-        work["slrm"] = lambda: slrm(known, session, Path(name))
+        work |= {"slrm": lambda: slrm(session, known, path), "xsvd": lambda: xsvd(session, known, path, CHOSEN)}
         for what, scores in work.items():
             recall, ndcg = quality(known, scores())
             yield f"| {what} | {recall:.4f} | {ndcg:.4f} |"
 
 
+def choices(folder: Path) -> Iterator[str]:
+    """Yield the quality of each choice of rate and passes, where the last item but one is looked for."""
+    every = users(folder)
+    known = without_last([one for one in every.histories if len(set(one)) > 2], every.seen.shape[1])
+    recall, ndcg = quality(known, knn(known))
+    yield f"| item-kNN | | {recall:.4f} | {ndcg:.4f} |"
+    with tempfile.TemporaryDirectory() as name, connect(Path(name) / "warehouse", reporter=SilentReporter()) as session:
+        path = others_as_history(known, Path(name))
+        for chosen in CHOICES:
+            recall, ndcg = quality(known, xsvd(session, known, path, chosen))
+            yield f"| {chosen[0]} | {chosen[1]} | {recall:.4f} | {ndcg:.4f} |"
+
+
 if __name__ == "__main__":
-    for text in lines(Path(sys.argv[1])):
+    folder, *rest = sys.argv[1:]
+    for text in choices(Path(folder)) if rest == ["choose"] else lines(Path(folder)):
         print(text, flush=True)
