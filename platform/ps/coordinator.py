@@ -246,12 +246,14 @@ class Coordinator:
             self._changed.notify_all()
 
     def require(self, role: str, number: int, attempt: int) -> None:
-        """Require that a task which asks or tells something has not been replaced.
+        """Require that a task which asks or tells something takes part.
 
         Raises:
-            LostError: it has.
+            LostError: it has been replaced, or all tasks end: what it has learned may have been lost with another one.
         """
         with self._changed:
+            if self._over:
+                raise LostError(f"All tasks end; {role} {number} asks for more, or tells too late.")
             if self._member(role, number, attempt) is None:
                 raise replaced(role, number, attempt)
 

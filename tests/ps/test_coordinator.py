@@ -241,6 +241,14 @@ def test_a_second_attempt_of_a_task_that_has_done_its_work_has_nothing_to_do() -
         coordinator.check()
 
 
+def test_tasks_that_must_end_are_answered_no_more() -> None:
+    with opened(1) as coordinator, Membership(coordinator.contact, "worker", 0, 0):
+        coordinator.require("worker", 0, 0)
+        coordinator.fail(LostError("Lost shard 0."))
+        with pytest.raises(LostError, match=r"All tasks end; worker 0 asks for more"):
+            coordinator.require("worker", 0, 0)
+
+
 def test_tasks_that_are_dismissed_end_and_others_take_their_numbers() -> None:
     with opened(1, losses=Losses()) as coordinator, Membership(coordinator.contact, "worker", 0, 0) as old:
         assert coordinator.joined("worker")
