@@ -136,12 +136,13 @@ class Driver:
         return len(self._turns) - len(self._finished)
 
     def lost(self, error: LostError) -> None:
-        """Note that all tasks begin again.
+        """Note that all tasks begin again, unless all is written.
 
         Raises:
             TrainingError: see score_on.
         """
-        self._note(error, f"{error} {self.unfinished} of {len(self._turns)} splits are scored again.")
+        if self.unfinished:
+            self._note(error, f"{error} {self.unfinished} of {len(self._turns)} splits are scored again.")
 
     def lost_worker(self, number: int, why: str, silent_seconds: float) -> None:
         """Take back what a lost worker held; see Coordinator."""

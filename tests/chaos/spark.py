@@ -22,6 +22,7 @@ import pyarrow as pa
 
 import xpsql
 from xpsql.platform.errors import XpsqlError
+from xpsql.platform.flow import prediction
 from xpsql.platform.progress import SilentReporter
 
 from ..clusters.standalone import standalone
@@ -84,7 +85,7 @@ def tried(session: xpsql.Session, reporter: Notes, given: argparse.Namespace, lo
     with tasks.watched():
         killer.start()
         try:
-            session.sql(statement(given, log))
+            session.sql(scoring(log) if given.predict else statement(given, log))
         except XpsqlError as error:
             failed = str(error)
         finally:
@@ -92,7 +93,7 @@ def tried(session: xpsql.Session, reporter: Notes, given: argparse.Namespace, lo
             killer.join()
     found: dict[str, Any] = {"seed": seed, "seconds": round(time.monotonic() - began, 1), "killed": killer.killed}
     found |= {"failed": failed, "notes": list(reporter.notes)}
-    if not failed:
+    if not failed and not given.predict:
         found["mistakes"] = mistakes(session, log, given.passes)
         info = session.sql("SELECT recovery_seconds FROM ML.TRAINING_INFO(MODEL m) WHERE recovery_seconds IS NOT NULL").arrow()
         found["recovery_seconds"] = [round(value, 1) for value in info["recovery_seconds"].to_pylist()]
@@ -105,12 +106,27 @@ def statement(given: argparse.Namespace, log: Path) -> str:
     return f"TRAIN OR REPLACE MODEL m USING xftrl WITH ({settings}) AS SELECT * FROM parquet.`{log}`"
 
 
+def scoring(log: Path) -> str:
+    return f"CREATE OR REPLACE TABLE scored AS SELECT * FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{log}`))"
+
+
+def outcome(session: xpsql.Session, given: argparse.Namespace) -> pa.Table:
+    """Return what nothing may change."""
+    if not given.predict:
+        return weights(session)
+    scored = session.sql("SELECT user, item, label, predicted_label, count(*) AS n FROM scored GROUP BY 1, 2, 3, 4").arrow()
+    return scored.sort_by([(name, "ascending") for name in scored.column_names])
+
+
 def undisturbed(session: xpsql.Session, given: argparse.Namespace, log: Path) -> pa.Table | None:
-    """Return the rows of a training that nobody disturbs, where those of others must equal them."""
-    if given.sync != "bsp":
+    """Return the outcome of a training, or of predictions, that nobody disturbs, where that of others must equal it."""
+    if given.sync != "bsp" and not given.predict:
         return None
     session.sql(statement(given, log))
-    return weights(session)
+    if given.predict:
+        session.sql(scoring(log))
+        prediction.SMALL_ROWS = 0  # tasks score, however few rows there are
+    return outcome(session, given)
 
 
 def line(given: argparse.Namespace, tries: Sequence[dict[str, Any]]) -> str:
@@ -119,8 +135,8 @@ def line(given: argparse.Namespace, tries: Sequence[dict[str, Any]]) -> str:
     wrong = [one for one in tries if one["failed"] or one.get("mistakes") or one.get("equal") is False]
     seconds = [value for one in tries for value in one.get("recovery_seconds", [])] or [0.0]
     result = "as in the data" if not wrong else f"{len(wrong)} trainings WRONG"
-    result += ", rows equal" if given.sync == "bsp" and not wrong else ""
-    what = f"{', '.join(given.fault)} ({given.sync}, {given.master})"
+    result += ", rows equal" if not wrong and all("equal" in one for one in tries) else ""
+    what = f"{', '.join(given.fault)} ({'ML.PREDICT' if given.predict else given.sync}, {given.master})"
     return f"| {what} | {kills} in {len(tries)} | {result} | {statistics.median(seconds):.1f} (at most {max(seconds):.1f}) |"
 
 
@@ -133,6 +149,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3, help="how many kills there are at least")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--sync", default="asp")
+    parser.add_argument("--predict", action="store_true", help="disturb ML.PREDICT, not the training")
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--passes", type=int, default=100)
     parser.add_argument("--checkpoint-seconds", type=float, default=2.0)
@@ -147,7 +164,7 @@ def main() -> None:
         while not tries or (given.fault and sum(len(one["killed"]) for one in tries) < given.times):
             tries.append(tried(session, reporter, given, log, given.seed + len(tries)))
             if expected is not None and not tries[-1]["failed"]:
-                tries[-1]["equal"] = weights(session).equals(expected)
+                tries[-1]["equal"] = outcome(session, given).equals(expected)
             print(json.dumps(tries[-1]), flush=True)
     summary = line(given, tries)
     print(summary)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from xpsql.platform.errors import LostError
-from xpsql.platform.flow import afar, monitor, recovery
+from xpsql.platform.flow import afar, monitor, recovery, scoring_tasks
 from xpsql.platform.flow.job import SAVE
 from xpsql.platform.ps import coordinator, remote
 
@@ -28,8 +28,8 @@ class Fault(NamedTuple):
 
     Attributes:
         kinds: "worker", "shard", "executor of a worker", "executor of a shard"; all of them at once.
-        moment: one of MOMENTS: while it learns (at first, or again after the kill before), or after a checkpoint, a recovery
-            or the writing of the version has begun.
+        moment: one of MOMENTS: while it learns (at first, or again after the kill before) or after predictions of a split are
+            written, or after a checkpoint, a recovery or the writing of the version has begun.
     """
 
     kinds: tuple[str, ...]
@@ -62,7 +62,7 @@ class Tasks:
     def watched(self) -> Iterator[None]:
         """Note what happens until the block is left."""
         join, take, each = coordinator.Coordinator._join, afar.Afar.take, remote.RemoteClient.each
-        lost, recovered = recovery.Recoveries.lost, monitor.Monitor.recovered
+        lost, recovered, wrote = recovery.Recoveries.lost, monitor.Monitor.recovered, scoring_tasks.Driver._wrote
 
         def joined(self_: coordinator.Coordinator, request: coordinator.Join) -> coordinator.Joined:
             answer = join(self_, request)
@@ -87,6 +87,11 @@ class Tasks:
             recovered(self_, why, seconds)
             self._begun["any"].set()
 
+        def written(self_: scoring_tasks.Driver, told: scoring_tasks.Wrote) -> Any:
+            if told.whole:
+                self._begun["any"].set()
+            return wrote(self_, told)
+
         def called(self_: remote.RemoteClient, call: Any, request: Any, seconds: float) -> Any:
             if call is SAVE:
                 self._begun["saving"].set()
@@ -98,6 +103,7 @@ class Tasks:
             mock.patch.object(recovery.Recoveries, "lost", noted),
             mock.patch.object(monitor.Monitor, "recovered", learning),
             mock.patch.object(remote.RemoteClient, "each", called),
+            mock.patch.object(scoring_tasks.Driver, "_wrote", written),
         ):
             yield
 

@@ -288,7 +288,8 @@ def test_predictions_go_on_when_a_worker_and_a_server_are_killed(
         killer.plan = [(examples, functools.partial(kill, tasks, job, number)) for examples, job, number in killed]
         assert session.sql(query).arrow().equals(expected)
     assert not killer.plan
-    assert [note.split()[0] for note in killer.notes] == ["Lost", "Lost"]
+    assert len(killer.notes) >= 2
+    assert all(note.startswith("Lost ") for note in killer.notes)
 
 
 def kill(tasks: ProcessTasks, job: str, number: int) -> None:
