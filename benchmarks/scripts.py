@@ -24,6 +24,9 @@ LIVES = {
     "plain": "",
     "admit": "OPERATORS (admit (min_count = 5))",
     "admit, expire": "OPERATORS (admit (min_count = 5), expire (after = '30 days'))",
+    "recent, admit, expire twice": (
+        "OPERATORS (recent (half_life = '7 days'), admit (min_count = 5), expire (after = '30 days'), expire (utility < 0.001))"
+    ),
     "evaluate": "EVALUATE EVERY 100 BATCHES ON 10 BATCHES",
 }
 EVALUATE = "SELECT auc, pcopc FROM ML.EVALUATE(MODEL ctr, (SELECT * FROM parquet.`{data}`))"

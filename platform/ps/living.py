@@ -7,6 +7,7 @@ few rows with each push, shows nowhere. So results do not depend on when that ha
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .aligned import filled
 from .candidates import Candidates
@@ -48,29 +49,35 @@ class LivingTable(Table):
         self, touched: Touched, seen: Counts | None, pulled: Floats | None, gradients: Floats, now: int, gate: Gate | None
     ) -> tuple[dict[str, float], Gate | None]:
         size, keys, program = len(gradients), touched.keys, self._push_program
-        rows = self.store.lookup(keys)
+        given, rows = self._looked_up(program, keys, size)
         missing = rows == MISSING
-        ended = self._ended(keys, rows, missing, None if gate is None else gate.fresh, size, now)
-        fresh = missing | ended
-        known = self._known(keys, fresh, now)
-        given = self._gathered(program, rows, size)
-        blank(given, ended)
-        self._start(given, keys, fresh)
-        given |= self._rest(program, keys, fresh, size, now)
+        ended = np.zeros(len(keys), np.bool_)
+        if gate is not None:
+            ended = gate.fresh & ~missing
+            blank(given, ended)
+        absent = missing | ended
+        known = self._known(keys, missing, now)
+        self._start(given, keys, absent)
+        given |= self._rest(program, keys, absent, size, now)
         done: Pushed = program(
             given | self._pushed(program, touched, seen, pulled, gradients) | {"@known": filled(known, size)}
         )
         if (row := done.refused_row) is not None:
             raise refused(touched, row)
+        if done.ended is not None:
+            ended = ended | np.asarray(done.ended)[: len(keys)]
+        fresh = missing | ended
         shut = fresh & ~self._admitted(touched, done, gate, size, now)
         if ended.any():
             self.store.evict(keys[ended])
-        self._keep(touched, done, ~shut, known, now)
+        started = fresh & ~shut
+        self._keep(touched, done, rows, started, shut, known, now)
         report = self._report(done)
         if self.first is not None:
             return report, gate
-        self._remember(touched, fresh & ~shut & (known > 0), shut)
-        return report | {"admitted": float((fresh & ~shut).sum()), "expired": float(ended.sum())}, Gate(fresh, shut)
+        self._remember(touched, started & (known > 0), shut)
+        counted = {"admitted": float(np.count_nonzero(started)), "expired": float(np.count_nonzero(ended))}
+        return report | counted, Gate(fresh, shut)
 
     def _known(self, keys: Keys, absent: Mask, now: int) -> Counts:
         """Return how often keys without rows occurred before, 0 for the others."""
@@ -93,14 +100,24 @@ class LivingTable(Table):
         own: Mask = np.asarray(program({**given, **drawn(touched.batch)}))[:n]
         return own & follows
 
-    def _keep(self, touched: Touched, done: Pushed, kept: Mask, known: Counts, now: int) -> None:
-        """Store the rows of the keys kept; a new one's count has the occurrences before it."""
-        every = bool(kept.all())
-        part = touched if every else touched.only(kept)
-        rows, created = self.store.insert(part.keys)
-        columns = [np.asarray(done.columns[name])[: len(kept)] for name in self.programs.stored]
-        chosen = columns if every else [column[kept] for column in columns]
-        self._store(rows, created, chosen, part, part.counts + known[kept], now)
+    def _keep(
+        self, touched: Touched, done: Pushed, rows: NDArray[np.uint32], started: Mask, shut: Mask, known: Counts, now: int
+    ) -> None:
+        """Store the rows of the keys that are not shut out; the count of one that starts has the occurrences before it.
+
+        Args:
+            rows: uint32[n], as they were found.
+            started: bool[n], those that get a row now.
+        """
+        if started.any():
+            rows[started], _ = self.store.insert(touched.keys[started])
+        columns = [np.asarray(done.columns[name]) for name in self.programs.stored]
+        counts = touched.counts + known
+        if shut.any():
+            kept = np.flatnonzero(~shut)
+            touched, rows, started, counts = touched.only(kept), rows[kept], started[kept], counts[kept]
+            columns = [column[kept] for column in columns]
+        self._store(rows, started, columns, touched, counts, now)
 
     def _remember(self, touched: Touched, started: Mask, shut: Mask) -> None:
         """Count the occurrences of keys without rows, and forget those that have one now."""

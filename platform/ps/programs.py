@@ -79,6 +79,7 @@ class Pushed(NamedTuple):
         columns: name -> float32[size, dim], the new stored columns.
         report: float32[k], the sum over keys of each transient column, in the order of `Programs.transient`.
         failed: the first row that failed, or -1; None where no operator of the chain can fail.
+        ended: bool[size], rows that had ended before, and start anew; None where none does by this table's operators.
         admitted: bool[size], rows that may start; None where a row needs no admission.
         bounds: the least and the largest new weight, where asked for; None elsewhere.
     """
@@ -86,6 +87,7 @@ class Pushed(NamedTuple):
     columns: dict[str, jax.Array]
     report: jax.Array
     failed: jax.Array | None
+    ended: jax.Array | None
     admitted: jax.Array | None
     bounds: tuple[jax.Array, jax.Array] | None
 
@@ -139,12 +141,12 @@ class Programs:
         pushed |= {"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen", "known")}
         self.inputs = rows
         self.read_dims = {**self.dims, "w": spec.dim, **({OFFERED: len(chain.offers)} if chain.offers else {})}
+        inits = {name: column.init for name, column in chain.columns.items() if column.init and name in self.dims}
+        self.initial = {name: jax.jit(partial(init, seed)) for name, init in inits.items()}
         self.pull = Program(self._pull, rows)
         self.read = Program(self._read, rows)
         self.push = Program(self._push, {**rows, **pushed})
         self.needs_pulled = "@pulled" in self.push.needs
-        inits = {name: column.init for name, column in chain.columns.items() if column.init and name in self.dims}
-        self.initial = {name: jax.jit(partial(init, seed)) for name, init in inits.items()}
 
     def start(self, columns: Mapping[str, NDArray[Any]], halves: NDArray[np.uint32], rows: NDArray[np.int64]) -> None:
         """Set columns of new rows to their initial values, in place; `halves` are their keys, uint32[size, 2]."""
@@ -159,16 +161,7 @@ class Programs:
     @cached_property
     def ended(self) -> Program | None:
         """Which rows have ended; None where none ever does."""
-        expire = self.chain.expire
-        if expire is None:
-            return None
-
-        def judge(given: Given) -> Any:
-            context = self._context(given)
-            rows = stored_in(given, self.stored)
-            return expire({**rows, **self.chain.read(rows, context)}, context) & context.valid & ~given["@mask"]
-
-        return Program(judge, self.inputs)
+        return None if self.chain.expire is None else Program(lambda given: self._living(given, False)[1], self.inputs)
 
     @cached_property
     def admission(self) -> Program | None:
@@ -189,10 +182,35 @@ class Programs:
         """The range of the weights of rows; mask: the row does not count."""
         return Program(lambda given: bounds(self._read(given)["w"], self._context(given).valid & ~given["@mask"]), self.inputs)
 
-    def _pull(self, given: Given) -> tuple[jax.Array, jax.Array | None]:
-        """Return the weights that a pull sees, and what operators offer, None where they offer nothing."""
+    def _pull(self, given: Given) -> tuple[jax.Array, jax.Array | None, jax.Array | None]:
+        """Return the weights that a pull sees, what operators offer and which rows have ended; None for what none does."""
+        given, ended = self._living(given, not self.gated)
         rows = self._read(given)
-        return rows["w"], rows.get(OFFERED)
+        return rows["w"], rows.get(OFFERED), ended
+
+    def _living(self, given: Given, anew: bool) -> tuple[Given, jax.Array | None]:
+        """Return the inputs with rows that have ended as absent ones, and which have; None where none ever does.
+
+        Args:
+            anew: they read as new rows start; else as zeros.
+        """
+        expire = self.chain.expire
+        if expire is None:
+            return given, None
+        context, rows = self._context(given), stored_in(given, self.stored)
+        ended = expire({**rows, **self.chain.read(rows, context)}, context) & context.valid & ~given["@mask"]
+        left = {name: jnp.where(ended, 0, given[name]) for name in STATISTICS}
+        for name in self.stored:
+            start = self._started(name, given, ended) if anew and name in self.initial else 0
+            left[name] = jnp.where(ended[:, None], start, given[name])
+        return {**given, **left, "@mask": given["@mask"] | ended}, ended
+
+    def _started(self, name: str, given: Given, ended: jax.Array) -> jax.Array:
+        """Return the initial values of a column, computed only where a row has ended."""
+        started: jax.Array = jax.lax.cond(
+            ended.any(), lambda: self.initial[name](given["@keys"]), lambda: jnp.zeros_like(given[name])
+        )
+        return started
 
     def _read(self, given: Given) -> dict[str, jax.Array]:
         """Return the columns that a version keeps, as the chain reads them; zeros on padding. mask: the row is absent."""
@@ -225,6 +243,7 @@ class Programs:
 
     def _push(self, given: Given, watched: bool = False) -> Pushed:
         """Apply a push; mask: the row is new."""
+        given, ended = self._living(given, True)
         rows, updates, counts = stored_in(given, self.stored), given["updates"], given["@counts"]
         context = self._context(given)._replace(
             count=counts,
@@ -244,6 +263,7 @@ class Programs:
             columns={name: after[name] for name in self.stored},
             report=jnp.array([counted[name].sum() for name in self.transient], jnp.float32),
             failed=first_of(counted["failed"][:, 0]) if "failed" in counted else None,
+            ended=ended,
             admitted=admitted,
             bounds=bounds(after["w"], kept) if watched else None,
         )

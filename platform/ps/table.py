@@ -71,8 +71,8 @@ class Touched(NamedTuple):
     examples: int = 0
     positives: int = 0
 
-    def only(self, chosen: Mask) -> Touched:
-        """Return what is said of some of the keys."""
+    def only(self, chosen: Mask | NDArray[np.intp]) -> Touched:
+        """Return what is said of some of the keys, by a mask or by their places."""
         arrays = {name: getattr(self, name)[chosen] for name in ("keys", "slots", "counts", "clicks")}
         return self._replace(**arrays)
 
@@ -156,19 +156,21 @@ class Table:
         with self.lock:
             given, rows = self._looked_up(program, keys, size)
             absent = rows == MISSING
-            if self.programs.lives:
-                ended = self._ended(keys, rows, absent, gone, size, now)
-                gone = ended if self.first is None else gone
-                blank(given, ended)
-                absent |= ended
             updates = None
             if "@seen" in self.programs.push.needs:
                 updates = np.empty(len(keys), np.uint32)
                 self.store.gather(rows, [NUMBER["updates"]], [updates])
-                updates[absent] = 0
+        if gone is not None:
+            blank(given, gone)
+            absent |= gone
         if not self.programs.gated:
             self._start(given, keys, absent)
-        weights, offered = program({**given, **self._rest(program, keys, absent, size, now)})
+        weights, offered, ended = program({**given, **self._rest(program, keys, absent, size, now)})
+        if ended is not None:
+            absent |= (ended := np.asarray(ended)[: len(keys)])
+            gone = ended if self.first is None else gone
+        if updates is not None:
+            updates[absent] = 0
         return Read(np.asarray(weights), updates, None if offered is None else np.asarray(offered), gone)
 
     def push(
@@ -247,7 +249,7 @@ class Table:
         Args:
             size: what they are padded to.
         """
-        ended = self._ended(keys, rows, rows == MISSING, None, size, now)
+        ended = self._ended(keys, rows, rows == MISSING, size, now)
         if self.watch is not None:
             program = self.programs.bounds
             low, high = program(self._gathered(program, rows, size) | self._rest(program, keys, ended, size, now))
@@ -262,14 +264,13 @@ class Table:
         """Bytes in use."""
         return self.store.memory_bytes
 
-    def _ended(self, keys: Keys, rows: NDArray[np.uint32], absent: Mask, gone: Mask | None, size: int, now: int) -> Mask:
-        """Return which keys have a row that has ended, by this table's operators or, `gone`, by the first's."""
+    def _ended(self, keys: Keys, rows: NDArray[np.uint32], absent: Mask, size: int, now: int) -> Mask:
+        """Return which keys have a row that has ended by this table's operators."""
         program = self.programs.ended
-        ended = np.zeros(len(keys), np.bool_) if gone is None else gone & ~absent
-        if program is not None:
-            own = program(self._gathered(program, rows, size) | self._rest(program, keys, absent, size, now))
-            ended |= np.asarray(own)[: len(keys)]
-        return ended
+        if program is None:
+            return np.zeros(len(keys), np.bool_)
+        own = program(self._gathered(program, rows, size) | self._rest(program, keys, absent, size, now))
+        return np.asarray(own)[: len(keys)]
 
     def _piece(self, keys: Keys, rows: NDArray[np.uint32], now: int, size: int) -> tuple[Keys, Columns]:
         n, program = len(keys), self.programs.read

@@ -254,6 +254,21 @@ def test_a_row_that_ended_starts_anew_in_every_table() -> None:
         np.testing.assert_allclose(row["w"], before["w"], rtol=1e-6)
 
 
+def test_a_row_that_ended_starts_anew_from_its_initial_values() -> None:
+    client = new(two_tables((expire(ExpireOptions(after="2 days"), SPEC),), ()), 1)
+    event, other = Event(KEYS[0], 0, 2, 1, 0.5), Event(KEYS[1], 1, 1, 0, 0.5)
+    initial = pulled(client, "long")[0]
+    assert initial.all()
+    push(client, Batch([event], START, 1), 0)
+    once = pulled(client, "long")[0]
+    push(client, Batch([other], START + 5 * DAY, 1), 1)
+    np.testing.assert_array_equal(pulled(client, "long")[0], initial)
+    push(client, Batch([event], START + 5 * DAY, 1), 2)
+    np.testing.assert_array_equal(pulled(client, "long")[0], once)
+    assert rows_of(client, "long")[KEYS[0]]["updates"] == 1
+    assert rows_of(client)[KEYS[0]]["updates"] == 2
+
+
 def test_memory_of_rows_that_ended_is_used_again() -> None:
     programs = Programs(SPEC, chain(expire(ExpireOptions(after="1 hour"), SPEC), ftrl(FtrlOptions(), SPEC)), seed=7)
     client = new([programs], 1)
