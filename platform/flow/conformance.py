@@ -18,7 +18,6 @@ from ..operators.base import Context, Operator, Rows, TableSpec, chain, pull, pu
 from ..operators.conformance import context, keys, new_rows, usual
 from ..options import Part
 from .step import Learned, learn_step, objective_step, score_step
-from .step import Objective as StepObjective
 
 LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price", "age"), (("embedding", 2),))
 SEQUENCES = Layout(bags=("tags", "scores"), labels=())
@@ -254,19 +253,21 @@ def errors_of_training(trial: AlgorithmTrial) -> list[float]:
 def errors_of_solving(trial: AlgorithmTrial, solve: Solve) -> list[float]:
     """Return the mean error of a batch's predictions before and after an algorithm has found its weights."""
     (table,), inputs = trial.algorithm.tables, trial.inputs()
-    step, present = objective_step(trial.algorithm), (np.arange(ROWS) != ABSENT)[:, None]
+    step, score = objective_step(trial.algorithm), score_step(trial.algorithm)
+    present, turned = (np.arange(ROWS) != ABSENT)[:, None], inputs._replace(label=inputs.label.T)
 
-    def found(flat: Doubles) -> StepObjective:
-        return step(jnp.asarray(flat.reshape(ROWS, table.dim) * present, jnp.float32), inputs._replace(label=inputs.label.T))
+    def rows_of(flat: Doubles) -> jax.Array:
+        return jnp.asarray(flat.reshape(ROWS, table.dim) * present, jnp.float32)
 
     def objective(flat: Doubles) -> tuple[float, Doubles]:
-        one = found(flat)
+        one = step(rows_of(flat), turned)
         return float(one.loss), (np.asarray(one.gradient, np.float64) * present).reshape(-1)
 
     size = ROWS * table.dim
     known = Known(np.zeros(size), np.ones(size), np.arange(size) == 7 * table.dim)
     weights = solve(objective, known, lambda iteration, value: None)
-    return [float(jnp.abs(found(flat).predictions - inputs.label.T).mean()) for flat in (known.start, weights)]
+    predicted = [score({table.name: rows_of(flat)}, turned, None) for flat in (known.start, weights)]
+    return [float(jnp.abs(one - inputs.label.T).mean()) for one in predicted]
 
 
 def jax_rows(chain: Operator) -> Rows:

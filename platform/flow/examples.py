@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs
 from ..ps._native import unique
+from ..ps.ladder import rung
 from ..ps.moments import Moments, merged, no_moments
 from ..ps.table import BatchId, Keys
 from .batches import Batch, Ladders, batches
@@ -21,7 +22,7 @@ from .prepared import Prepared
 from .scaling import Scales, measured, scale
 from .source import check
 from .splits import read
-from .step import inputs_of, objective_step
+from .step import inputs_of, objective_step, score_step
 
 ROWS = 1 << 16
 
@@ -92,9 +93,11 @@ class Examples:
         self._algorithm: Algorithm = prepared.recipe.algorithm
         self._num_labels = len(prepared.columns.labels) if self._algorithm.standardised else 0
         self._threads = threads
-        self._step = objective_step(self._algorithm)
+        self._step, self._score = objective_step(self._algorithm), score_step(self._algorithm)
+        (self._table,) = (table.name for table in self._algorithm.tables)
         self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
         self.features, self._places = united([features_of(batch) for batch in self._batches])
+        self._place = np.concatenate([np.empty(0, np.intp), *self._places])
         kept = no_moments(len(prepared.columns.scaled))
         for batch in self._batches:
             kept = merged(kept, measured(batch, kept, self._num_labels))
@@ -109,20 +112,20 @@ class Examples:
 
     def evaluate(self, weights: Doubles) -> Evaluated:
         """Return the sum of losses of the examples with weights float64[n, dim] of their features, and its gradient."""
-        rows, total, loss = weights.astype(np.float32), np.zeros_like(weights), 0.0
+        rows = weights.astype(np.float32)
         with ThreadPoolExecutor(self._threads, thread_name_prefix="xpsql-worker") as pool:
-            work = pool.map(lambda at: self._evaluated(at, rows), range(len(self._batches)))
-            for place, (value, gradient) in zip(self._places, work, strict=True):
-                for column in range(total.shape[1]):  # faster than whole rows
-                    np.add.at(total[:, column], place, gradient[:, column].astype(np.float64))
-                loss += value
-        return Evaluated(loss, total)
+            found = list(pool.map(lambda at: self._evaluated(at, rows), range(len(self._batches))))
+        if not found:
+            return Evaluated(0.0, np.zeros_like(weights))
+        gradients = np.concatenate([gradient for _, gradient in found])
+        columns = [np.bincount(self._place, gradients[:, column], len(weights)) for column in range(weights.shape[1])]
+        return Evaluated(sum(loss for loss, _ in found), np.stack(columns, axis=1))
 
     def measure(self, weights: Doubles) -> Tally:
         """Return the metrics of the examples, of the first label."""
         rows, metrics = weights.astype(np.float32), Metrics(self._algorithm.classifier)
         for at, batch in enumerate(self._batches):
-            found = self._step(self._padded(at, rows), self._inputs[at]).predictions
+            found = self._score({self._table: self._padded(at, rows)}, self._inputs[at], None)
             predictions = self._scales.restored(np.asarray(found)[: batch.examples])
             metrics.add(batch.label[0, : batch.examples], predictions[:, 0])
         return metrics.tally()
@@ -134,7 +137,7 @@ class Examples:
     def _padded(self, at: int, rows: NDArray[np.float32]) -> Any:
         place = self._places[at]
         whole = np.zeros((self._batches[at].size, rows.shape[1]), np.float32)
-        np.take(rows, place, axis=0, out=whole[: len(place)])
+        np.take(rows, place, axis=0, out=whole[: len(place)], mode="clip")  # checked indices would go by a copy
         return whole
 
 
@@ -151,13 +154,8 @@ def batches_of(prepared: Prepared, number: int) -> Iterator[Batch]:
         if table.num_rows:
             chunk = encode(table, prepared.columns, with_labels=True)
             check(chunk, split, row, prepared.columns.labels, prepared.recipe.algorithm.classifier)
-            yield from batches(chunk, ladder_rows(table.num_rows, size), which, Ladders(ladders.rows, ladders.values))
+            yield from batches(chunk, min(size, rung(table.num_rows)), which, Ladders(ladders.rows, ladders.values))
         row += table.num_rows
-
-
-def ladder_rows(rows: int, most: int) -> int:
-    """Return what so many rows are padded to: a power of two, so that few programs are compiled."""
-    return int(min(most, 1 << (rows - 1).bit_length())) if rows > 1 else 1
 
 
 def features_of(batch: Batch) -> Features:

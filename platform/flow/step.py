@@ -74,11 +74,10 @@ def score_step(algorithm: Algorithm) -> ScoreStep:
 
 
 class Objective(NamedTuple):
-    """What a batch adds to an objective: its weighted loss, the gradient float32[size, dim], and predictions."""
+    """What a batch adds to an objective: its weighted loss, and the gradient float32[size, dim]."""
 
     loss: jax.Array
     gradient: jax.Array
-    predictions: jax.Array
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -86,15 +85,11 @@ def objective_step(algorithm: Algorithm) -> Callable[[jax.Array, Inputs], Object
     """Return the jitted step of an algorithm that learns all examples at once, over the rows of its one table."""
     (table,) = algorithm.tables
 
-    def loss(rows: jax.Array, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+    def loss(rows: jax.Array, inputs: Inputs) -> jax.Array:
         scores = algorithm.scores({table.name: rows}, inputs)
-        return (algorithm.loss(scores, inputs.label) * inputs.weight[:, None]).sum(), scores
+        return (algorithm.loss(scores, inputs.label) * inputs.weight[:, None]).sum()
 
-    def step(rows: jax.Array, inputs: Inputs) -> Objective:
-        (value, scores), gradient = jax.value_and_grad(loss, has_aux=True)(rows, inputs)
-        return Objective(value, gradient, algorithm.link(scores))
-
-    return jax.jit(step)
+    return jax.jit(lambda rows, inputs: Objective(*jax.value_and_grad(loss)(rows, inputs)))
 
 
 @functools.lru_cache(maxsize=KEPT)
