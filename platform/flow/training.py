@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -65,7 +64,7 @@ def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, repo
             draft.discard()
             raise
         draft.record(recorded(draft.manifest, prepared))
-        return run(prepared, engine.tasks, draft, reporter, metrics_served(models, plan.model))
+        return run(prepared, engine.tasks, draft, reporter, models)
 
 
 def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
@@ -91,17 +90,11 @@ def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa
         except BaseException:
             draft.discard()
             raise
-        return run(prepared, engine.tasks, draft, reporter, metrics_served(models, plan.model))
+        return run(prepared, engine.tasks, draft, reporter, models)
 
 
-def run(
-    prepared: Prepared,
-    tasks: Tasks | None,
-    draft: Draft,
-    reporter: Reporter,
-    served: Mapping[str, float | None] | None,
-) -> pa.Table:
-    """Learn from the input and commit; `served` are the metrics of the version served now, if one is.
+def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporter, models: Models) -> pa.Table:
+    """Learn from the input and commit; the condition of release compares with the version served when it is judged.
 
     Raises:
         TrainingError: the version is held, its condition of release is false.
@@ -119,7 +112,7 @@ def run(
         reporter.finish(ended)
     metrics = monitor.metrics
     evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
-    failing = plan.release.failing(evaluation, served) if plan.release is not None else None
+    failing = plan.release.failing(evaluation, metrics_served(models, plan.model)) if plan.release is not None else None
     draft.commit(
         dataclasses.replace(
             draft.manifest,

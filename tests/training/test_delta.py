@@ -15,7 +15,7 @@ import xpsql
 from .log import log, session, write  # noqa: F401  a fixture
 
 LIFE = """recent (half_life = '10 minutes'), admit (min_count = 2, within = '20 minutes'), admit (probability = 0.9),
-admit (information > 0, slots = (user)), expire (after = '15 minutes'), expire (utility < 0.004, grace = 2)"""
+admit (utility > 0, information > 0, slots = (user)), expire (after = '15 minutes'), expire (utility < 0.004, grace = 2)"""
 
 
 def rows(session: xpsql.Session, table: str) -> dict[Any, dict[str, Any]]:  # noqa: F811

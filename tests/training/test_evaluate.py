@@ -12,6 +12,8 @@ import pytest
 import xpsql
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.flow.metrics import gauc
+from xpsql.platform.progress import SilentReporter
+from xpsql.warehouse.models import Models
 
 from .log import log, session, write  # noqa: F401  a fixture
 
@@ -99,6 +101,29 @@ def test_continue_carries_the_gate_and_compares_with_the_version_served(session:
     assert (held.status, held.evaluate) == ("held", {"every": 8, "on": 2, "by": None})
     session.sql(f"CONTINUE MODEL m RELEASE WHEN auc > 0.1 AS SELECT * FROM parquet.`{path}`")
     assert session.models.version("m").number == 3
+
+
+class Promoting(SilentReporter):
+    """Promotes the first version when a training has learned, as somebody else may meanwhile."""
+
+    models: Models
+
+    def finish(self, message: str) -> None:
+        if len(self.models.versions("m")) > 2:
+            self.models.promote("m", 1)
+
+
+def test_a_gate_compares_with_the_version_that_is_served_when_it_is_judged(tmp_path: Path, path: Path) -> None:
+    reporter = Promoting()
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", reporter) as session:
+        reporter.models = session.models
+        gate = "EVALUATE EVERY 8 BATCHES ON 2 BATCHES RELEASE WHEN examples > {}"
+        train(session, write(log(1500), tmp_path / "half.parquet"), gate.format(0))
+        session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`")
+        first, second = (version.manifest.evaluation["examples"] for version in session.models.versions("m"))
+        assert first < second
+        text = f"CONTINUE MODEL m FROM VERSION 1 RELEASE WHEN previous.examples = {first} AS SELECT * FROM parquet.`{path}`"
+        assert session.sql(text).arrow()["status"].to_pylist() == ["ready"]
 
 
 def test_a_gate_without_a_window_holds_the_version(session: xpsql.Session, path: Path) -> None:  # noqa: F811
