@@ -115,15 +115,15 @@ class Promoting(SilentReporter):
 
 def test_a_gate_compares_with_the_version_that_is_served_when_it_is_judged(tmp_path: Path, path: Path) -> None:
     reporter = Promoting()
-    with xpsql.connect(tmp_path / "warehouse", "duckdb", reporter) as session:
-        reporter.models = session.models
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", reporter) as judging:
+        reporter.models = judging.models
         gate = "EVALUATE EVERY 8 BATCHES ON 2 BATCHES RELEASE WHEN examples > {}"
-        train(session, write(log(1500), tmp_path / "half.parquet"), gate.format(0))
-        session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`")
-        first, second = (version.manifest.evaluation["examples"] for version in session.models.versions("m"))
+        train(judging, write(log(1500), tmp_path / "half.parquet"), gate.format(0))
+        judging.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`")
+        first, second = (version.manifest.evaluation["examples"] for version in judging.models.versions("m"))
         assert first < second
         text = f"CONTINUE MODEL m FROM VERSION 1 RELEASE WHEN previous.examples = {first} AS SELECT * FROM parquet.`{path}`"
-        assert session.sql(text).arrow()["status"].to_pylist() == ["ready"]
+        assert judging.sql(text).arrow()["status"].to_pylist() == ["ready"]
 
 
 def test_a_gate_without_a_window_holds_the_version(session: xpsql.Session, path: Path) -> None:  # noqa: F811
