@@ -33,16 +33,25 @@ class Cluster:
         self._tasks = tasks
         self.coordinator = coordinator
         self._shards: Running | None = None
+        self._workers: Running | None = None
         self._started: list[Running] = []
 
-    def start_shards(self, function: Callable[[Task], None], count: int) -> list[Address]:
-        """Start tasks that serve, and return their addresses when all do.
+    def start_shards(self, function: Callable[[Task], None], count: int) -> None:
+        """Start tasks that serve."""
+        self._shards = self._start(function, count, f"xpsql: shards of {self.contact.job}", False)
+
+    def start_workers(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> None:
+        """Start tasks that work with the shards; they may start beside those, and wait for them."""
+        self._workers = self._start(function, count, name, gang)
+
+    def addresses(self) -> list[Address]:
+        """Return the addresses of the shards when all serve.
 
         Raises:
             TrainingError: they do not within ten minutes.
-            XpsqlError: of the first that failed.
+            XpsqlError: of the first task that failed.
         """
-        self._shards = self._start(function, count, f"xpsql: shards of {self.contact.job}", False)
+        assert self._shards is not None  # they are started
         for _ in range(int(START_SECONDS / POLL_SECONDS)):
             addresses = self.coordinator.shards()
             if addresses is not None:
@@ -55,16 +64,17 @@ class Cluster:
             "other jobs may hold its cores."
         )
 
-    def run_workers(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> None:
-        """Run tasks until all have ended.
+    def wait_for_workers(self) -> None:
+        """Wait until all workers have ended.
 
         Raises:
             XpsqlError: of the first task that failed, a shard's too; the others are ended.
             LostError: tasks are lost, and the engine does not start them again.
         """
-        assert self._shards is not None  # workers need shards
-        with self._workers(function, count, name, gang) as workers:
-            while not self._over(workers, "worker"):
+        assert self._shards is not None  # both are started
+        assert self._workers is not None
+        with self._ending(self._workers):
+            while not self._over(self._workers, "worker"):
                 if self._over(self._shards, "shard"):
                     raise LostError(f"The shards of {self.contact.job} ended before its workers.")
                 self.coordinator.wait(POLL_SECONDS)
@@ -77,7 +87,8 @@ class Cluster:
             XpsqlError: what is given, of the first task that failed.
             LostError: the same, where a task is lost.
         """
-        with self._workers(function, count, name, True) as workers:
+        workers = self._start(function, count, name, True)
+        with self._ending(workers):
             yield lambda: self._over(workers, "worker")
 
     def end(self) -> None:
@@ -100,11 +111,10 @@ class Cluster:
             running.cancel()
 
     @contextmanager
-    def _workers(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Iterator[Running]:
-        """Run tasks for the length of a block; where the whole job ends by an error, they end with it."""
-        workers = self._start(function, count, name, gang)
+    def _ending(self, workers: Running) -> Iterator[None]:
+        """End tasks with a block; where the whole job ends by an error, they end with it."""
         try:
-            yield workers
+            yield
         finally:
             if not self.coordinator.failed:
                 workers.cancel()

@@ -118,9 +118,11 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, e
     places = prepared.places
     with driver.cluster(tasks, f"{prepared.plan.model} v{draft.number}") as on:
         job = job_of(prepared, draft, on.contact, epoch, checkpoint, tasks.memory_bytes())
-        addresses = on.start_shards(functools.partial(host_shard, job), places.shards)
+        on.start_shards(functools.partial(host_shard, job), places.shards)
+        driver.start_workers(on, job)
+        addresses = on.addresses()
         with RemoteClient(addresses, on.contact.secret, ASK_SECONDS) as client:
-            driver.begin(on, client)
+            driver.begin(client)
             with driver.checkpointer(draft.checkpoints, epoch, addresses):
                 driver.run_workers(job)
             with RemoteClient(addresses, on.contact.secret) as saving:
@@ -154,6 +156,9 @@ class Driver:
         self._finished = finished
         self._dealer = Dealer((), self._num_workers, self._bsp)
         self._awaited: set[Turn] = set()  # given back, and not dealt again
+        self._generation = 0
+        self._begun = threading.Event()
+        self._begin_pace()
 
     def cluster(self, tasks: Tasks, name: str) -> AbstractContextManager[Cluster]:
         """Give a cluster whose tasks ask and tell this driver."""
@@ -166,17 +171,22 @@ class Driver:
         workers = Handler(TAKE, self._take), Handler(STEP, self._step), Handler(REPORT, self._report)
         return *workers, Handler(SLOW, self._slow), Handler(PRESSED, self._pressed)
 
-    def begin(self, on: Cluster, client: RemoteClient) -> None:
+    def start_workers(self, on: Cluster, job: Job) -> None:
+        """Start workers; they get no turn before `begin`."""
+        self._on = on
+        name = f"xpsql: train {job.contact.job}"
+        on.start_workers(functools.partial(work, job, self._generation), self._num_workers, name, self._bsp)
+
+    def begin(self, client: RemoteClient) -> None:
         """Begin to deal, from where the shards stand.
 
         Args:
             client: of the shards; used by one thread at a time.
         """
-        self._on = on
         self._client = client
         self._dealer = Dealer(self._prepared.turns, self._num_workers, self._bsp, self._standing())
         self._monitor.watch(self.describe)
-        self._begin_pace()
+        self._begun.set()
 
     @contextmanager
     def checkpointer(self, checkpoints: Checkpoints, epoch: int, addresses: Sequence[Address]) -> Iterator[None]:
@@ -187,23 +197,23 @@ class Driver:
             yield
 
     def run_workers(self, job: Job) -> None:
-        """Run workers until all turns are finished.
+        """Let workers learn until all turns are finished.
 
         Raises:
             LostError: a task is lost that nobody replaces.
             XpsqlError: of the first task that failed.
         """
-        name, generation = f"xpsql: train {job.contact.job}", 0
         while self._dealer.unfinished:
             try:
-                self._on.run_workers(functools.partial(work, job, generation), self._num_workers, name, self._bsp)
+                self._on.wait_for_workers()
                 if self._dealer.unfinished:
                     raise LostError(f"The workers of {job.contact.job} ended before {self._dealer.unfinished} of their turns.")
             except LostError as error:
                 if self._bsp or self._on.coordinator.failed:
                     raise
                 self._begin_again(error)
-                generation += 1
+                self._generation += 1
+                self.start_workers(self._on, job)
 
     @property
     def finished(self) -> dict[Turn, int]:
@@ -238,13 +248,17 @@ class Driver:
     def _lost(self, number: int, why: str, silent_seconds: float) -> None:
         """Take back what a lost worker held; if the shards cannot be asked, they are what is lost."""
         who = f"worker {number}"
+        error = LostError(f"Lost {who}, {why.rstrip('.')}.")
         try:
+            if not self._begun.is_set():  # it holds nothing
+                self._recoveries.lost(who, error, silent_seconds)
+                return
             standing = self._standing()
-            self._recoveries.lost(who, LostError(f"Lost {who}, {why.rstrip('.')}."), silent_seconds)
+            self._recoveries.lost(who, error, silent_seconds)
             self._pace.leave(number)
             self._awaited |= set(self._dealer.give_back(number, standing))
-        except TrainingError as error:
-            self._on.coordinator.fail(error)
+        except TrainingError as given_up:
+            self._on.coordinator.fail(given_up)
 
     def _left(self, role: str, number: int) -> None:
         """Let nobody wait for a worker that has left."""
@@ -252,6 +266,8 @@ class Driver:
             self._pace.leave(number)
 
     def _take(self, request: Take) -> Taken:
+        if not self._begun.wait(ASK_SECONDS):
+            raise LostError(f"Worker {request.worker} asked for work before the driver knew where the shards stand.")
         self._on.coordinator.require("worker", *request)
         dealt = self._dealer.next(request.worker)
         if dealt is not None:

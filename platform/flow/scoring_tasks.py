@@ -96,7 +96,8 @@ def score_once(tasks: Tasks, request: Request, places: Places, folder: Path, dri
         driver.begin(on.coordinator)
         job = Job(on.contact, own_version(), request, places, folder)
         on.start_shards(functools.partial(host_weights, job), places.shards)
-        on.run_workers(functools.partial(score_splits, job), places.workers, f"xpsql: {name}", False)
+        on.start_workers(functools.partial(score_splits, job), places.workers, f"xpsql: {name}", False)
+        on.wait_for_workers()
         if driver.unfinished:
             raise LostError(f"The workers of {name} ended before {driver.unfinished} splits were written.")
         on.end()
