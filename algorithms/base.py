@@ -185,10 +185,10 @@ class Learner(Protocol):
     categories: int
 
     def gathering(self, count: int, host: str) -> AbstractContextManager[int]:
-        """Let `count` processes meet at this machine while the block runs; give the port.
+        """Let `count` processes meet in this one, which is one of them, while the block runs; give the port.
 
         Args:
-            host: the name or number of this machine.
+            host: the number of this machine.
         """
         ...
 

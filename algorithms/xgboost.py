@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -101,10 +100,12 @@ class Booster(Learner):
         from xgboost.core import XGBoostError
         from xgboost.tracker import RabitTracker
 
-        tracker = RabitTracker(n_workers=count, host_ip=socket.gethostbyname(host), sortby="task")
+        tracker = RabitTracker(n_workers=count, host_ip=host, sortby="task")
         tracker.start()
         try:
             yield int(tracker.worker_args()["dmlc_tracker_port"])
+            with suppress(XGBoostError):  # all have learned; here they say goodbye
+                tracker.wait_for(PEER_SECONDS)
         finally:
             with suppress(XGBoostError):  # of processes that never came, which is told where they are missed
                 tracker.free()
@@ -161,17 +162,19 @@ def together(peers: Peers | None) -> Iterator[None]:
     from xgboost import collective
     from xgboost.core import XGBoostError
 
-    context = collective.CommunicatorContext(
-        dmlc_tracker_uri=socket.gethostbyname(peers.host),
-        dmlc_tracker_port=peers.port,
-        dmlc_task_id=f"{peers.number:06d}",
-        dmlc_timeout=PEER_SECONDS,
-    )
     try:
-        with context:
-            yield
+        collective.init(
+            dmlc_tracker_uri=peers.host,
+            dmlc_tracker_port=peers.port,
+            dmlc_task_id=f"{peers.number:06d}",
+            dmlc_timeout=PEER_SECONDS,
+        )
+        yield
     except XGBoostError as error:
         raise LostError(f"xgboost lost one of the workers that it learns with: {error}") from error
+    finally:
+        with suppress(XGBoostError):  # who does not say goodbye in order has learned all the same, or its loss is told above
+            collective.finalize()
 
 
 def described(matrix: Matrix) -> dict[str, Any]:

@@ -20,23 +20,23 @@ from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
 from ..ps.wire import Acknowledged, Call, Handler
 from .compiled import prepare_jax
 from .examples import Features, united
-from .job import Job, check_version
+from .job import Job, check_version, own_host
 from .metrics import Tally
-from .packaged import Examples
+from .packaged import Examples, learner_of
 from .prepared import Prepared
 from .recipe import recipe_of
 
 WAIT_SECONDS = 0.5
 POLL_SECONDS = 0.05
 
-NO_NUMBERS = np.empty(0, np.float32)
-
 
 class Have(NamedTuple):
-    """A worker has encoded its examples; their categories."""
+    """A worker has encoded its examples: their categories, and, from the first worker, where all meet."""
 
     worker: int
     features: Features
+    host: str
+    port: int
 
 
 class Ask(NamedTuple):
@@ -52,6 +52,9 @@ class Numbers(NamedTuple):
     numbers: NDArray[np.float32]
     host: str
     port: int
+
+
+UNKNOWN = Numbers(False, np.empty(0, np.float32), "", 0)
 
 
 class Learned(NamedTuple):
@@ -80,14 +83,17 @@ def learn_part(job: Job, task: Task) -> None:
         recipe = recipe_of(job.plan, job.columns)
         prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
         examples = Examples(prepared, range(number, len(job.splits), count))
-        member.call(HAVE, Have(number, examples.features), CALL_SECONDS)
-        while not (told := member.call(ASK, Ask(number), CALL_SECONDS)).known:
-            if member.ended.is_set():
-                raise EndedError
-        peers = Peers(number, told.host, told.port) if count > 1 else None
-        model, tally = examples.learn(told.numbers, task.cores, peers)
-        told_model = np.frombuffer(model if number == 0 else b"", np.uint8)
-        member.call(LEARNED, Learned(number, told_model, tally), CALL_SECONDS)
+        host, receives = own_host(job.contact.address), number == 0 and count > 1
+        gathering = learner_of(prepared).gathering(count, host) if receives else contextlib.nullcontext(0)
+        with gathering as port:
+            member.call(HAVE, Have(number, examples.features, host, port), CALL_SECONDS)
+            while not (told := member.call(ASK, Ask(number), CALL_SECONDS)).known:
+                if member.ended.is_set():
+                    raise EndedError
+            peers = Peers(number, told.host, told.port) if count > 1 else None
+            model, tally = examples.learn(told.numbers, task.cores, peers)
+            told_model = np.frombuffer(model if number == 0 else b"", np.uint8)
+            member.call(LEARNED, Learned(number, told_model, tally), CALL_SECONDS)
 
 
 class Company:
@@ -95,21 +101,19 @@ class Company:
 
     Args:
         num_workers: that take part.
-        host, port: where they meet.
 
     Attributes:
         handlers: how the driver answers.
     """
 
-    def __init__(self, num_workers: int, host: str, port: int) -> None:
+    def __init__(self, num_workers: int) -> None:
         self.handlers: list[Handler[Any, Any]] = [
             Handler(HAVE, self._have),
             Handler(ASK, self._ask),
             Handler(LEARNED, self._learned_by),
         ]
         self._num_workers = num_workers
-        self._where = host, port
-        self._parts: dict[int, Features] = {}
+        self._parts: dict[int, Have] = {}
         self._places: list[NDArray[np.intp]] = []
         self._numbers: list[NDArray[np.float32]] = []
         self._learned: dict[int, Learned] = {}
@@ -123,7 +127,8 @@ class Company:
         """
         self._wait(self._parts, check)
         parts = [self._parts[number] for number in range(self._num_workers)]
-        features, self._places = united(parts)
+        self._host, self._port = parts[0].host, parts[0].port
+        features, self._places = united([part.features for part in parts])
         return features
 
     def learned(self, numbers: NDArray[np.float32], check: Callable[[], object]) -> tuple[bytes, list[Tally]]:
@@ -144,12 +149,12 @@ class Company:
             check()
 
     def _have(self, have: Have) -> Acknowledged:
-        return self._told(self._parts, have.worker, have.features)
+        return self._told(self._parts, have.worker, have)
 
     def _ask(self, ask: Ask) -> Numbers:
         with self._changed:
             known = self._changed.wait_for(lambda: self._numbers, WAIT_SECONDS)
-            return Numbers(bool(known), self._numbers[ask.worker] if known else NO_NUMBERS, *self._where)
+            return Numbers(True, self._numbers[ask.worker], self._host, self._port) if known else UNKNOWN
 
     def _learned_by(self, learned: Learned) -> Acknowledged:
         return self._told(self._learned, learned.worker, learned)

@@ -82,6 +82,8 @@ def input_rows(
     splits = splits_of(scan)
     examples = sum(split.rows for split in splits)
     places = fitting(places, plan.settings, examples, len(splits) * plan.settings.passes)
+    algorithm = recipe.algorithm
+    size_of_batch = batch_size(plan.settings, examples, algorithm.large_batches, algorithm.least_batch)
     how = "read in place" if scan.project is None else "read in place, expressions and filters evaluated piece by piece"
     features = estimated_features(scan, splits, vector_dims(columns, scan, splits))
     size = estimated_bytes(recipe, features)
@@ -90,7 +92,7 @@ def input_rows(
     return [
         ("input", f"{how}: {len(splits)} splits of {len(scan.files)} files"),
         ("estimated rows", f"{examples}{'' if scan.project is None else ' before filters'}"),
-        ("batch size", str(batch_size(plan.settings, examples, recipe.algorithm.large_batches, recipe.algorithm.least_batch))),
+        ("batch size", str(size_of_batch) if algorithm.serves else "all examples at once"),
         ("estimated memory", f"about {size / 2**20:.0f} MiB for {features:,} features, judged by the beginning of the input"),
         ("estimated time", f"about {seconds:.1f} s of learning"),
         ("checkpoints", checkpoint_text(plan, size, seconds, places)),

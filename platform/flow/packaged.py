@@ -112,21 +112,23 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
         LostError: a task is lost.
         XpsqlError: see learn_on.
     """
-    from .cluster import cluster  # the transport takes a tenth of a second to load
+    from .cluster import POLL_SECONDS, cluster  # the transport takes a tenth of a second to load
     from .company import Company, learn_part
     from .job import job_of
 
     learner, count, before = learner_of(prepared), prepared.places.workers, stored_rows(prepared.parent, TABLE)
     name = f"{prepared.plan.model} v{draft.number}"
-    with learner.gathering(count, tasks.host) if count > 1 else contextlib.nullcontext(0) as port:
-        company = Company(count, tasks.host, port)
-        with cluster(tasks, name, 0, company.handlers, lambda role, number: None, None) as on:
-            job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
-            with on.working(functools.partial(learn_part, job), count, f"xpsql: train {name}") as over:
-                features = company.features(over)
-                recoveries.over()
-                numbers = numbered(features, before, learner.categories)
-                model, tallies = company.learned(numbers, over)
+    company = Company(count)
+    with cluster(tasks, name, 0, company.handlers, lambda role, number: None, None) as on:
+        job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
+        with on.working(functools.partial(learn_part, job), count, f"xpsql: train {name}") as over:
+            features = company.features(over)
+            recoveries.over()
+            numbers = numbered(features, before, learner.categories)
+            model, tallies = company.learned(numbers, over)
+            with contextlib.suppress(LostError):  # nobody needs the workers any more
+                while not over():
+                    on.coordinator.wait(POLL_SECONDS)
     return kept(prepared, draft, monitor, features, numbers, model, tallies)
 
 

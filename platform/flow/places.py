@@ -31,9 +31,9 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     Raises:
         StatementError: an engine has too few slots for them; says how many there are and what to do.
     """
-    if tasks is None:
-        return Places(settings.shards or 1, settings.workers or 1)
     least = (settings.shards or 1) if serves else 0
+    if tasks is None:
+        return Places(least, settings.workers or 1)
     slots = tasks.slots(least + (settings.workers or 1))
     default = min(slots, MOST_BY_DEFAULT)
     shards = settings.shards or max(1, min(default // SLOTS_PER_SHARD, default - (settings.workers or 1)))
