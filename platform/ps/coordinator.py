@@ -421,7 +421,6 @@ class Membership:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._left.set()
         told = error is None or isinstance(error, EndedError)
         failure = None if told or error is None else failure_of(error, "{} {}".format(*self._who))
         try:
@@ -431,6 +430,7 @@ class Membership:
                 raise
             ended = True  # the driver is gone
         finally:
+            self._left.set()  # only now: a connection of beats that closes before means that the process is gone
             self._connection.close()
             self._beats.join()
         if ended and isinstance(error, LostError):

@@ -17,7 +17,7 @@ import pytest
 
 import xpsql
 from xpsql.platform.errors import LostError, TrainingError
-from xpsql.platform.flow import job, packaged, prediction, recovery, scoring_tasks
+from xpsql.platform.flow import distributed, job, packaged, prediction, recovery, scoring_tasks
 from xpsql.platform.flow.distributed import Driver
 from xpsql.platform.flow.monitor import Monitor
 from xpsql.platform.flow.recovery import Recoveries
@@ -308,6 +308,17 @@ def test_the_driver_answers_every_call_that_tasks_make_of_it() -> None:
     made = {call.name for call in vars(job).values() if isinstance(call, Call)} - {"save"}  # which shards answer
     driver = Driver(cast(Any, mock.MagicMock()), cast(Any, mock.MagicMock()), cast(Any, None), {})
     assert {handler.call.name for handler in driver.handlers} == made
+
+
+def test_a_worker_that_is_lost_before_the_shards_serve_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "ASK_SECONDS", 0.0)
+    recoveries = mock.MagicMock()
+    driver = Driver(cast(Any, mock.MagicMock()), cast(Any, mock.MagicMock()), recoveries, {})
+    driver._lost(1, "process 7 on here: its connection is gone", 0.5)
+    ((who, error, silent),) = (call.args for call in recoveries.lost.call_args_list)
+    assert (who, str(error), silent) == ("worker 1", "Lost worker 1, process 7 on here: its connection is gone.", 0.5)
+    with pytest.raises(LostError, match="asked for work before the driver knew where the shards stand"):
+        driver._take(job.Take(1, 0))
 
 
 class Counted:
