@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 400
+SECONDS = 600
 
 
 def run(module: str, folder: Path, *options: str) -> str:
