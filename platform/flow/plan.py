@@ -24,7 +24,8 @@ class Settings:
     passes: int = option(1, "times the data is read", minimum=1, maximum=10_000)
     workers: int | None = option(
         None,
-        "workers under way at once; with one, results are deterministic; by default one, on Spark by cores and rows",
+        "workers under way at once, each with a thread that reads ahead; with one, results are deterministic; raise it for "
+        "networks, and where there are more than two cores; by default one, on Spark by cores and rows",
         minimum=1,
         maximum=4096,
     )
