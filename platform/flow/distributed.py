@@ -214,6 +214,7 @@ class Driver:
                 self._begin_again(error)
                 self._generation += 1
                 self.start_workers(self._on, job)
+        self._recoveries.over()  # where a loss left nothing to deal again
 
     @property
     def finished(self) -> dict[Turn, int]:

@@ -321,6 +321,13 @@ def test_a_worker_that_is_lost_before_the_shards_serve_holds_nothing(monkeypatch
         driver._take(job.Take(1, 0))
 
 
+def test_a_loss_after_the_last_batch_is_told_too() -> None:
+    recoveries = mock.MagicMock()
+    driver = Driver(cast(Any, mock.MagicMock()), cast(Any, mock.MagicMock()), recoveries, {})
+    driver.run_workers(cast(Any, None))
+    recoveries.over.assert_called_once_with()
+
+
 class Counted:
     """Stands for a monitor: how far the training has come."""
 
