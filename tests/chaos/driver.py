@@ -8,6 +8,7 @@ nobody disturbed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -27,6 +28,7 @@ from .model import mistakes, weights, write_log
 from .spark import PROCESSES, STANDALONE, Notes, opened, statement
 
 RESUMED = 3
+LEARNING = 0.75  # of the kills come after a checkpoint of the driver's own; the others while it starts, or at any moment
 SECONDS = 600
 
 
@@ -51,20 +53,33 @@ def driver(given: argparse.Namespace) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
+def until_checkpoint(folder: Path, process: subprocess.Popen[str]) -> None:
+    """Wait until a driver has taken a checkpoint, or has ended."""
+    began, deadline = time.time(), time.monotonic() + SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        written = (path.stat().st_mtime for path in folder.glob("warehouse/models/m/v*/checkpoints/*/manifest.json"))
+        with contextlib.suppress(FileNotFoundError):  # an old one was removed meanwhile
+            if max(written, default=0.0) > began:
+                return
+        time.sleep(0.05)
+
+
 def disturbed(given: argparse.Namespace, kills: int, draw: random.Random) -> dict[str, Any]:
     """Train, and kill the driver so many times; return what the last one found."""
     killed = []
     for _ in range(kills):
         with driver(given) as process:
+            began = time.monotonic()
             assert process.stdout is not None
             process.stdout.readline()
-            pause = round(draw.uniform(*given.pause), 2)
+            if draw.random() < LEARNING:
+                until_checkpoint(given.folder, process)
             try:
-                process.wait(pause)
+                process.wait(draw.uniform(*given.pause))
                 break  # it was faster
             except subprocess.TimeoutExpired:
                 os.kill(process.pid, signal.SIGKILL)
-                killed.append(pause)
+                killed.append(round(time.monotonic() - began, 2))
     with driver(given) as process:
         said, _ = process.communicate(timeout=SECONDS)
         return {"killed": killed, "code": process.returncode, **json.loads(said.splitlines()[-1])}
@@ -78,9 +93,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--sync", default="asp")
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--passes", type=int, default=20)
+    parser.add_argument("--passes", type=int, default=60)
     parser.add_argument("--checkpoint-seconds", type=float, default=1.0)
-    parser.add_argument("--pause", type=float, nargs=2, default=(2.0, 15.0), help="least and most seconds before a kill")
+    parser.add_argument("--pause", type=float, nargs=2, default=(0.0, 5.0), help="least and most seconds before a kill")
     parser.add_argument("--conf", action="append", default=[], help="a setting of Spark, name=value")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -24,7 +24,8 @@ def run(module: str, folder: Path, *options: str) -> str:
 
 
 def test_a_driver_that_is_killed_is_resumed_and_its_model_is_the_one_without_a_kill(tmp_path: Path) -> None:
-    options = ["--sync", "bsp", "--times", "1", "--rows", "5000", "--passes", "10", "--pause", "5", "9"]
+    options = ["--sync", "bsp", "--times", "1", "--rows", "5000", "--passes", "40"]
+    options += ["--checkpoint-seconds", "0.2", "--pause", "0", "2"]
     assert "| as in the data" in run("driver", tmp_path, "--master", "processes", *options)
 
 
