@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
+    from rich.live import Live
     from rich.progress import Progress, TaskID
+
+MAIN = ("logloss", "auc")
 
 
 class Reporter(Protocol):
@@ -82,34 +85,42 @@ class LogReporter:
 
 
 class BarReporter:
-    """Draws a bar on a terminal: examples/s, running metrics, time left."""
+    """Draws a bar on a terminal: examples/s, logloss and AUC, time left; below it what else is measured."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
 
         self.console = Console(file=stream)
+        self.live: Live | None = None
         self.progress: Progress | None = None
         self.task: TaskID | None = None
 
     def start(self, title: str, total_examples: int | None) -> None:
+        from rich.console import Group
+        from rich.live import Live
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.text import Text
 
         columns = "{task.description}", BarColumn(), TextColumn("{task.fields[measured]}"), TimeElapsedColumn()
-        self.progress = Progress(*columns, TimeRemainingColumn(), console=self.console, transient=True)
+        self.progress = Progress(*columns, TimeRemainingColumn(), console=self.console)
         self.task = self.progress.add_task(title, total=total_examples, measured="")
-        self.progress.start()
+        self.below = Text(style="dim")
+        self.live = Live(Group(self.progress, self.below), console=self.console, transient=True)
+        self.live.start()
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
         if self.progress is None or self.task is None:
             return
         elapsed = self.progress.tasks[0].elapsed
         rate = f"{examples / elapsed:,.0f} examples/s" if elapsed else ""
-        self.progress.update(self.task, completed=examples, measured=rate + measured(metrics))
+        main = {name: value for name, value in metrics.items() if name in MAIN}
+        self.progress.update(self.task, completed=examples, measured=rate + measured(main))
+        self.below.plain = measured({name: value for name, value in metrics.items() if name not in MAIN}).removeprefix(", ")
 
     def finish(self, message: str) -> None:
-        if self.progress is not None:
-            self.progress.stop()
-            self.progress = self.task = None
+        if self.live is not None:
+            self.live.stop()
+            self.live = self.progress = self.task = None
         if message:
             self.note(message)
 
@@ -125,4 +136,6 @@ def reporter_for(stream: TextIO, quiet: bool) -> Reporter:
 
 
 def measured(metrics: Mapping[str, float]) -> str:
-    return "".join(f", {name} {value:.4f}" for name, value in metrics.items())
+    return "".join(
+        f", {name} {value:,}" if isinstance(value, int) else f", {name} {value:.4f}" for name, value in metrics.items()
+    )

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+import re
 
 import pytest
 
@@ -42,6 +44,18 @@ def test_a_bar_can_be_drawn_again_for_the_next_piece_of_work() -> None:
     reporter.finish("")
     work(reporter)
     assert stream.getvalue().count("is ready.") == 2
+
+
+def test_a_bar_shows_what_else_is_measured_below_it() -> None:
+    stream = Terminal()
+    reporter = BarReporter(stream)
+    reporter.start("ctr v1", 1000)
+    reporter.update(500, {"logloss": 0.5, "auc": 0.75, "gauc": 0.6, "rows": 1200})
+    reporter.finish("")
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    bar, below = next((first, second) for first, second in itertools.pairwise(shown.splitlines()) if "gauc" in second)
+    assert "logloss 0.5000, auc 0.7500" in bar
+    assert below.strip() == "gauc 0.6000, rows 1,200"
 
 
 def test_work_of_unknown_size_is_told() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .exports import Counted
-from .models import Version
+from .version import Version
 from .weights import Relation, weights
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..platform.errors import ModelError, XpsqlError
 from .durable import remove, storing, sync, sync_tree
 from .manifest import FILE
-from .models import Version
+from .version import Version
 from .weights import weights
 
 if TYPE_CHECKING:

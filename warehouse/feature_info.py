@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from .manifest import Slot, Table
-from .models import Version
+from .version import Version
 from .weights import Relation, magnitude, weights
 
 if TYPE_CHECKING:

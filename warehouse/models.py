@@ -16,105 +16,23 @@ import dataclasses
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
 
 from ..platform.errors import ModelError, suggestion
-from .checkpoints import Checkpoint, Checkpoints, place_of
+from .checkpoints import Checkpoints, place_of
 from .draft import DATA, RESUMED, Draft
 from .durable import remove, replace_text, storing, sync
 from .locks import Lock, busy, held
 from .manifest import FORMAT, Manifest, read_json, read_manifest, write_manifest
 from .names import folder_name, model_name
-from .progress import mend_progress, read_progress
-from .rows import read_rows, row_files
+from .progress import mend_progress
 from .storage import Storage
+from .version import Version, newest_checkpoint
 
 COMMITTED = ("ready", "held")
 VERSION = re.compile(r"v([1-9][0-9]*)")
-
-
-@dataclass(frozen=True)
-class Version:
-    """A version as it is on disk now.
-
-    Attributes:
-        folder: where it is.
-        manifest: with `interrupted` where a training ended without a word.
-        served: what statements use that name no version.
-    """
-
-    folder: Path
-    manifest: Manifest
-    served: bool
-
-    @property
-    def number(self) -> int:
-        return self.manifest.version
-
-    @property
-    def dense(self) -> Path:
-        """The folder of dense parameters."""
-        return self.folder / "dense"
-
-    @property
-    def candidates(self) -> Path:
-        """The folder of features that occurred but have no row."""
-        return self.folder / "candidates"
-
-    @property
-    def package(self) -> Path:
-        """The folder of the model of another package."""
-        return self.folder / "package"
-
-    @property
-    def progress(self) -> str | None:
-        """How far a training has come that has not ended, in words; None where it has."""
-        manifest = self.manifest
-        if manifest.status not in ("training", "interrupted"):
-            return None
-        text = reached(read_progress(self.folder), manifest)
-        return text if manifest.status == "training" else f"{text}; {self._resumable}"
-
-    @property
-    def _resumable(self) -> str:
-        if not self.manifest.splits:
-            return "it cannot be resumed"
-        newest = _newest_checkpoint(self.manifest, self.folder)
-        return "RESUME MODEL begins again" if newest is None else f"RESUME MODEL goes on after {newest.examples:,}"
-
-    def files(self, table: str) -> list[Path]:
-        """Return the Parquet files of a table's rows."""
-        return row_files(self.folder / "rows" / self.manifest.table(table).name)
-
-    def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a table, 65,536 or fewer at a time; all columns, or those named, in that order.
-
-        Raises:
-            ModelError: no such table, a damaged file, or a version that was dropped meanwhile.
-        """
-        return read_rows(self.folder / "rows" / self.manifest.table(table).name, columns)
-
-
-def reached(lines: Sequence[Mapping[str, Any]], manifest: Manifest) -> str:
-    """Return how far a training has come, in words."""
-    batches = max((line["batch"] for line in lines if "batch" in line), default=0)
-    if any("objective" in line for line in lines):
-        return f"{batches} iterations over all examples"
-    if manifest.expected is None:
-        return f"{batches * manifest.batch_size:,} examples"
-    return f"{min(batches * manifest.batch_size, manifest.expected):,} of {manifest.expected:,} examples"
-
-
-def _newest_checkpoint(manifest: Manifest, folder: Path) -> Checkpoint | None:
-    """Return the newest checkpoint of a version that looks whole, if there is one."""
-    found = Checkpoints(place_of(manifest, folder)).complete()
-    return next((one for one in found if isinstance(one, Checkpoint)), None)
 
 
 class Models:
@@ -272,7 +190,7 @@ class Models:
         try:
             for name in DATA:
                 remove(folder / name)
-            mend_progress(folder, _newest_checkpoint(before, folder) is not None)
+            mend_progress(folder, newest_checkpoint(before, folder) is not None)
             manifest = dataclasses.replace(before, status="training", epoch=epoch, error=None)
             write_manifest(folder, manifest)
         except BaseException:

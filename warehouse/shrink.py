@@ -12,8 +12,9 @@ from ..platform.errors import StatementError
 from .draft import Draft
 from .durable import storing
 from .manifest import Manifest, Table
-from .models import Models, Version
+from .models import Models
 from .rows import rows_schema
+from .version import Version
 from .weights import Relation, weights
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..platform.worth import RECENT_CLICKS, RECENT_SHOWS, Sql, as_sql, information, sql_ln, utility
 from .manifest import Manifest, Table
-from .models import Version
+from .version import Version
 
 if TYPE_CHECKING:
     from ..platform.engines.base import Engine

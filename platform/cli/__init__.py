@@ -5,8 +5,11 @@ Exit codes: 0, 1 for a failed statement, 2 for wrong usage, 130 when interrupted
 
 from __future__ import annotations
 
+import gc
 import os
 
+# Imports make hundreds of thousands of objects, which stay; to look through them again and again takes a tenth of a second.
+gc.set_threshold(100_000, 50, 100)
 # Arrow's own pool clears memory in huge pages, which takes longer than reading the first rows; before Arrow is loaded.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 

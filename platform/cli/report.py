@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...warehouse.models import Version
 from ...warehouse.progress import LEARNING, READING, latest, read_progress
+from ...warehouse.version import Version
 from ...warehouse.weights import magnitude, weights
 from ..errors import XpsqlError
 from ..sql.statements.describe_model import gate, parts, settings

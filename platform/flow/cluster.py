@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -139,6 +140,20 @@ class Cluster:
             raise found from error
         self.coordinator.check()
         return over
+
+
+def wait_until(changed: threading.Condition, ready: Callable[[], bool], check: Callable[[], object]) -> None:
+    """Wait until something is so.
+
+    Args:
+        changed: is notified where it may have become so.
+        check: raises what went wrong with a task.
+    """
+    while True:
+        with changed:
+            if changed.wait_for(ready, POLL_SECONDS):
+                return
+        check()
 
 
 @contextmanager

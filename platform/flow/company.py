@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Peers
 from ..engines.tasks import Task
-from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
+from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.wire import Acknowledged, Call, Handler
+from .cluster import wait_until
 from .compiled import prepare_jax
 from .examples import Features, united
 from .job import Job, check_version, own_host
@@ -27,7 +28,6 @@ from .prepared import Prepared
 from .recipe import recipe_of
 
 WAIT_SECONDS = 0.5
-POLL_SECONDS = 0.05
 
 
 class Have(NamedTuple):
@@ -125,7 +125,7 @@ class Company:
         Args:
             check: raises what went wrong with a worker.
         """
-        self._wait(self._parts, check)
+        wait_until(self._changed, lambda: len(self._parts) == self._num_workers, check)
         parts = [self._parts[number] for number in range(self._num_workers)]
         self._host, self._port = parts[0].host, parts[0].port
         features, self._places = united([part.features for part in parts])
@@ -136,17 +136,9 @@ class Company:
         with self._changed:
             self._numbers = [numbers[places] for places in self._places]
             self._changed.notify_all()
-        self._wait(self._learned, check)
+        wait_until(self._changed, lambda: len(self._learned) == self._num_workers, check)
         told = [self._learned[number] for number in range(self._num_workers)]
         return told[0].model.tobytes(), [one.tally for one in told]
-
-    def _wait(self, told: dict[int, Any], check: Callable[[], object]) -> None:
-        """Wait until all workers have told."""
-        while True:
-            with self._changed:
-                if self._changed.wait_for(lambda: len(told) == self._num_workers, POLL_SECONDS):
-                    return
-            check()
 
     def _have(self, have: Have) -> Acknowledged:
         return self._told(self._parts, have.worker, have)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...warehouse.models import Version
+from ...warehouse.version import Version
 from ..engines.base import Engine, staged
 from ..errors import DataError
 from .encode import floats

@@ -30,7 +30,7 @@ from .windows import Window
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
-    from ...warehouse.models import Version
+    from ...warehouse.version import Version
 
 WAIT_SECONDS = 600.0
 

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engines.tasks import Task
-from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
+from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.moments import Moments, merged
 from ..ps.wire import Acknowledged, Call, Handler
+from .cluster import POLL_SECONDS, wait_until
 from .compiled import prepare_jax
 from .examples import Doubles, Evaluated, Examples, Features, united
 from .job import Job, check_version, limit_threads
@@ -27,7 +28,6 @@ from .prepared import Prepared
 from .recipe import recipe_of
 
 WAIT_SECONDS = 0.5
-POLL_SECONDS = 0.05
 BEGIN, EVALUATE, MEASURE, END, NOTHING = range(5)
 
 Array = NDArray[np.float64]
@@ -138,7 +138,7 @@ class Meeting:
         Args:
             check: raises what went wrong with a worker.
         """
-        self._wait(lambda: len(self._parts) == self._num_workers, check)
+        wait_until(self._changed, lambda: len(self._parts) == self._num_workers, check)
         parts = [self._parts[number] for number in range(self._num_workers)]
         features, places = united([part.features for part in parts])
         self._places = {part.worker: place for part, place in zip(parts, places, strict=True)}
@@ -174,15 +174,8 @@ class Meeting:
         with self._changed:
             self._order, self._number, self._found = order, self._number + 1, {}
             self._changed.notify_all()
-        self._wait(lambda: len(self._found) == self._num_workers, check)
+        wait_until(self._changed, lambda: len(self._found) == self._num_workers, check)
         return [self._found[number] for number in range(self._num_workers)]
-
-    def _wait(self, ready: Callable[[], bool], check: Callable[[], object]) -> None:
-        while True:
-            with self._changed:
-                if self._changed.wait_for(ready, POLL_SECONDS):
-                    return
-            check()
 
     def _have(self, have: Have) -> Acknowledged:
         with self._changed:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 BINS = 1 << 16
 LOGIT_LIMIT = 16.0
 PROBABILITY_LIMIT = 1e-7
-PENDING = 1 << 15
+PENDING = 1 << 14
 
 Floats = NDArray[np.float32]
 
@@ -139,14 +139,16 @@ class Metrics:
         self._waiting, self._num_waiting = [], 0
         self.labels += float(labels.sum())
         self.predictions += float(predictions.sum())
-        self.absolute += float(np.abs(labels - predictions).sum())
-        self.squared += float(((labels - predictions) ** 2).sum())
+        differences = labels - predictions
+        self.absolute += float(np.abs(differences).sum())
+        self.squared += float((differences**2).sum())
         if self.classifier:
-            p = np.clip(predictions, PROBABILITY_LIMIT, 1 - PROBABILITY_LIMIT)
-            self.log -= float(np.where(labels > 0, np.log(p), np.log1p(-p)).sum())
-            place = (np.log(p / (1 - p)) / LOGIT_LIMIT + 1) * (BINS / 2)
-            bins = np.clip(place, 0, BINS - 1).astype(np.int64) + BINS * (labels > 0)
-            self.histogram += np.bincount(bins, minlength=2 * BINS).reshape(2, BINS)
+            p, positive = np.clip(predictions, PROBABILITY_LIMIT, 1 - PROBABILITY_LIMIT), labels > 0
+            log_p, log_q = np.log(p), np.log(1 - p)
+            self.log -= float(np.where(positive, log_p, log_q).sum())
+            place = ((log_p - log_q) / LOGIT_LIMIT + 1) * (BINS / 2)
+            bins = np.clip(place, 0, BINS - 1).astype(np.int64) + BINS * positive
+            np.add.at(self.histogram.reshape(-1), bins, 1)
 
 
 def gauc(groups: NDArray[np.int64], labels: Floats, predictions: Floats) -> float | None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PROGRESS_SECONDS = 2.0
 TELL_SECONDS = 0.25
+RUNNING = ("logloss", "auc")
+OF_WINDOWS = (*RUNNING, "gauc", "normalized_entropy", "mae", "rmse", "pcopc", "rows", "violations", "min_weight", "max_weight")
 
 
 class Monitor:
@@ -55,6 +57,7 @@ class Monitor:
         self.recoveries = 0
         self._held_up = -math.inf
         self._counted: dict[Turn, int] = {}
+        self._window: dict[str, float] = {}
         self._lock = threading.Lock()
         self._began = self._written = self._told = time.monotonic()
 
@@ -125,7 +128,8 @@ class Monitor:
         for segment, tally in window.segments.items():
             found = Metrics.of(self.metrics.classifier, [tally]).as_dict()
             self._draft.progress({**place, "segment": segment, **found})
-        self._tell(metrics)
+        self._window = {name: value for name in OF_WINDOWS if (value := (metrics | stored).get(name)) is not None}
+        self._tell()
 
     def absorb(self, report: Report) -> None:
         """Take in what a worker elsewhere has learned since its last report; tell once in a while."""
@@ -191,7 +195,7 @@ class Monitor:
         speed = self.metrics.examples / max(self._written - self._began, 1e-9)
         recoveries = {"recoveries": self.recoveries} if self.recoveries else {}
         self._draft.progress({"batch": self._batches, **metrics, **counted, "examples_per_second": speed, **recoveries})
-        self._tell(metrics)
+        self._tell()
 
     def _stored(self, described: Description) -> dict[str, float]:
         """Return what shards hold, and where the time went until now."""
@@ -205,7 +209,7 @@ class Monitor:
         if due and (described := self._described()) is not None:
             self.write(described, {})
         elif now - self._told >= TELL_SECONDS:
-            self._tell(self.metrics.as_dict())
+            self._tell()
 
     def _described(self) -> Description | None:
         """Return what the shards hold; None where nobody knows, as while shards are lost, which the driver finds out itself."""
@@ -214,9 +218,12 @@ class Monitor:
         except LostError:
             return None
 
-    def _tell(self, metrics: Mapping[str, float | None]) -> None:
+    def _tell(self) -> None:
+        """Tell the metrics of the last window, or else those until now."""
         self._told = time.monotonic()
-        shown = {name: value for name in ("logloss", "auc") if (value := metrics[name]) is not None}
+        if not (shown := self._window):
+            running = self.metrics.as_dict()
+            shown = {name: value for name in RUNNING if (value := running[name]) is not None}
         self._reporter.update(self.metrics.examples, shown)
 
 

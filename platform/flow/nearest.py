@@ -14,7 +14,7 @@ from .slots import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from
 
 if TYPE_CHECKING:
     from ...warehouse.manifest import Table
-    from ...warehouse.models import Version
+    from ...warehouse.version import Version
 
 SCHEMA = pa.schema([("slot", pa.string()), ("key", pa.int64()), ("similarity", pa.float64())])
 COLUMNS = ["slot", "key", "w"]

@@ -23,7 +23,7 @@ from .matrix import TABLE, column_names, joined, matrix_of
 from .metrics import Metrics, Tally
 from .monitor import Monitor
 from .prepared import Prepared
-from .recovery import Recoveries
+from .recovery import Recoveries, begun_again
 from .slots import CATEGORICAL
 from .state import Held
 from .whole import Columns, found_in, rows_of, stored_rows, write
@@ -97,12 +97,7 @@ def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
     Raises:
         XpsqlError: of the first task that failed.
     """
-    recoveries = Recoveries(monitor)
-    while True:
-        try:
-            return learn_once(tasks, prepared, draft, monitor, recoveries)
-        except LostError as error:
-            recoveries.lost("the workers", error)
+    return begun_again(functools.partial(learn_once, tasks, prepared, draft, monitor), monitor)
 
 
 def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor, recoveries: Recoveries) -> Held:

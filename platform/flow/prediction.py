@@ -20,7 +20,7 @@ from .splits import splits_of
 from .weights import Weights
 
 if TYPE_CHECKING:
-    from ...warehouse.models import Version
+    from ...warehouse.version import Version
     from ..progress import Reporter
 
 VECTOR = pa.field("predicted_vector", pa.list_(pa.float32()))

@@ -20,7 +20,7 @@ from .source import End, Source
 from .splits import Split, check_labels, chunk_batches, is_empty, splits_of, vector_dims
 
 if TYPE_CHECKING:
-    from ...warehouse.models import Version
+    from ...warehouse.version import Version
 
 
 class Prepared(NamedTuple):

@@ -19,7 +19,7 @@ from .recipe import fitted, recipe_of
 from .splits import Split, check_unchanged, vector_dims
 
 if TYPE_CHECKING:
-    from ...warehouse.models import Version
+    from ...warehouse.version import Version
 
 
 def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:

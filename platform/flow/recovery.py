@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from ..errors import LostError, TrainingError
 from .monitor import Monitor
 
 MOST = 10
+
+T = TypeVar("T")
 
 
 class Recoveries:
@@ -63,3 +67,17 @@ class Recoveries:
             seconds, self._since = time.monotonic() - self._since, None
             why = self._last
         self._monitor.recovered(why, seconds)
+
+
+def begun_again(attempt: Callable[[Recoveries], T], monitor: Monitor) -> T:
+    """Return what an attempt returns; where its tasks are lost it begins again, the same.
+
+    Raises:
+        TrainingError: see Recoveries.lost.
+    """
+    recoveries = Recoveries(monitor)
+    while True:
+        try:
+            return attempt(recoveries)
+        except LostError as error:
+            recoveries.lost("the workers", error)

@@ -16,7 +16,7 @@ from .slots import CATEGORICAL, MULTI, Slot, columns_from
 from .state import values
 
 if TYPE_CHECKING:
-    from ...warehouse.models import Version
+    from ...warehouse.version import Version
 
 LOWER = np.uint64(0xFFFFFFFF)
 

@@ -32,7 +32,7 @@ from .state import moments_of_version
 from .step import inputs_of, score_step
 
 if TYPE_CHECKING:
-    from ...warehouse.models import Version
+    from ...warehouse.version import Version
 
 BATCH_SIZE = 4096
 AHEAD_CHUNKS = 1

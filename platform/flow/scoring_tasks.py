@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..engines.tasks import Task, Tasks
 from ..errors import LostError, TrainingError
-from ..ps.coordinator import CALL_SECONDS, Contact, Coordinator, EndedError, Membership
+from ..ps.coordinator import Contact, Coordinator
+from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.remote import RemoteClient
 from ..ps.server import Server
 from ..ps.service import pull_handler

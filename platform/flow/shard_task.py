@@ -8,8 +8,8 @@ from typing import Any
 
 from ...warehouse.checkpoints import Checkpoints
 from ..engines.tasks import Task
-from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
 from ..ps.gang import Gang
+from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.pressure import Pressure
 from ..ps.server import Server
 from ..ps.service import shard_handlers

@@ -15,8 +15,8 @@ from ...warehouse.dense import read_dense, write_dense
 from ...warehouse.files import VersionFiles
 from ...warehouse.manifest import Dense as DenseEntry
 from ...warehouse.manifest import Table as TableEntry
-from ...warehouse.models import Version
 from ...warehouse.rows import rows_schema
+from ...warehouse.version import Version
 from ..cores import cores
 from ..errors import StatementError
 from ..ps.candidates import Counted

@@ -27,7 +27,8 @@ from .state import Held, check_continues, dense_entries, table_entries
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
-    from ...warehouse.models import Models, Version
+    from ...warehouse.models import Models
+    from ...warehouse.version import Version
     from ..progress import Reporter
 
 CALIBRATION_PARTS = 20

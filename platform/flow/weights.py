@@ -17,7 +17,7 @@ from ..ps.table import Keys
 from .state import values
 
 if TYPE_CHECKING:
-    from ...warehouse.models import Version
+    from ...warehouse.version import Version
 
 
 class Weights:

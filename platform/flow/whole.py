@@ -12,8 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.base import Known
-from ...warehouse.models import Version
 from ...warehouse.rows import rows_schema
+from ...warehouse.version import Version
 from ..engines.tasks import Tasks
 from ..errors import LostError
 from ..operators.base import INTERCEPT_NUMBER
@@ -23,7 +23,7 @@ from .examples import Doubles, Evaluated, Examples, Features
 from .metrics import Tally
 from .monitor import Monitor
 from .prepared import Prepared
-from .recovery import Recoveries
+from .recovery import Recoveries, begun_again
 from .state import Held, Saved, moments_of_version, values
 
 if TYPE_CHECKING:
@@ -75,12 +75,7 @@ def solve_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
     Raises:
         XpsqlError: of the first task that failed.
     """
-    recoveries = Recoveries(monitor)
-    while True:
-        try:
-            return solve_once(tasks, prepared, draft, monitor, recoveries)
-        except LostError as error:
-            recoveries.lost("the workers", error)
+    return begun_again(functools.partial(solve_once, tasks, prepared, draft, monitor), monitor)
 
 
 def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor, recoveries: Recoveries) -> Held:

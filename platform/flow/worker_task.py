@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engines.tasks import Task
-from ..ps.coordinator import CALL_SECONDS, EndedError, Membership
+from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.remote import RemoteClient
 from ..ps.watermarks import Turn
 from .batches import Batch

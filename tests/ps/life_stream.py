@@ -20,8 +20,8 @@ from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.files import VersionFiles
 from xpsql.warehouse.manifest import Manifest, Table
-from xpsql.warehouse.models import Version
 from xpsql.warehouse.storage import Storage
+from xpsql.warehouse.version import Version
 
 from ..flow.test_checkpoint import taken
 from .plain_life import Event

@@ -12,7 +12,8 @@ import pytest
 from xpsql.platform.errors import DataError, LostError, TrainingError
 from xpsql.platform.ps import coordinator as module
 from xpsql.platform.ps.connection import Connection
-from xpsql.platform.ps.coordinator import Contact, Coordinator, EndedError, Membership
+from xpsql.platform.ps.coordinator import Contact, Coordinator
+from xpsql.platform.ps.membership import EndedError, Membership
 from xpsql.platform.ps.sockets import Address
 from xpsql.platform.ps.wire import Limits
 

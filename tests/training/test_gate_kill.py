@@ -7,7 +7,8 @@ from pathlib import Path
 
 import xpsql
 from xpsql.platform.progress import SilentReporter
-from xpsql.warehouse.models import Models, Version
+from xpsql.warehouse.models import Models
+from xpsql.warehouse.version import Version
 
 from .forked import Training
 from .log import log, write

@@ -10,7 +10,7 @@ from ...errors import ModelError
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
-    from ....warehouse.models import Version
+    from ....warehouse.version import Version
     from ...session import Session
 
 

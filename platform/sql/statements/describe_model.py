@@ -18,7 +18,7 @@ from ..versions import Named, read_version
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest, Part, Slot
-    from ....warehouse.models import Version
+    from ....warehouse.version import Version
     from ...session import Session
 
 SCHEMA = pa.schema([("property", pa.string()), ("value", pa.string())])

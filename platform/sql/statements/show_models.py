@@ -11,7 +11,8 @@ from ..base import Statement
 from ..cursor import Cursor
 
 if TYPE_CHECKING:
-    from ....warehouse.models import Models, Version
+    from ....warehouse.models import Models
+    from ....warehouse.version import Version
     from ...session import Session
 
 SCHEMA = pa.schema(

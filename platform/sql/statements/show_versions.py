@@ -11,7 +11,7 @@ from ..base import Statement
 from ..cursor import Cursor
 
 if TYPE_CHECKING:
-    from ....warehouse.models import Version
+    from ....warehouse.version import Version
     from ...session import Session
 
 SCHEMA = pa.schema(

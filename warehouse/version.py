@@ -1,0 +1,93 @@
+"""A version of a model as it is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from .checkpoints import Checkpoint, Checkpoints, place_of
+from .manifest import Manifest
+from .progress import read_progress
+from .rows import read_rows, row_files
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version as it is on disk now.
+
+    Attributes:
+        folder: where it is.
+        manifest: with `interrupted` where a training ended without a word.
+        served: what statements use that name no version.
+    """
+
+    folder: Path
+    manifest: Manifest
+    served: bool
+
+    @property
+    def number(self) -> int:
+        return self.manifest.version
+
+    @property
+    def dense(self) -> Path:
+        """The folder of dense parameters."""
+        return self.folder / "dense"
+
+    @property
+    def candidates(self) -> Path:
+        """The folder of features that occurred but have no row."""
+        return self.folder / "candidates"
+
+    @property
+    def package(self) -> Path:
+        """The folder of the model of another package."""
+        return self.folder / "package"
+
+    @property
+    def progress(self) -> str | None:
+        """How far a training has come that has not ended, in words; None where it has."""
+        manifest = self.manifest
+        if manifest.status not in ("training", "interrupted"):
+            return None
+        text = reached(read_progress(self.folder), manifest)
+        return text if manifest.status == "training" else f"{text}; {self._resumable}"
+
+    @property
+    def _resumable(self) -> str:
+        if not self.manifest.splits:
+            return "it cannot be resumed"
+        newest = newest_checkpoint(self.manifest, self.folder)
+        return "RESUME MODEL begins again" if newest is None else f"RESUME MODEL goes on after {newest.examples:,}"
+
+    def files(self, table: str) -> list[Path]:
+        """Return the Parquet files of a table's rows."""
+        return row_files(self.folder / "rows" / self.manifest.table(table).name)
+
+    def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a table, 65,536 or fewer at a time; all columns, or those named, in that order.
+
+        Raises:
+            ModelError: no such table, a damaged file, or a version that was dropped meanwhile.
+        """
+        return read_rows(self.folder / "rows" / self.manifest.table(table).name, columns)
+
+
+def reached(lines: Sequence[Mapping[str, Any]], manifest: Manifest) -> str:
+    """Return how far a training has come, in words."""
+    batches = max((line["batch"] for line in lines if "batch" in line), default=0)
+    if any("objective" in line for line in lines):
+        return f"{batches} iterations over all examples"
+    if manifest.expected is None:
+        return f"{batches * manifest.batch_size:,} examples"
+    return f"{min(batches * manifest.batch_size, manifest.expected):,} of {manifest.expected:,} examples"
+
+
+def newest_checkpoint(manifest: Manifest, folder: Path) -> Checkpoint | None:
+    """Return the newest checkpoint of a version that looks whole, if there is one."""
+    found = Checkpoints(place_of(manifest, folder)).complete()
+    return next((one for one in found if isinstance(one, Checkpoint)), None)
