@@ -13,6 +13,6 @@ gc.set_threshold(100_000, 50, 100)
 # Arrow's own pool clears memory in huge pages, which takes longer than reading the first rows; before Arrow is loaded.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-from .commands import main
+from .commands import main  # noqa: E402
 
 __all__ = ["main"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import udf
+from .macros import share
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -38,4 +39,5 @@ def cursor(connection: DuckDBPyConnection) -> DuckDBPyConnection:
     """Return another way into a database: queries of several ways do not end each other."""
     found = connection.cursor()
     found.execute("SET enable_progress_bar = false")
+    share(connection, found)
     return found

@@ -1,15 +1,14 @@
 """Spark's functions on DuckDB: what a call of each becomes.
 
-A function is one of: the same in DuckDB (SAME), another name (RENAMED), a macro of macros.sql (MACROS), a maker in SPECIAL, or
-an aggregate in `aggregates`. FUNCTIONS names them all; a call of any other is an error. The parity table holds every one to the
-values and types of a live Spark.
+A function is one of: the same in DuckDB (SAME), another name (RENAMED), a macro of macros.sql (SPARK_MACROS), a maker in
+SPECIAL, or an aggregate in `aggregates`. FUNCTIONS names them all; a call of any other is an error. The parity table holds every
+one to the values and types of a live Spark.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-import re
 from pathlib import Path
 
 from sqlglot import exp
@@ -20,11 +19,8 @@ from .calls import Call, Maker, call, case, cast, filled, number, string
 from .casts import spark_cast, string_of
 from .decimals import Decimal, adjusted, decimal_of, typed_literal
 from .lambdas import HIGHER_ORDER
+from .macros import SPARK_MACROS
 from .times import TIMES
-
-HERE = Path(__file__).parent
-MACRO_TEXT = (HERE / "macros.sql").read_text(encoding="utf-8")
-MACROS = frozenset(re.findall(r"^CREATE MACRO spark_(\w+)", MACRO_TEXT, re.MULTILINE))
 
 SAME = frozenset(
     [
@@ -111,7 +107,7 @@ TYPE_NAMES = {
 @functools.cache
 def held() -> frozenset[str]:
     """Return the functions that the parity table holds to Spark's answers: those that a query may call."""
-    return frozenset(json.loads((HERE / "parity.json").read_text(encoding="utf-8"))["functions"])
+    return frozenset(json.loads((Path(__file__).parent / "parity.json").read_text(encoding="utf-8"))["functions"])
 
 
 def text_of(of: Call, index: int) -> exp.Expr:
@@ -345,4 +341,6 @@ SPECIAL: dict[str, Maker] = {
 GENERATORS = frozenset(
     ["explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple", "range"]
 )
-FUNCTIONS = SAME | MACROS | RENAMED.keys() | SPECIAL.keys() | TYPE_NAMES | AGGREGATES.keys() | HIGHER_ORDER.keys() | GENERATORS
+FUNCTIONS = (
+    SAME | SPARK_MACROS | RENAMED.keys() | SPECIAL.keys() | TYPE_NAMES | AGGREGATES.keys() | HIGHER_ORDER.keys() | GENERATORS
+)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlglot import exp
 
 from ..errors import Position, StatementError
+from .connection import cursor
 from .dialect import position_of
 from .failures import absent, explained
 from .parsing import parse_query
@@ -100,7 +101,7 @@ class Relations:
         """
         made: list[str] = []
         # A connection whose result is still being read takes no other statement.
-        with connection.cursor() as own:
+        with cursor(connection) as own:
             try:
                 yield self._bind(query, own, made, ())
             finally:

@@ -19,9 +19,10 @@ from .calls import Call, call, cast, string
 from .casts import spark_cast, spark_try_cast, string_of
 from .decimals import LARGEST, OF_INTEGERS, Decimal, added, decimal_of, divided, multiplied, remaining, typed_literal
 from .dialect import position_of
-from .functions import MACROS, RENAMED, SPECIAL, TYPE_NAMES, held
+from .functions import RENAMED, SPECIAL, TYPE_NAMES, held
 from .generators import EXPLODES, generated, generator_query
 from .lambdas import HIGHER_ORDER
+from .macros import SPARK_MACROS
 from .times import macro, part_of
 from .typer import Typer
 
@@ -53,7 +54,7 @@ def call_rule(node: exp.Anonymous, typer: Typer) -> exp.Expr:
         return spark_cast(arguments[0], typer.type_of(arguments[0]), kind)
     if name in EXPLODES | {"range"}:
         return node
-    return macro(of) if name in MACROS else call(name, *arguments)
+    return macro(of) if name in SPARK_MACROS else call(name, *arguments)
 
 
 def near(name: str) -> str:

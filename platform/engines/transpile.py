@@ -14,6 +14,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from ..errors import StatementError
 from .dialect import position_of
+from .macros import make
 from .rewrite import Rewriter
 from .typer import Typer
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def translate(statement: exp.Expr, connection: DuckDBPyConnection | None = None) -> str:
-    """Return a parsed statement in DuckDB's SQL.
+    """Return a parsed statement in DuckDB's SQL, whose macros the connection has.
 
     Args:
         statement: a tree that `dialect.parse` read; it is not changed.
@@ -34,6 +35,9 @@ def translate(statement: exp.Expr, connection: DuckDBPyConnection | None = None)
     """
     tree = Rewriter(Typer(connection)).query(statement.copy())
     try:
-        return tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
+        sql = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError as error:
         raise StatementError(f"The query uses what this engine cannot do: {error}.", position_of(statement)) from error
+    if connection is not None:
+        make(sql, connection)
+    return sql

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
+from .macros import make
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from duckdb.sqltypes import DuckDBPyType
@@ -68,6 +70,7 @@ class Typer:
 
         assert self.connection is not None  # type_of's condition
         try:
+            make(sql, self.connection)
             return self.connection.sql(sql).types[-1]
         except duckdb.Error:
             return None  # the whole query is bound later, and says what is wrong

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..operators.base import INTERCEPT_NUMBER
 from ..ps._native import unique
-from ..ps.keys import feature_keys, hashed_keys, slot_seed
+from ..ps.keys import feature_keys, hashed_keys, is_text, slot_seed
 from .slots import CATEGORICAL, CONTINUOUS, INTERCEPT, MULTI, VECTOR, WEIGHTED, Columns, Slot
 
 Codes = NDArray[np.int32]
@@ -187,22 +187,25 @@ def encode_categorical(
     """Write the provisional codes of a categorical column into out: int32[rows]."""
     at = 0
     for piece in column.chunks:
-        values, indices = distinct(piece)
-        first = vocabulary.add(keys_of(values, slot), source_number)
+        keys, indices = distinct_keys(piece, slot)
+        first = vocabulary.add(keys, source_number)
         target = out[at : at + len(piece)]
         np.add(indices, np.int32(first), out=target, casting="unsafe")
-        if piece.null_count:
+        if piece.null_count and not (null_features and is_text(piece.type)):
             seed = np.array([slot_seed(slot.source)], np.uint64)
             null = vocabulary.add(seed, source_number) if null_features else ABSENT
             target ^= (target ^ np.int32(null)) & -nulls(piece).astype(np.int32)  # where NULL: without a branch for each
         at += len(piece)
 
 
-def distinct(piece: pa.Array) -> tuple[pa.Array, NDArray[np.generic]]:
-    """Return the distinct values of an array, and each element's index among them; of a NULL, any index.
+def distinct_keys(piece: pa.Array, slot: Slot) -> tuple[NDArray[np.uint64], NDArray[np.generic]]:
+    """Return the keys of an array's distinct values, and each element's index among them; of a NULL, any index.
 
+    Of text each element is hashed, which takes less than to find the distinct words, and a NULL has the key of the slot's NULL.
     Integers of a small range are found by a table of that range instead of a hash of each element.
     """
+    if is_text(piece.type):
+        return unique(keys_of(piece, slot))
     if pa.types.is_integer(piece.type) and len(piece):
         raw = raw_integers(piece)
         low, high = int(raw.min()), int(raw.max())
@@ -211,10 +214,10 @@ def distinct(piece: pa.Array) -> tuple[pa.Array, NDArray[np.generic]]:
             found = np.zeros(high - low + 1, np.bool_)
             found[place] = True
             codes = np.cumsum(found, dtype=np.int32) - np.int32(1)
-            return pa.array(np.flatnonzero(found) + low, piece.type), codes.take(place)
+            return keys_of(pa.array(np.flatnonzero(found) + low, piece.type), slot), codes.take(place)
     if not pa.types.is_dictionary(piece.type):
         piece = pc.dictionary_encode(piece)
-    return piece.dictionary, raw_integers(piece.indices)
+    return keys_of(piece.dictionary, slot), raw_integers(piece.indices)
 
 
 def nulls(piece: pa.Array) -> NDArray[np.bool_]:
@@ -231,7 +234,7 @@ def raw_integers(values: pa.Array) -> NDArray[np.signedinteger[Any]]:
 
 
 def keys_of(values: pa.Array, slot: Slot) -> NDArray[np.uint64]:
-    """Return the keys of a slot's distinct values."""
+    """Return the keys of a slot's values."""
     return hashed_keys(slot.source, values) if slot.hashed else feature_keys(slot.source, values)
 
 

@@ -15,6 +15,7 @@ from ..errors import DataError, StatementError
 from .slots import VECTOR, Columns, Slot, is_category
 
 CHUNK_ROWS = 1 << 17
+CODED = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def chunk_batches(batch_size: int) -> int:
 def read(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
     """Read a split in chunks of `rows` rows, before filters; the last one is shorter.
 
-    Strings arrive dictionary-encoded where the file stores them so.
+    Strings arrive as dictionaries where the file stores them so.
 
     Args:
         wanted: result columns to return, by name.
@@ -143,10 +144,19 @@ def is_empty(scan: Scan, splits: Sequence[Split]) -> bool:
 def chunks(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
     sources = list(scan.needed) if scan.project else list(dict.fromkeys(scan.columns[c] for c in wanted))
     strings = [scan.columns[c] for c in wanted if is_category(scan.schema.field(c).type)] if scan.project is None else []
-    with pq.ParquetFile(split.path, read_dictionary=strings, memory_map=True) as file:
+    metadata = pq.read_metadata(split.path, memory_map=True)
+    coded = in_dictionaries(metadata.row_group(split.row_group), strings)
+    with pq.ParquetFile(split.path, metadata=metadata, read_dictionary=coded, memory_map=True) as file:
         for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=sources, use_threads=False):
             table = pa.Table.from_batches([batch])
             if scan.project is not None:
                 yield scan.project(table).select(list(wanted))
             else:
                 yield table.select([scan.columns[c] for c in wanted]).rename_columns(list(wanted))
+
+
+def in_dictionaries(group: pq.RowGroupMetaData, names: Sequence[str]) -> list[str]:
+    """Return which of some columns a row group stores as dictionaries: they are read as they are; of others Arrow would make
+    dictionaries, which takes longer than to read and hash their values."""
+    columns = {column.path_in_schema: column for column in map(group.column, range(group.num_columns))}
+    return [name for name in names if name in columns and CODED.intersection(columns[name].encodings)]

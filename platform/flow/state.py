@@ -28,7 +28,7 @@ from .recipe import Recipe
 from .scaling import from_entry
 from .slots import Columns
 
-PART_ROWS = 1 << 20
+PART_ROWS = 1 << 19
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
 
 
@@ -184,8 +184,8 @@ def merged_saved(parts: Sequence[Saved]) -> Saved:
 
 
 def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entries: Sequence[TableEntry]) -> Saved:
-    """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about a million, as many at once
-    as there are cores; and dense parameters, a file per shard that has any."""
+    """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about half a million, as many at
+    once as there are cores; and dense parameters, a file per shard that has any."""
     for number, shard in shards.items():
         shard.collect()
         if shard.first.candidates is not None:

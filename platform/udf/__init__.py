@@ -23,16 +23,13 @@ SQL_TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the computed functions and Spark's own known to a DuckDB session, whose queries `transpile` writes."""
+    """Make the computed functions known to a DuckDB session, whose queries `transpile` writes."""
     from duckdb.func import ARROW, SPECIAL
-
-    from ..engines.functions import MACRO_TEXT
 
     for function in COMPUTED:
         connection.create_function(
             function.name, chunked(function.compute), None, SQL_TYPES[function.result], type=ARROW, null_handling=SPECIAL
         )
-    connection.execute(MACRO_TEXT)
 
 
 def register_in_spark(spark: SparkSession) -> None:

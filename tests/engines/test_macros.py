@@ -1,0 +1,32 @@
+"""Macros are made in a database when a query first calls them."""
+
+from __future__ import annotations
+
+import pytest
+
+from xpsql.platform.engines.connection import connect, cursor
+from xpsql.platform.engines.macros import MACROS, called, make
+
+duckdb = pytest.importorskip("duckdb")
+
+
+def macros(connection: object) -> set[str]:
+    found = connection.execute("SELECT function_name FROM duckdb_functions() WHERE function_name IN " + str(tuple(MACROS)))  # type: ignore[attr-defined]
+    return {name for (name,) in found.fetchall()}
+
+
+def test_a_query_makes_what_it_calls_and_what_that_calls_once_for_all_connections() -> None:
+    connection = connect(1)
+    assert not macros(connection)
+    make("SELECT SPARK_STRING(1.5)", cursor(connection))
+    assert macros(connection) == {"xpsql_scientific", "xpsql_real_text", "spark_string"}
+    connection.execute("DROP MACRO spark_string")
+    make("SELECT spark_string(1.5)", cursor(connection))
+    assert "spark_string" not in macros(connection)  # it is not made a second time
+
+
+def test_every_macro_can_be_made_after_those_that_it_calls() -> None:
+    for name in MACROS:
+        connection = duckdb.connect()
+        make(f"SELECT {name}()", connection)
+        assert macros(connection) == set(called(name))
