@@ -1,7 +1,7 @@
 """`python -m xpsql`, and `spark-submit .../xpsql/__main__.py`: the command line."""
 
 # Not relative: spark-submit runs this file as a script, which belongs to no package.
-from xpsql.platform.cli import main
+from xpsql.platform.cli import run
 
 if __name__ == "__main__":
-    main(prog_name="xpsql")
+    run()

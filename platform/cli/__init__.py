@@ -14,5 +14,16 @@ gc.set_threshold(100_000, 50, 100)
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from .commands import main  # noqa: E402
+from .startup import end  # noqa: E402
 
-__all__ = ["main"]
+
+def run() -> None:
+    """Be the process of the command."""
+    try:
+        main(prog_name="xpsql")
+    except SystemExit as ended:
+        end(ended.code)
+        raise
+
+
+__all__ = ["main", "run"]

@@ -1,7 +1,9 @@
-"""What the command leaves out so that it starts sooner."""
+"""What the command leaves out so that it starts and ends sooner."""
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -38,3 +40,19 @@ def skip_pandas() -> None:
         pa.array([0])
     finally:
         sys.meta_path.remove(missing)
+
+
+def end(code: object) -> None:
+    """End the process as `sys.exit(code)` does, but for taking Python's modules apart, which takes a tenth of a second.
+
+    Returns where that is left to Python: with Spark, and where output cannot be written.
+    """
+    if "pyspark" in sys.modules or not isinstance(code, int | None):
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        return
+    atexit._run_exitfuncs()
+    os._exit(code or 0)

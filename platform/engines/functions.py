@@ -1,8 +1,8 @@
 """Spark's functions on DuckDB: what a call of each becomes.
 
 A function is one of: the same in DuckDB (SAME), another name (RENAMED), a macro of macros.sql (SPARK_MACROS), a maker in
-SPECIAL, or an aggregate in `aggregates`. FUNCTIONS names them all; a call of any other is an error. The parity table holds every
-one to the values and types of a live Spark.
+SPECIAL, or an aggregate in `aggregates`. FUNCTIONS names them all; a call of any other is an error. The parity table holds
+every one to the values and types of a live Spark.
 """
 
 from __future__ import annotations

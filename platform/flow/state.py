@@ -184,8 +184,8 @@ def merged_saved(parts: Sequence[Saved]) -> Saved:
 
 
 def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entries: Sequence[TableEntry]) -> Saved:
-    """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about half a million, as many at
-    once as there are cores; and dense parameters, a file per shard that has any."""
+    """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about half a million, several at
+    once; and dense parameters, a file per shard that has any."""
     for number, shard in shards.items():
         shard.collect()
         if shard.first.candidates is not None:
@@ -197,7 +197,8 @@ def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entr
     def write(part: Part) -> Saved:
         return save_part(part, files)
 
-    with ThreadPoolExecutor(min(len(parts), cores()), thread_name_prefix="xpsql-save") as pool:
+    num_threads = min(len(parts), 2 * cores())  # they wait for the disk, too
+    with ThreadPoolExecutor(num_threads, thread_name_prefix="xpsql-save") as pool:
         return merged_saved(list(pool.map(write, parts)))
 
 
