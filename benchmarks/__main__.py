@@ -57,7 +57,7 @@ CHECKPOINT_TARGETS = {
     "restore": (10.0, False),
 }
 LONG_BATCH = 4096
-LONG_PASSES = 24  # of a million rows: about a minute on two cores
+LONG_PASSES = 60  # of a million rows: about a minute on two cores
 CHAIN_TARGETS = {"one of each operator, ftrl": 1.5}
 
 

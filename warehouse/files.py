@@ -8,10 +8,35 @@ from .manifest import Table
 from .rows import RowWriter
 
 
-class VersionFiles:
-    """The folders of a version's data. Tasks on other machines, which share the warehouse, write through one of their own.
+class Folders:
+    """The folders of a version's data; durable with the commit.
 
     Attributes:
+        folder: of the version.
+    """
+
+    folder: Path
+
+    @property
+    def dense(self) -> Path:
+        """That of dense parameters."""
+        return self.folder / "dense"
+
+    @property
+    def candidates(self) -> Path:
+        """That of features that occurred but have no row."""
+        return self.folder / "candidates"
+
+    @property
+    def package(self) -> Path:
+        """That of the model of another package."""
+        return self.folder / "package"
+
+
+class VersionFiles(Folders):
+    """Where a version's data are written. Tasks on other machines, which share the warehouse, write through one of their own.
+
+    Args:
         folder: of the version.
     """
 
@@ -27,21 +52,6 @@ class VersionFiles:
     def saved(self) -> Path:
         """Where tasks write rows before they are the version's."""
         return self.folder / "saved"
-
-    @property
-    def dense(self) -> Path:
-        """Where dense parameters go; durable with the commit."""
-        return self.folder / "dense"
-
-    @property
-    def candidates(self) -> Path:
-        """Where features without rows go; durable with the commit."""
-        return self.folder / "candidates"
-
-    @property
-    def package(self) -> Path:
-        """Where the model of another package goes; durable with the commit."""
-        return self.folder / "package"
 
     def writer(self, table: Table, part: int = 0) -> RowWriter:
         """Open a writer of one part of a table's rows."""

@@ -10,13 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from .checkpoints import Checkpoint, Checkpoints, place_of
+from .files import Folders
 from .manifest import Manifest
 from .progress import read_progress
 from .rows import read_rows, row_files
 
 
 @dataclass(frozen=True)
-class Version:
+class Version(Folders):
     """A version as it is on disk now.
 
     Attributes:
@@ -32,21 +33,6 @@ class Version:
     @property
     def number(self) -> int:
         return self.manifest.version
-
-    @property
-    def dense(self) -> Path:
-        """The folder of dense parameters."""
-        return self.folder / "dense"
-
-    @property
-    def candidates(self) -> Path:
-        """The folder of features that occurred but have no row."""
-        return self.folder / "candidates"
-
-    @property
-    def package(self) -> Path:
-        """The folder of the model of another package."""
-        return self.folder / "package"
 
     @property
     def progress(self) -> str | None:
