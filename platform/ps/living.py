@@ -117,7 +117,7 @@ class LivingTable(Table):
             kept = np.flatnonzero(~shut)
             touched, rows, started, counts = touched.only(kept), rows[kept], started[kept], counts[kept]
             columns = [column[kept] for column in columns]
-        self._store(rows, started, columns, touched, counts, now)
+        self._store(rows, np.flatnonzero(started), columns, touched, counts, now)
 
     def _remember(self, touched: Touched, started: Mask, shut: Mask) -> None:
         """Count the occurrences of keys without rows, and forget those that have one now."""

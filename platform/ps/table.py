@@ -208,10 +208,11 @@ class Table:
         if (row := done.refused_row) is not None:
             raise refused(touched, row)
         columns = [np.asarray(done.columns[name]) for name in self.programs.stored]
+        created = np.flatnonzero(new)
         with self.lock:
-            if new.any():
-                rows[new], _ = self.store.insert(keys[new])
-            self._store(rows, new, columns, touched, touched.counts, now)
+            if len(created):
+                rows[created], _ = self.store.insert(keys[created])
+            self._store(rows, created, columns, touched, touched.counts, now)
         return self._report(done), None
 
     def load(self, keys: Keys, columns: Mapping[str, NDArray[np.generic]], since: int) -> None:
@@ -338,20 +339,26 @@ class Table:
         return dict(zip(self.programs.transient, np.asarray(done.report).tolist(), strict=True))
 
     def _store(
-        self, rows: NDArray[np.uint32], new: Mask, columns: Sequence[Floats], touched: Touched, counts: Counts, now: int
+        self,
+        rows: NDArray[np.uint32],
+        created: NDArray[np.intp],
+        columns: Sequence[Floats],
+        touched: Touched,
+        counts: Counts,
+        now: int,
     ) -> None:
         """Write what a push leaves of its rows, all of which exist.
 
         Args:
-            new: bool[n], rows that it has created.
+            created: where those are that it has created.
             columns: of those stored, float32[size, dim], size >= n.
             counts: uint32[n], added to the rows' counts.
         """
         numbers, newest = [self._numbers[name] for name in self.programs.stored], [NUMBER["last_seen"]] if now else []
         amounts: list[int | Counts] = [counts, touched.counts, touched.clicks, 1]
         self.store.update(rows, numbers, columns, COUNTED, amounts, newest, [now] * len(newest))
-        if new.any():
-            self.store.scatter(rows[new], [NUMBER["slot"]], [touched.slots[new]])
+        if len(created):
+            self.store.scatter(rows[created], [NUMBER["slot"]], [touched.slots[created]])
 
 
 def split_keys(keys: Keys, size: int) -> Counts:
