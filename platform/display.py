@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,21 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from rich.table import Table
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+FULL_FROM, FULL_TO = 1e5, 1e15  # between these, six digits would hide some of a whole number, or its cents
+
 
 def cell(value: Any) -> str:
-    """Return a value as people read it: six digits of a float, milliseconds of a time in UTC, NULL, one line for anything."""
+    """Return a value as people read it: milliseconds of a time in UTC, NULL, one line for anything.
+
+    A float has six digits, or, from 100,000 on, the fifteen that it holds exactly.
+    """
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.15g}" if FULL_FROM <= abs(value) < FULL_TO else f"{value:.6g}"
     if isinstance(value, datetime):
         return value.replace(tzinfo=None).isoformat(" ", "milliseconds" if value.microsecond else "seconds")
     if isinstance(value, bytes):
@@ -28,7 +35,12 @@ def cell(value: Any) -> str:
         return "{" + ", ".join(f"{name}: {cell(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(cell, value)) + "]"
-    return " ".join(str(value).split("\n"))
+    return one_line(str(value))
+
+
+def one_line(text: str) -> str:
+    """Return a text with a space for each line break, tab and control character."""
+    return CONTROL.sub(" ", text)
 
 
 def values(column: pa.ChunkedArray) -> list[Any]:
@@ -58,8 +70,9 @@ def text_table(table: pa.Table, rows: int) -> str:
     """Return the first rows as aligned plain text, numbers to the right."""
     columns = []
     for field, column in zip(table.schema, cells(table, rows), strict=True):
-        width = max(map(len, [field.name, *column]))
-        aligned = [text.rjust(width) if is_numeric(field.type) else text.ljust(width) for text in [field.name, *column]]
+        named = [one_line(field.name), *column]
+        width = max(map(len, named))
+        aligned = [text.rjust(width) if is_numeric(field.type) else text.ljust(width) for text in named]
         columns.append([aligned[0], "-" * width, *aligned[1:]])
     lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
     return "\n".join([*lines, more(table, rows)] if table.num_rows > rows else lines)
@@ -78,14 +91,14 @@ def html_table(table: pa.Table, rows: int) -> str:
 
 
 def drawn_table(table: pa.Table, rows: int) -> Table:
-    """Return the first rows as a table that rich draws."""
+    """Return the first rows as a table that rich draws, each on one line."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, caption=more(table, rows) or None, caption_justify="left")
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
     for field in table.schema:
-        drawn.add_column(Text(field.name), justify="right" if is_numeric(field.type) else "left", overflow="fold")
+        drawn.add_column(Text(one_line(field.name)), justify="right" if is_numeric(field.type) else "left", no_wrap=True)
     for row in zip(*cells(table, rows), strict=True):
         drawn.add_row(*map(Text, row))
     return drawn

@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pytest
 
 from xpsql.platform.display import cell, html_table, text_table
 
@@ -44,6 +45,29 @@ def test_html_is_escaped() -> None:
 def test_a_cell_is_one_line() -> None:
     assert cell("a\nb") == "a b"
     assert cell([True, None, b"\x01", {"k": 2.0}]) == "[true, NULL, 01, {k: 2}]"
+
+
+def test_tabs_and_control_characters_do_not_break_a_row() -> None:
+    assert cell("a\tb\r\x1b[31mc\x85d") == "a b  [31mc d"
+    assert text_table(pa.table({"a\tb\n": ["x\ty"]}), 1).split("\n") == ["a b", "----", "x y"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1234.56789, "1234.57"),
+        (123456.789, "123456.789"),
+        (100000.5, "100000.5"),
+        (-1234567.89, "-1234567.89"),
+        (4235610.0, "4235610"),
+        (100000.1 + 0.2, "100000.3"),
+        (999999999999998.0, "999999999999998"),
+        (1e15, "1e+15"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_a_float_has_six_digits_or_all_of_a_large_one(value: float, shown: str) -> None:
+    assert cell(value) == shown
 
 
 def test_a_time_is_shown_without_its_zone_to_the_millisecond() -> None:

@@ -14,24 +14,31 @@ from typing import Any
 import click
 import pyarrow as pa
 
-from ..display import drawn_table, text_table, values
+from ..display import drawn_table, more, text_table, values
 
 SHOWN_ROWS = 100
 CHUNK_ROWS = 10_000
 
 
 def write_table(table: pa.Table) -> None:
-    """Write the first rows as a table: drawn on a terminal, plain text elsewhere."""
+    """Write the first rows as a table: drawn on a terminal that is wide enough for it, plain text elsewhere."""
     if not sys.stdout.isatty():
         click.echo(text_table(table, SHOWN_ROWS))
         return
     from rich.console import Console
 
-    Console().print(drawn_table(table, SHOWN_ROWS))
+    console = Console()
+    drawn = drawn_table(table, SHOWN_ROWS)
+    if console.measure(drawn, options=console.options.update(max_width=sys.maxsize)).maximum > console.width:
+        click.echo(f"\n{text_table(table, SHOWN_ROWS)}\n")
+        return
+    console.print(drawn)
+    if note := more(table, SHOWN_ROWS):
+        click.echo(f"{note}\n")
 
 
 def separate(format: str) -> None:
-    """Write an empty line between two results where people read them; drawn tables bring their own."""
+    """Write an empty line between two results where people read them; those on a terminal bring their own."""
     if format == "table" and not sys.stdout.isatty():
         click.echo()
 
@@ -65,7 +72,7 @@ def json_value(value: Any) -> Any:
 
 
 def write_csv(table: pa.Table) -> None:
-    """Write comma-separated values with a header; NULL is empty, lists and maps are JSON."""
+    """Write comma-separated values with a header; NULL is empty, bytes are base64, lists and maps are JSON."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(table.column_names)
     writer.writerows([csv_value(value) for value in record] for record in records(table))
@@ -75,7 +82,9 @@ def write_csv(table: pa.Table) -> None:
 def csv_value(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return json.dumps(json_value(value), default=str) if isinstance(value, list | tuple | dict | bytes) else value
+    if isinstance(value, bytes):
+        return json_value(value)
+    return json.dumps(json_value(value), default=str) if isinstance(value, list | tuple | dict) else value
 
 
 def write_arrow(table: pa.Table) -> None:

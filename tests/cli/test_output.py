@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from xpsql.platform.cli.output import write_csv, write_json, write_table
+from xpsql.platform.display import text_table
 
 
 class Terminal(io.StringIO):
@@ -23,6 +24,30 @@ def test_a_terminal_gets_a_drawn_table(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = terminal.getvalue()
     assert "[red]a[/red]" in shown
     assert "... 1 more row" in shown
+
+
+def test_a_table_wider_than_the_terminal_is_plain_and_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "30")
+    rows = pa.table({"version": [300_000], "created": [date(2013, 1, 31)], "statement": ["SELECT 1"]})
+    write_table(rows)
+    assert terminal.getvalue() == f"\n{text_table(rows, 1)}\n\n"
+
+
+def test_a_drawn_table_folds_nothing_of_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    write_table(pa.table({"version": [300_000] * 101, "created": [date(2013, 1, 31)] * 101}))
+    assert "300000   2013-01-31" in terminal.getvalue()
+    assert "─" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\n... 1 more row\n\n")
+
+
+def test_bytes_are_base64_in_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    write_csv(pa.table({"b": [b"\x00\xfe\xc4", None]}))
+    assert capsys.readouterr().out == 'b\nAP7E\n""\n'
 
 
 def test_values_without_json_of_their_own_are_text(capsys: pytest.CaptureFixture[str]) -> None:
