@@ -19,6 +19,8 @@ import difflib
 from collections.abc import Iterable
 from typing import NamedTuple
 
+BRIEF = 200
+
 
 class Position(NamedTuple):
     """Where a piece of a statement stands: 1-based line and column, and the text itself."""
@@ -43,7 +45,7 @@ class StatementError(XpsqlError):
     def __init__(self, message: str, position: Position | None = None) -> None:
         self.message = message
         self.position = position
-        where = f" (line {position.line}, column {position.column}, at {position.text!r})" if position else ""
+        where = f" (line {position.line}, column {position.column}, at {brief(position.text)!r})" if position else ""
         super().__init__(message + where)
 
 
@@ -73,6 +75,11 @@ class TrainingError(XpsqlError):
 
 class LostError(TrainingError):
     """A process, machine or connection that is gone, or does not answer; what it did can be done again elsewhere."""
+
+
+def brief(text: str) -> str:
+    """Return the start of a text, which may be a whole script on one line, as a message can hold it."""
+    return text if len(text) <= BRIEF else f"{text[:BRIEF]}..."
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from .errors import StatementError, XpsqlError, suggestion
+from .errors import StatementError, XpsqlError, brief, suggestion
 from .progress import Reporter, reporter_for
 from .result import Result
-from .sql.script import Step, parse_script
+from .sql.script import Step, parse_script, refusing_depth
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +36,7 @@ class Session:
         models: the models of the warehouse.
         reporter: told the progress of trainings.
         resumes: whether a statement whose training was interrupted goes on with it instead of beginning again.
+        closed: whether it was closed, and runs nothing more.
     """
 
     def __init__(self, engine: Engine, models: Models, reporter: Reporter, resumes: bool = False) -> None:
@@ -43,6 +44,7 @@ class Session:
         self.models = models
         self.reporter = reporter
         self.resumes = resumes
+        self.closed = False
 
     def sql(self, text: str, /, **variables: object) -> Result:
         """Run one or more statements separated by `;` and return the result of the last one.
@@ -61,24 +63,29 @@ class Session:
 
     def run(self, text: str, variables: Mapping[str, str]) -> Iterator[Result]:
         """Run statements one by one, giving the result of each before the next one starts."""
+        if self.closed:
+            raise XpsqlError("This session is closed and runs nothing more. Open another one with xpsql.connect().")
         for step in parse_script(text, variables):
             yield self.run_step(step)
 
     def run_step(self, step: Step) -> Result:
         try:
-            return Result(step.command.run(self))
+            with refusing_depth(step.position):
+                return Result(step.command.run(self))
         except StatementError as error:
             if error.position is None:
                 raise type(error)(error.message, step.position) from error.__cause__
             raise
         except XpsqlError as error:
             line, column, text = step.position
-            error.add_note(f"In the statement at line {line}, column {column}: {text}")
+            error.add_note(f"In the statement at line {line}, column {column}: {brief(text)}")
             raise
 
     def close(self) -> None:
-        """Release what the engine holds; tables and models stay."""
-        self.engine.close()
+        """Release what the engine holds; tables and models stay. Closing again does nothing."""
+        if not self.closed:
+            self.closed = True
+            self.engine.close()
 
     def __enter__(self) -> Session:
         return self

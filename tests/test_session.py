@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from xpsql.platform.engines.spark_start import require_java
-from xpsql.platform.errors import NotAvailableError, StatementError
+from xpsql.platform.errors import NotAvailableError, StatementError, XpsqlError
 from xpsql.platform.session import connect, warehouse_path
 
 from .plain import PlainEngine, plain_session
@@ -34,6 +34,30 @@ def test_nothing_runs_when_a_later_statement_cannot_be_read(tmp_path: Path) -> N
             session.sql("SELECT 1; TRAIN m")
         assert isinstance(session.engine, PlainEngine)
         assert session.engine.executed == []
+
+
+def test_a_closed_session_runs_nothing(tmp_path: Path) -> None:
+    session = plain_session(tmp_path)
+    session.close()
+    session.close()
+    with pytest.raises(XpsqlError, match=r"This session is closed .* xpsql\.connect"):
+        session.sql("SELECT 1")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"SELECT {'1+' * 5000}1",
+        f"SELECT {'(' * 5000}1{')' * 5000}",
+        f"TRAIN MODEL m USING xftrl (a = {'(' * 5000}1{')' * 5000}) AS SELECT 1",
+    ],
+)
+def test_a_statement_that_nests_too_deeply_is_an_error_of_its_own(tmp_path: Path, statement: str) -> None:
+    with connect(tmp_path) as session, pytest.raises(StatementError, match="nests too deeply") as raised:
+        session.sql(f"SELECT 1;\n{statement}")
+    assert raised.value.position is not None
+    assert raised.value.position[:2] == (2, 1)
+    assert len(str(raised.value)) < 1000
 
 
 def test_results_come_one_by_one_before_the_next_statement_runs(tmp_path: Path) -> None:

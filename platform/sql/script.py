@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..errors import Position, StatementError, suggestion
@@ -32,7 +33,26 @@ def parse_script(text: str, variables: Mapping[str, str]) -> tuple[Step, ...]:
         StatementError: a statement of ours that cannot be read, or a variable without value; positions are the script's.
     """
     passage = substituted(Passage.of(text), variables)
-    return tuple(Step(parse_statement(cursor), start(cursor)) for cursor in statements(passage))
+    return tuple(parse_step(cursor) for cursor in statements(passage))
+
+
+def parse_step(cursor: Cursor) -> Step:
+    position = start(cursor)
+    with refusing_depth(position):
+        return Step(parse_statement(cursor), position)
+
+
+@contextmanager
+def refusing_depth(position: Position) -> Iterator[None]:
+    """Make it an error of the statement that it nests more deeply than Python's stack."""
+    try:
+        yield
+    except RecursionError as error:
+        raise StatementError(
+            "The statement nests too deeply to be read, in parentheses or by hundreds of terms joined by an operator such as "
+            "+ or OR. Write a list (IN, array functions, VALUES), or cut it into queries (WITH).",
+            position,
+        ) from error
 
 
 def statements(passage: Passage) -> Iterator[Cursor]:
