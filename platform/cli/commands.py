@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import click
 
@@ -19,6 +19,7 @@ from .output import FORMATS, separate
 from .startup import skip_pandas
 
 F = TypeVar("F", bound=Callable[..., Any])
+BYTE_ORDER_MARK = "\ufeff"  # editors of Windows begin a file with it
 
 
 class Choices(NamedTuple):
@@ -104,12 +105,9 @@ def main() -> None:
 @main.command()
 @click.argument("file", type=click.File(encoding="utf-8"))
 @session_options
-def run(file: TextIO, **options: Any) -> None:
+def run(file: IO[str], **options: Any) -> None:
     """Run the statements of FILE, - for stdin."""
-    chosen = Choices(**options)
-    with failing("", file.name, chosen.debug):
-        text = read(file)
-    execute(text, file.name, chosen)
+    execute_file(file, Choices(**options))
 
 
 @main.command()
@@ -137,11 +135,15 @@ def report(name: str, output: str, number: int | None, **options: Any) -> None:
 @main.command()
 @session_options
 def shell(**options: Any) -> None:
-    """Read statements from the terminal, with history and completion."""
-    from .shell import read_statements
-
+    """Read statements from the terminal, with history and completion; from stdin that is none, as `run -` does."""
     chosen = Choices(**options)
+    if not sys.stdin.isatty():
+        with click.open_file("-", encoding="utf-8") as file:
+            execute_file(file, chosen)
+        return
     with failing("", "", chosen.debug), opened(chosen) as session:
+        from .shell import read_statements
+
         read_statements(session, chosen.variables, FORMATS[chosen.format], chosen.debug)
 
 
@@ -164,11 +166,18 @@ def submit(file: str, master: str | None, conf: dict[str, str], python: str, arg
     sys.exit(done.returncode)
 
 
-def read(file: TextIO) -> str:
+def read(file: IO[str]) -> str:
     try:
-        return file.read()
+        return file.read().removeprefix(BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
         raise click.BadParameter(f"{file.name} is not UTF-8 text: {error}") from error
+
+
+def execute_file(file: IO[str], chosen: Choices) -> None:
+    """Run the statements of a file."""
+    with failing("", file.name, chosen.debug):
+        text = read(file)
+    execute(text, file.name, chosen)
 
 
 def execute(text: str, name: str, chosen: Choices) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import traceback
+from shutil import get_terminal_size
 
+from ..display import one_line
 from ..errors import Position, StatementError, XpsqlError
+
+ELLIPSIS = "…"
+LEAST_CELLS = 20
 
 
 def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
@@ -21,7 +26,8 @@ def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
         lines.append("".join(traceback.format_exception(error)).rstrip())
     position = error.position if isinstance(error, StatementError) else None
     where = place(position, name)
-    lines.append(f"Error{f' ({where})' if where else ''}: {message(error)}")
+    hint = "" if debug or isinstance(error, XpsqlError) else ". --debug shows where."
+    lines.append(f"Error{f' ({where})' if where else ''}: {message(error)}{hint}")
     lines += getattr(error, "__notes__", [])
     if position is not None:
         lines += excerpt(text, position)
@@ -33,7 +39,7 @@ def message(error: BaseException) -> str:
         return error.message
     if isinstance(error, XpsqlError):
         return str(error)
-    return f"{type(error).__name__}: {error}. XPSQL_DEBUG=1 shows where."
+    return f"{type(error).__name__}: {error}"
 
 
 def place(position: Position | None, name: str) -> str:
@@ -42,14 +48,30 @@ def place(position: Position | None, name: str) -> str:
 
 
 def excerpt(text: str, position: Position) -> list[str]:
-    """Return the line of a position and a line of carets under what is wrong there."""
+    """Return the line of a position, as much of it as a terminal shows, and a line of carets under what is wrong there."""
+    from rich.cells import cell_len
+
     lines = text.split("\n")
     if not 0 < position.line <= len(lines):
         return []
-    line = lines[position.line - 1]
-    before = line[: position.column - 1]
+    line, start = lines[position.line - 1], position.column - 1
     shown = position.text.partition("\n")[0]
-    width = len(shown) if line[position.column - 1 :].startswith(shown) else 1
-    padding = "".join("\t" if character == "\t" else " " for character in before)
+    wrong = shown if line.startswith(shown, start) else line[start : start + 1]
     margin = f"{position.line:>5} | "
-    return [margin + line, " " * (len(margin) - 2) + "| " + padding + "^" * max(width, 1)]
+    before, after = window(one_line(line[:start]), one_line(line[start:]), get_terminal_size().columns - len(margin))
+    carets = max(min(cell_len(wrong), cell_len(after)), 1)
+    return [margin + before + after, " " * (len(margin) - 2) + "| " + " " * cell_len(before) + "^" * carets]
+
+
+def window(before: str, after: str, cells: int) -> tuple[str, str]:
+    """Return what a terminal of some cells shows of a line, before and after a place in it; an ellipsis stands for the rest."""
+    from rich.cells import cell_len, set_cell_size
+
+    cells = max(cells, LEAST_CELLS)
+    left = max(cells // 3, cells - cell_len(after))
+    if cell_len(before) > left:
+        before = ELLIPSIS + set_cell_size(before[::-1], left - 1)[::-1]
+    right = cells - cell_len(before)
+    if cell_len(after) > right:
+        after = set_cell_size(after, right - 1) + ELLIPSIS
+    return before, after

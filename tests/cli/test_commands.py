@@ -57,6 +57,22 @@ def test_a_script_may_come_from_stdin(xpsql: Command) -> None:
     assert xpsql("run", "-", "--format", "csv", input="SELECT 5 AS x").stdout == "x\n5\n"
 
 
+def test_a_shell_without_a_terminal_runs_what_it_reads(xpsql: Command) -> None:
+    script = "CREATE TABLE t AS SELECT ${n} AS x;\nSELECT * FROM t"
+    assert xpsql("shell", "--format", "csv", "-D", "n=5", input=script).stdout == "x\n5\n"
+    failed = xpsql("shell", input="SELECT * FROM nowhere; SELECT 1")
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert failed.stderr.startswith("Error (<stdin>, line 1, column 15): There is no table nowhere.")
+
+
+@pytest.mark.parametrize("command", ["run", "shell"])
+def test_a_byte_order_mark_is_no_part_of_a_script(xpsql: Command, tmp_path: Path, command: str) -> None:
+    script = b"\xef\xbb\xbfSELECT 5 AS x"
+    (tmp_path / "job.sql").write_bytes(script)
+    arguments = ["run", str(tmp_path / "job.sql")] if command == "run" else ["shell"]
+    assert xpsql(*arguments, "--format", "csv", input=script).stdout == "x\n5\n"
+
+
 def test_a_failed_statement_shows_its_line_with_a_caret(xpsql: Command, tmp_path: Path) -> None:
     file = tmp_path / "job.sql"
     file.write_text("SELECT 1 AS x;\n\tTRAIN MODEL m\n\t USING xftlr AS SELECT 1\n", encoding="utf-8")
@@ -66,8 +82,24 @@ def test_a_failed_statement_shows_its_line_with_a_caret(xpsql: Command, tmp_path
     told, *excerpt = result.stderr.splitlines()
     assert told.startswith(f"Error ({file}, line 3, column 9): There is no algorithm 'xftlr'. Did you mean xftrl? Valid: ")
     assert excerpt == [
-        "    3 | \t USING xftlr AS SELECT 1",
-        "      | \t       ^^^^^",
+        "    3 |   USING xftlr AS SELECT 1",
+        "      |         ^^^^^",
+    ]
+
+
+def test_a_long_line_is_shown_around_what_is_wrong(xpsql: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    result = xpsql("sql", f"SELECT {'1, ' * 10_000} * FROM nowhere WHERE {'x AND ' * 10_000} y")
+    assert result.stderr.splitlines()[1:] == [
+        "    1 | …  * FROM nowhere WHERE x AND x…",
+        "      |           ^^^^^^^",
+    ]
+
+
+def test_carets_stand_under_what_is_wrong_after_wide_characters(xpsql: Command) -> None:
+    assert xpsql("sql", "SELECT '中文' AS x FROM nowhere").stderr.splitlines()[1:] == [
+        "    1 | SELECT '中文' AS x FROM nowhere",
+        "      | " + " " * 24 + "^^^^^^^",
     ]
 
 
@@ -85,8 +117,12 @@ def test_an_unknown_model_names_its_statement(xpsql: Command) -> None:
 
 
 def test_an_error_that_is_not_ours_is_one_line_unless_debugging(xpsql: Command) -> None:
-    assert xpsql("sql", "SELECT missing").stderr.startswith("Error: BinderException: ")
-    assert xpsql("sql", "SELECT missing", "--debug").stderr.startswith("Traceback (most recent call last)")
+    told = xpsql("sql", "SELECT missing").stderr
+    assert told.startswith("Error: BinderException: ")
+    assert told.endswith(". --debug shows where.\n")
+    debugged = xpsql("sql", "SELECT missing", "--debug").stderr
+    assert debugged.startswith("Traceback (most recent call last)")
+    assert "--debug shows where" not in debugged
 
 
 @pytest.mark.parametrize(
