@@ -54,7 +54,7 @@ CLAUSE_HELP = {
     "GROUP": "User or session, for the metric `gauc`; no slot: to learn from it too, select it twice, under two names.",
     "IGNORE": "Columns of the query that are not learned from.",
     "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named.",
-    "EVALUATE": "After every m batches of a split the next n are scored before they are learned from: a window, which is a row "
+    "EVALUATE": "After every m batches of a pass the next n are scored before they are learned from: a window, which is a row "
     "of ML.TRAINING_INFO; with BY, one more for each value of a column.",
     "RELEASE": "Which version may be served: a condition on the metrics over all windows, such as `auc > 0.7 AND pcopc BETWEEN "
     "0.9 AND 1.1`, and on those of the version served, `auc > previous.auc`. Where it is false the version is `held` and the "
@@ -89,8 +89,9 @@ return the columns of the first one, and may return more.
 
 RESULTS = {
     "PREDICT": "Columns: those of the input, and `predicted_<label>`.",
-    "EVALUATE": "Columns: examples, auc, logloss, normalized_entropy, mae, rmse, pcopc; gauc where the model has a GROUP "
-    "column. pcopc is the sum of predictions over the sum of labels. auc counts equal predictions one half, in 65,536 bins.",
+    "EVALUATE": "Columns: examples, auc, logloss, normalized_entropy, mae, rmse, pcopc; gauc where data are given and the "
+    "model has a GROUP column. pcopc is the sum of predictions over the sum of labels. auc counts equal predictions one half, "
+    "in 65,536 bins.",
     "TRAINING_INFO": f"Columns: {', '.join(TRAINING_INFO_COLUMNS)}.",
     "FEATURE_INFO": f"Columns: {', '.join(FEATURE_INFO_COLUMNS.names)}.",
 }

@@ -28,6 +28,7 @@ COLUMNS = {
     **dict.fromkeys(("auc", "logloss", "normalized_entropy", "mae", "rmse", "pcopc", "gauc"), pa.float64()),
     **dict.fromkeys(("max_weight", "min_weight", "max_abs_weight"), pa.float64()),
     "rows": pa.int64(),
+    "memory_bytes": pa.int64(),
     "violations": pa.float64(),
     "examples_per_second": pa.float64(),
     **dict.fromkeys((f"{step}_seconds" for step in (*READING, *LEARNING)), pa.float64()),

@@ -17,6 +17,7 @@ from .recipe import Recipe, fitted
 from .slots import Columns
 from .splits import splits_of, vector_dims
 from .state import check_continues
+from .windows import Schedule, schedule_of, without_windows
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
@@ -96,8 +97,19 @@ def input_rows(
         ("estimated memory", f"about {size / 2**20:.0f} MiB for {features:,} features, judged by the beginning of the input"),
         ("estimated time", f"about {seconds:.1f} s of learning"),
         ("checkpoints", checkpoint_text(plan, size, seconds, places)),
+        *evaluation_rows(schedule_of(plan.evaluate, splits, size_of_batch)),
         *place_rows(places, plan),
     ]
+
+
+def evaluation_rows(schedule: Schedule | None) -> list[tuple[str, str]]:
+    """Say how many windows an evaluation has."""
+    if schedule is None:
+        return []
+    every, on, _ = schedule.evaluate
+    if not schedule.windows:
+        return [("evaluation", without_windows(schedule))]
+    return [("evaluation", f"at most {schedule.windows} windows a pass, of {on} batches after every {every}")]
 
 
 def checkpoint_text(plan: Plan, size: int, seconds: float, places: Places) -> str:

@@ -40,10 +40,10 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     Raises:
         DataError, TrainingError, ModelError: the first of any worker; the others stop.
     """
-    (num_shards, num_workers), evaluate = prepared.places, prepared.plan.evaluate
+    (num_shards, num_workers), schedule = prepared.places, prepared.schedule
     epoch, checkpoints = draft.manifest.epoch, draft.checkpoints
     shards, standing, opened = begin_here(prepared, checkpoints, epoch, monitor)
-    if evaluate is not None:
+    if schedule is not None:
         for shard in shards.values():
             shard.watch()
     monitor.watch(lambda: total(shard.describe() for shard in shards.values()))
@@ -53,7 +53,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", standing)
     pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up)
     classifier = prepared.recipe.algorithm.classifier
-    windows = [Collector(evaluate, classifier, monitor.step, monitor.close, opened) for _ in range(num_workers)]
+    windows = [Collector(schedule, classifier, monitor.step, monitor.close, opened) for _ in range(num_workers)]
 
     def state() -> DriverState:
         seen = [window for collector in windows if (window := collector.open()) is not None]

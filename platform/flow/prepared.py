@@ -18,6 +18,7 @@ from .recipe import Recipe, recipe_of
 from .slots import Columns
 from .source import End, Source
 from .splits import Split, check_labels, chunk_batches, is_empty, splits_of, vector_dims
+from .windows import Schedule, schedule_of
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -47,6 +48,11 @@ class Prepared(NamedTuple):
         if self.scan.project is not None:
             return None
         return sum(split.rows for split in self.splits) * self.plan.settings.passes
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The windows of its evaluation."""
+        return schedule_of(self.plan.evaluate, self.splits, self.batch_size)
 
     @property
     def turns(self) -> list[Turn]:

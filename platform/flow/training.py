@@ -24,6 +24,7 @@ from .recorded import prepare_again, recorded
 from .scaling import as_entry
 from .slots import Columns
 from .state import Held, check_continues, dense_entries, table_entries
+from .windows import without_windows
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -102,6 +103,8 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     """
     plan, recipe, columns = prepared.plan, prepared.recipe, prepared.columns
     monitor = Monitor(Metrics(recipe.algorithm.classifier), draft, reporter, plan.evaluate is not None)
+    if (schedule := prepared.schedule) is not None and not schedule.windows:
+        monitor.note(without_windows(schedule))
     reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)
     ended = ""
     try:

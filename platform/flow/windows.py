@@ -1,12 +1,14 @@
 """Windows of a training's evaluation: batches that are scored before they are learned from, measured together.
 
-After every m batches of a split the next n are a window: batch b is in window b div (m + n) where b mod (m + n) >= m. A
-training step's predictions are made before its update, so a window costs no scoring of its own. After a loss, a batch that some
-shard has already is left out of its window: rows that have learned from it predict it too well.
+After every m batches of a pass the next n are a window: batch b is in window b div (m + n) where b mod (m + n) >= m. What a
+window has of each split is measured by itself, since another worker may learn from the next one. A training step's predictions
+are made before its update, so a window costs no scoring of its own. After a loss, a batch that some shard has already is left
+out of its window: rows that have learned from it predict it too well.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from .batches import Batch
 from .metrics import Metrics, Tally, gauc_sums
 from .plan import Evaluate
+from .splits import Split
 
 Floats = NDArray[np.float32]
 MOST_SEGMENTS = 100
@@ -79,11 +82,70 @@ Key = tuple[int, int, int]
 Learned = Callable[[Batch, Floats], None]
 
 
+class Schedule(NamedTuple):
+    """Which batches are in windows.
+
+    Attributes:
+        evaluate: how often, and how long.
+        before: of each split, how many batches the splits before it have at most, since a filter may leave fewer rows.
+        batches: of all splits, at most.
+    """
+
+    evaluate: Evaluate
+    before: tuple[int, ...]
+    batches: int
+
+    @property
+    def period(self) -> int:
+        """From one window to the next, in batches."""
+        return self.evaluate.every + self.evaluate.on
+
+    @property
+    def windows(self) -> int:
+        """How many there are in a pass, at most."""
+        return self.batches // self.period + (self.batches % self.period > self.evaluate.every)
+
+    def window_of(self, batch: Batch) -> Key | None:
+        """Return the key of the window that a batch is in, None where it is in none."""
+        number, place = divmod(self._number(batch), self.period)
+        return (batch.id.pass_number, batch.id.split, number) if place >= self.evaluate.every else None
+
+    def passed(self, batch: Batch) -> int:
+        """Return how many batches of its split a batch's window has up to it."""
+        at = self._number(batch)
+        begin = max(at // self.period * self.period + self.evaluate.every, self.before[batch.id.split])
+        return at - begin + 1
+
+    def closes(self, batch: Batch) -> bool:
+        """Tell whether a batch is the last one of its window."""
+        return (self._number(batch) + 1) % self.period == 0
+
+    def _number(self, batch: Batch) -> int:
+        """Return a batch's number in its pass."""
+        return self.before[batch.id.split] + batch.id.batch
+
+
+def schedule_of(evaluate: Evaluate | None, splits: Sequence[Split], batch_size: int) -> Schedule | None:
+    """Return which batches of some splits are in windows."""
+    if evaluate is None:
+        return None
+    sums = list(itertools.accumulate((-(-split.rows // batch_size) for split in splits), initial=0))
+    return Schedule(evaluate, tuple(sums[:-1]), sums[-1])
+
+
+def without_windows(schedule: Schedule) -> str:
+    """Return what is told of an evaluation that reaches no window."""
+    return (
+        f"EVALUATE EVERY {schedule.evaluate.every} BATCHES reaches no window: a pass has {schedule.batches} batches. "
+        "Evaluate more often."
+    )
+
+
 class Collector:
     """Collects the windows of one worker, which learns from one split after the other.
 
     Args:
-        evaluate: None: there are no windows.
+        schedule: None: there are no windows.
         learned: told every batch with its predictions.
         closed: told every window.
         begun: windows that were open when a training was interrupted; whoever goes on with one takes it out.
@@ -91,13 +153,13 @@ class Collector:
 
     def __init__(
         self,
-        evaluate: Evaluate | None,
+        schedule: Schedule | None,
         classifier: bool,
         learned: Learned,
         closed: Callable[[Window], None],
         begun: dict[Key, Seen],
     ) -> None:
-        self._evaluate = evaluate
+        self._schedule = schedule
         self._classifier = classifier
         self._learned = learned
         self._closed = closed
@@ -111,12 +173,12 @@ class Collector:
 
         A window is told before its last batch is, so that who knows the batch knows the window.
         """
-        if self._evaluate is not None:
-            self._collect(batch, predictions, self._evaluate)
+        if self._schedule is not None:
+            self._collect(batch, predictions, self._schedule)
         self._learned(batch, predictions)
 
-    def _collect(self, batch: Batch, predictions: Floats, evaluate: Evaluate) -> None:
-        key = window_of(batch, evaluate)
+    def _collect(self, batch: Batch, predictions: Floats, schedule: Schedule) -> None:
+        key = schedule.window_of(batch)
         if key != self._key:
             self.finish()
             self._key = key
@@ -125,8 +187,8 @@ class Collector:
             return
         if batch.fresh:
             self._open.append(seen(key, batch, predictions))
-        self._passed = batch.id.batch % (evaluate.every + evaluate.on) - evaluate.every + 1
-        if self._passed == evaluate.on:
+        self._passed = schedule.passed(batch)
+        if schedule.closes(batch):
             self.finish()
 
     def finish(self) -> None:
@@ -165,12 +227,6 @@ def joined(parts: Sequence[Seen]) -> Seen:
     width = max(one.segments.shape[1] for one in parts)
     segments = np.concatenate([np.pad(one.segments, ((0, 0), (0, width - one.segments.shape[1]))) for one in parts])
     return Seen(*parts[0].key, sum(one.batches for one in parts), labels, predictions, groups, segments)
-
-
-def window_of(batch: Batch, evaluate: Evaluate) -> Key | None:
-    """Return the key of the window that a batch is in, None where it is in none."""
-    number, place = divmod(batch.id.batch, evaluate.every + evaluate.on)
-    return (batch.id.pass_number, batch.id.split, number) if place >= evaluate.every else None
 
 
 def measured(window: Seen, batches: int, classifier: bool) -> Window:

@@ -19,12 +19,11 @@ from .dealing import Dealt
 from .driver_state import as_lines
 from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_version, limit_threads
 from .metrics import Metrics
-from .plan import Evaluate
 from .prepared import Prepared
 from .recipe import recipe_of
 from .source import End
 from .steps import Clocks, Compiled, Spent
-from .windows import Collector, Window
+from .windows import Collector, Schedule, Window
 from .worker import Worker
 
 REPORT_SECONDS = 0.5
@@ -47,7 +46,7 @@ def work(job: Job, generation: int, task: Task) -> None:
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)
         prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
-        telling = Telling(member, task, recipe.algorithm.classifier, job.plan.evaluate)
+        telling = Telling(member, task, recipe.algorithm.classifier, prepared.schedule)
         source = prepared.source(job.epoch)
 
         def read() -> Generator[Batch | End, None, None]:
@@ -90,12 +89,12 @@ class Telling:
         compiled: what was compiled meanwhile.
     """
 
-    def __init__(self, member: Membership, task: Task, classifier: bool, evaluate: Evaluate | None) -> None:
+    def __init__(self, member: Membership, task: Task, classifier: bool, schedule: Schedule | None) -> None:
         self.clocks, self.compiled = Clocks(), Compiled()
         self._member = member
         self._task = task
         self._told = time.monotonic()
-        self._collector = Collector(evaluate, classifier, self._count, lambda window: self._windows.append(window), {})
+        self._collector = Collector(schedule, classifier, self._count, lambda window: self._windows.append(window), {})
         self._begin(classifier)
 
     def learned(self, batch: Batch, predictions: NDArray[np.float32]) -> None:

@@ -15,7 +15,7 @@ from xpsql.platform.flow.dealing import Dealt
 from xpsql.platform.flow.metrics import Metrics
 from xpsql.platform.flow.monitor import Monitor
 from xpsql.platform.flow.plan import Evaluate
-from xpsql.platform.flow.windows import Collector, Key, Seen, Window, measured, nothing
+from xpsql.platform.flow.windows import Collector, Key, Schedule, Seen, Window, measured, nothing
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.watermarks import Turn
 
@@ -23,18 +23,21 @@ from .test_source import BATCH, GROUP, session, source, taken  # noqa: F401  a f
 
 BATCHES = -(-GROUP // BATCH)
 EVALUATE = Evaluate(1, 2, None)  # of the three batches of a split the last two are a window
+SCHEDULE = Schedule(EVALUATE, (0, 3), 6)
 
 
 class Collected:
     """What a collector tells of the batches of a split."""
 
-    def __init__(self, batches: list[Any], begun: dict[Key, Seen] | None = None) -> None:
+    def __init__(self, batches: list[Any], begun: dict[Key, Seen] | None = None, schedule: Schedule = SCHEDULE) -> None:
         self.windows: list[Window] = []
         self.learned: list[int] = []
-        self.collector = Collector(EVALUATE, True, self.learn, self.windows.append, begun or {})
+        self.collector = Collector(schedule, True, self.learn, self.windows.append, begun or {})
         for batch in batches:
             if isinstance(batch, Batch):
                 self.collector.learned(batch, np.full(batch.examples, 0.5, np.float32))
+            else:
+                self.collector.finish()
 
     def learn(self, batch: Batch, predictions: Any) -> None:
         self.learned.append(batch.id.batch)
@@ -71,6 +74,30 @@ def test_a_window_that_was_open_goes_on_and_lacks_nothing(whole: list[Any]) -> N
     assert (after.batches, after.missing) == (2, 0)
     for one, other in zip(after.tally, expected.tally, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("every", "on", "expected"),
+    [
+        (4, 2, [((0, 1, 0), 2)]),  # later than a split is long
+        (2, 2, [((0, 0, 0), 1), ((0, 1, 0), 1)]),  # over the end of a split
+        (1, 1, [((0, 0, 0), 1), ((0, 1, 1), 1), ((0, 1, 2), 1)]),
+        (6, 1, []),
+    ],
+)
+def test_windows_are_counted_over_the_splits_of_a_pass(
+    session: xpsql.Session,  # noqa: F811
+    tmp_path: Path,
+    every: int,
+    on: int,
+    expected: list[tuple[Key, int]],
+) -> None:
+    batches = taken(source(session, tmp_path), [Dealt(Turn(0, 0)), Dealt(Turn(0, 1))])
+    schedule = Schedule(Evaluate(every, on, None), (0, BATCHES), 2 * BATCHES)
+    found = Collected(batches, schedule=schedule).windows
+    assert [(window.key, window.batches) for window in found] == expected
+    assert not any(window.missing for window in found)
+    assert schedule.windows == len({window.number for window in found})
 
 
 class Told(SilentReporter):

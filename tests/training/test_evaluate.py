@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ import pytest
 import xpsql
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.flow.metrics import gauc
-from xpsql.platform.progress import SilentReporter
+from xpsql.platform.progress import LogReporter, SilentReporter
 from xpsql.warehouse.models import Models
 
 from .log import log, session, write  # noqa: F401  a fixture
 
-TRAIN = """TRAIN {replace} MODEL m USING xftrl TIME ts {group} {clauses} WITH (batch_size = 50, workers = 1 {more})
+TRAIN = """{explain} TRAIN {replace} MODEL m USING xftrl TIME ts {group} {clauses} WITH (batch_size = 50, workers = 1 {more})
 AS SELECT * FROM parquet.`{path}`"""
 WINDOWS = "SELECT * FROM ML.TRAINING_INFO(MODEL m) WHERE window IS NOT NULL ORDER BY pass, split, window, segment"
 
@@ -27,8 +28,16 @@ def path(tmp_path: Path) -> Path:
     return write(log(3000), tmp_path / "log.parquet", row_group_rows=1500)
 
 
-def train(session: xpsql.Session, path: Path, clauses: str, replace: str = "", group: str = "", more: str = "") -> Any:  # noqa: F811
-    return session.sql(TRAIN.format(replace=replace, group=group, clauses=clauses, more=more, path=path))
+def train(
+    session: xpsql.Session,  # noqa: F811
+    path: Path,
+    clauses: str,
+    replace: str = "",
+    group: str = "",
+    more: str = "",
+    explain: str = "",
+) -> Any:
+    return session.sql(TRAIN.format(replace=replace, group=group, clauses=clauses, more=more, path=path, explain=explain))
 
 
 def windows(session: xpsql.Session) -> list[dict[str, Any]]:  # noqa: F811
@@ -40,7 +49,7 @@ def test_every_window_is_a_row_of_training_info(session: xpsql.Session, path: Pa
     train(session, path, "EVALUATE EVERY 8 BATCHES ON 2 BATCHES", group="GROUP user", more=", passes = 2")
     found = windows(session)
     assert [(row["pass"], row["split"], row["window"]) for row in found] == [
-        (p, s, w) for p in range(2) for s in range(2) for w in range(3)
+        (p, s, 3 * s + w) for p in range(2) for s in range(2) for w in range(3)
     ]
     assert all(row["examples"] == 100 and 0 < row["auc"] < 1 and 0 < row["gauc"] < 1 for row in found)
     assert all(row["min_weight"] < 0 < row["max_weight"] and row["rows"] > 0 for row in found)
@@ -48,6 +57,22 @@ def test_every_window_is_a_row_of_training_info(session: xpsql.Session, path: Pa
     manifest = session.models.version("m").manifest
     assert manifest.evaluation["examples"] == 1200
     assert manifest.metrics["examples"] == 6000
+
+
+def test_windows_are_counted_over_splits_and_a_training_tells_if_none_is_reached(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with xpsql.connect(path.parent / "told", reporter=LogReporter(sys.stderr)) as own:
+        train(own, path, "EVALUATE EVERY 40 BATCHES ON 2 BATCHES")
+        assert [(row["split"], row["window"], row["examples"]) for row in windows(own)] == [(1, 0, 100)]
+        assert "no window" not in capsys.readouterr().err
+        train(own, path, "EVALUATE EVERY 60 BATCHES ON 2 BATCHES", replace="OR REPLACE")
+        told = "EVALUATE EVERY 60 BATCHES reaches no window: a pass has 60 batches. Evaluate more often."
+        assert told in capsys.readouterr().err
+        for every, text in ((28, "at most 2 windows a pass, of 2 batches after every 28"), (60, told)):
+            clause = f"EVALUATE EVERY {every} BATCHES ON 2 BATCHES"
+            explained = train(own, path, clause, replace="OR REPLACE", explain="EXPLAIN").arrow()
+            assert text in explained.column(1).to_pylist()
 
 
 def test_a_window_scores_examples_before_they_are_learned_from(session: xpsql.Session, path: Path) -> None:  # noqa: F811

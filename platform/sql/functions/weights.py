@@ -26,7 +26,7 @@ WEIGHTS = TableFunction(
     "WEIGHTS",
     "ML.WEIGHTS(MODEL name [VERSION n])",
     "The features: slot, key, weight (or weights), count, updates, last_seen, shows, clicks, utility, information; "
-    "and offered, where operators offer something.",
+    "table before those where the model has several, as fm has weights and vectors; offered where operators offer something.",
     "none",
     (),
     run,
