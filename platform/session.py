@@ -65,7 +65,7 @@ class Session:
         """Run statements one by one, giving the result of each before the next one starts."""
         if self.closed:
             raise XpsqlError("This session is closed and runs nothing more. Open another one with xpsql.connect().")
-        for step in parse_script(text, variables):
+        for step in parse_script(text, variables, self.engine.statements):
             yield self.run_step(step)
 
     def run_step(self, step: Step) -> Result:

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.errors import Position, StatementError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.session import Session
@@ -18,6 +19,7 @@ class PlainEngine:
     """Runs DuckDB's SQL; an unknown name `nowhere` is an error at its own place."""
 
     name = "plain"
+    statements = DuckDBEngine.statements._replace(others=True)
     tasks = None
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -45,6 +45,18 @@ class Staged:
     reason: str
 
 
+class Statements(NamedTuple):
+    """The statements that an engine runs.
+
+    Attributes:
+        names: their leading words, such as "DROP TABLE".
+        others: whether what begins with another word may be one too.
+    """
+
+    names: tuple[str, ...]
+    others: bool
+
+
 class Engine(Protocol):
     """Runs SQL that is not ours.
 
@@ -53,6 +65,7 @@ class Engine(Protocol):
     """
 
     name: str
+    statements: Statements
 
     @property
     def tasks(self) -> Tasks | None:

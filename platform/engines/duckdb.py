@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from ..errors import StatementError
 from . import parquet
-from .base import Scan, Staged
+from .base import Scan, Staged, Statements
 from .definitions import Definitions
 from .queries import Queries
 from .relations import Relations
 from .scans import all_columns, scan_of
 from .source import Source
-from .statements import Query, name_sql, read, read_name, read_query
+from .statements import QUERY_STARTS, STATEMENTS, Query, name_sql, read, read_name, read_query
 from .tables import Tables
 from .views import Views
 
@@ -31,6 +31,7 @@ class DuckDBEngine:
     """
 
     name = "duckdb"
+    statements = Statements((*QUERY_STARTS, *STATEMENTS), others=False)
     tasks = None
 
     def __init__(self, warehouse: Path) -> None:

@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from .. import udf
 from ..errors import StatementError
-from .base import Scan, Staged
+from .base import Scan, Staged, Statements
 from .failures import place, tokens_of
 from .scans import all_columns
 from .spark_calls import Sent, sent
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
+# Words of Spark's grammar that also begin statements of ours.
+COMMANDS = ("ALTER", "CREATE", "DESC", "DESCRIBE", "DROP", "EXPLAIN", "SHOW")
 HEADLINE = 80
 NO_TEXT = Sent("")
 
@@ -40,6 +42,7 @@ class SparkEngine:
     """
 
     name = "spark"
+    statements = Statements((*QUERY_STARTS, *COMMANDS), others=True)  # those that extensions of Spark add
 
     def __init__(self, spark: SparkSession, warehouse: Path, owned: bool) -> None:
         self.spark = spark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -115,9 +116,10 @@ def read(text: str) -> Statement:
     if cursor.peek(*QUERY_STARTS):
         return cursor.query()
     for words, parse in STATEMENTS.items():
-        if cursor.accept(*words):
+        if cursor.accept(*words.split()):
             return parse(cursor)
-    raise NotAvailableError(f"The engine runs {RUNS}; it does not know {cursor.here.text!r}.", cursor.position)
+    begins = " ".join(token.text for token in cursor.tokens[:2])
+    raise NotAvailableError(f"The engine runs {RUNS}; it does not know {begins!r}.", cursor.position)
 
 
 def read_query(text: str) -> Query:
@@ -264,17 +266,6 @@ def unqualified(parts: list[str], position: Position | None) -> str:
     return name
 
 
-def create(cursor: Cursor) -> Statement:
-    replace = cursor.accept("OR", "REPLACE")
-    if cursor.accept("TABLE"):
-        return create_table(cursor, replace)
-    if cursor.peek("GLOBAL"):
-        raise NotAvailableError("Global views do not exist here. Use CREATE VIEW, which others see.", cursor.position)
-    temporary = cursor.accept("TEMPORARY") or cursor.accept("TEMP")
-    cursor.expect("VIEW")
-    return create_view(cursor, replace, temporary)
-
-
 def create_view(cursor: Cursor, replace: bool, temporary: bool) -> Statement:
     if_absent = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name()
@@ -308,10 +299,7 @@ def create_table(cursor: Cursor, replace: bool) -> CreateTable:
     return CreateTable(name, replace, if_absent, cursor.query(), None)
 
 
-def insert(cursor: Cursor) -> Insert:
-    overwrite = cursor.accept("OVERWRITE")
-    if not overwrite:
-        cursor.expect("INTO")
+def insert(cursor: Cursor, overwrite: bool) -> Insert:
     cursor.accept("TABLE")
     name = cursor.name()
     columns: tuple[str, ...] = ()
@@ -320,10 +308,7 @@ def insert(cursor: Cursor) -> Insert:
     return Insert(name, overwrite, columns, cursor.query())
 
 
-def drop(cursor: Cursor) -> Drop:
-    kind = "TABLE" if cursor.accept("TABLE") else "VIEW"
-    if kind == "VIEW":
-        cursor.expect("VIEW")
+def drop(cursor: Cursor, kind: str) -> Drop:
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name()
     cursor.accept("PURGE")
@@ -331,10 +316,7 @@ def drop(cursor: Cursor) -> Drop:
     return Drop(name, kind, if_exists)
 
 
-def show(cursor: Cursor) -> ShowTables:
-    kind = "TABLES" if cursor.accept("TABLES") else "VIEWS"
-    if kind == "VIEWS":
-        cursor.expect("VIEWS")
+def show(cursor: Cursor, kind: str) -> ShowTables:
     if cursor.accept("IN") or cursor.accept("FROM"):
         position = cursor.position
         unqualified([cursor.identifier("A database"), ""], position)
@@ -354,13 +336,24 @@ def describe(cursor: Cursor) -> Describe:
     return Describe(name, None)
 
 
-STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
-    ("CREATE",): create,
-    ("INSERT",): insert,
-    ("DROP",): drop,
-    ("SHOW",): show,
-    ("DESCRIBE",): describe,
-    ("DESC",): describe,
+# What follows the leading words of every statement that is no query.
+STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
+    "CREATE TABLE": partial(create_table, replace=False),
+    "CREATE OR REPLACE TABLE": partial(create_table, replace=True),
+    "CREATE VIEW": partial(create_view, replace=False, temporary=False),
+    "CREATE TEMPORARY VIEW": partial(create_view, replace=False, temporary=True),
+    "CREATE TEMP VIEW": partial(create_view, replace=False, temporary=True),
+    "CREATE OR REPLACE VIEW": partial(create_view, replace=True, temporary=False),
+    "CREATE OR REPLACE TEMPORARY VIEW": partial(create_view, replace=True, temporary=True),
+    "CREATE OR REPLACE TEMP VIEW": partial(create_view, replace=True, temporary=True),
+    "INSERT INTO": partial(insert, overwrite=False),
+    "INSERT OVERWRITE": partial(insert, overwrite=True),
+    "DROP TABLE": partial(drop, kind="TABLE"),
+    "DROP VIEW": partial(drop, kind="VIEW"),
+    "SHOW TABLES": partial(show, kind="TABLES"),
+    "SHOW VIEWS": partial(show, kind="VIEWS"),
+    "DESCRIBE": describe,
+    "DESC": describe,
 }
 
 

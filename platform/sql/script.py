@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import Position, StatementError, suggestion
 from .base import Command, Statement
@@ -14,6 +14,9 @@ from .passage import Passage
 from .query import Query
 from .statements import STATEMENTS
 
+if TYPE_CHECKING:
+    from ..engines.base import Statements
+
 
 class Step(NamedTuple):
     """A statement of a script: what it does, and where it starts."""
@@ -22,24 +25,26 @@ class Step(NamedTuple):
     position: Position
 
 
-def parse_script(text: str, variables: Mapping[str, str]) -> tuple[Step, ...]:
+def parse_script(text: str, variables: Mapping[str, str], others: Statements) -> tuple[Step, ...]:
     """Parse every statement of a script; nothing runs.
 
     Args:
         text: the script. `${name}` is replaced everywhere but in comments; `$${name}` stands for `${name}`.
         variables: the values of names.
+        others: the statements of the engine.
 
     Raises:
-        StatementError: a statement of ours that cannot be read, or a variable without value; positions are the script's.
+        StatementError: a statement of ours that cannot be read, one that neither we nor the engine have, or a variable without
+            value; positions are the script's.
     """
     passage = substituted(Passage.of(text), variables)
-    return tuple(parse_step(cursor) for cursor in statements(passage))
+    return tuple(parse_step(cursor, others) for cursor in statements(passage))
 
 
-def parse_step(cursor: Cursor) -> Step:
+def parse_step(cursor: Cursor, others: Statements) -> Step:
     position = start(cursor)
     with refusing_depth(position):
-        return Step(parse_statement(cursor), position)
+        return Step(parse_statement(cursor, others), position)
 
 
 @contextmanager
@@ -74,9 +79,9 @@ def start(cursor: Cursor) -> Position:
     return cursor.passage.position(token.start, cursor.statement.partition("\n")[0])
 
 
-def parse_statement(cursor: Cursor) -> Command:
-    """Parse one statement: ours by its leading words, anything else as a query of the engine's."""
-    statement = find_statement(cursor)
+def parse_statement(cursor: Cursor, others: Statements) -> Command:
+    """Parse one statement: ours by its leading words, anything else as one of the engine's."""
+    statement = find_statement(cursor, others)
     if statement is None:
         return Query.of(cursor.remainder())
     cursor.expect(*statement.name.split())
@@ -85,23 +90,33 @@ def parse_statement(cursor: Cursor) -> Command:
     return command
 
 
-def find_statement(cursor: Cursor) -> Statement | None:
-    """Return the statement of ours with the longest name that comes next.
+def find_statement(cursor: Cursor, others: Statements) -> Statement | None:
+    """Return the statement of ours with the longest name that comes next; None for one of the engine's.
 
     Raises:
-        StatementError: a first word that only our statements have, followed by something else.
+        StatementError: it is neither.
     """
-    matching = [statement for statement in STATEMENTS if cursor.peek(*statement.name.split())]
+    ours = {statement.name: statement for statement in STATEMENTS}
+    names = [tuple(name.split()) for name in (*ours, *others.names)]
+    matching = [words for words in names if cursor.peek(*words)]
     if matching:
-        return max(matching, key=lambda statement: len(statement.name.split()))
-    ours = [statement.name for statement in STATEMENTS if cursor.peek(statement.name.split()[0])]
-    if ours and cursor.tokens[0].text.upper() not in SHARED_WORDS:
-        cursor.index = 1
-        raise cursor.expected(" or ".join(name.partition(" ")[2] for name in ours))
-    return None
+        longest = max(matching, key=len)
+        return ours.get(" ".join(longest))
+    if others.others and not any(cursor.peek(words[0]) for words in names):
+        return None
+    raise unknown(cursor, names)
 
 
-SHARED_WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "EXPLAIN", "ALTER", "DROP"})  # also begin statements of the engine's
+def unknown(cursor: Cursor, names: list[tuple[str, ...]]) -> StatementError:
+    """Return the error of a statement that begins as none of these names, at its first word that does not fit."""
+    depth = 0
+    while fitting := [words for words in names if cursor.peek(*words[: depth + 1])]:
+        names, depth = fitting, depth + 1
+    cursor.index = depth
+    valid = {words[depth] for words in names}
+    if len(valid) == 1:
+        return cursor.expected(*valid)
+    return cursor.expected(f"a word that follows {' '.join(names[0][:depth])}" if depth else "a statement", valid)
 
 
 def substituted(passage: Passage, variables: Mapping[str, str]) -> Passage:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from xpsql.platform.engines.base import Statements
+from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.errors import StatementError
 from xpsql.platform.sql.base import Statement, TableFunction
 from xpsql.platform.sql.functions import FUNCTIONS
+from xpsql.platform.sql.query import Query
 from xpsql.platform.sql.script import parse_script
 from xpsql.platform.sql.statements import STATEMENTS
+from xpsql.platform.sql.statements.drop_model import DropModel
 
 
 def test_names_are_unique() -> None:
@@ -26,10 +30,18 @@ def test_a_statement_documents_itself(statement: Statement) -> None:
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
 def test_a_statement_refuses_what_is_none_at_its_place(statement: Statement) -> None:
     with pytest.raises(StatementError) as raised:
-        parse_script(f"SELECT 1;\n{statement.name.lower()} ? ?", {})
+        parse_script(f"SELECT 1;\n{statement.name.lower()} ? ?", {}, DuckDBEngine.statements)
     position = raised.value.position
     assert position is not None
     assert (position.line, position.text) == (2, "?")
+
+
+def test_a_statement_that_an_extension_of_the_engine_may_have_goes_to_it() -> None:
+    others = Statements(("DROP",), others=True)
+    steps = parse_script("VACUUM t; DROP NAMESPACE n; DROP MODEL m", {}, others)
+    assert [type(step.command) for step in steps] == [Query, Query, DropModel]
+    with pytest.raises(StatementError, match="Expected MODEL, got 'm'"):
+        parse_script("CONTINUE m", {}, others)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
