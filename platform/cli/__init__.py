@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
 # Imports make hundreds of thousands of objects, which stay; to look through them again and again takes a tenth of a second.
 gc.set_threshold(100_000, 50, 100)
 # Arrow's own pool clears memory in huge pages, which takes longer than reading the first rows; before Arrow is loaded.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-from .commands import main  # noqa: E402
 from .startup import end  # noqa: E402
+
+try:
+    from .commands import main
+except KeyboardInterrupt:  # the first thing that takes long enough to be stopped
+    sys.stderr.write("Interrupted.\n")
+    sys.exit(130)
 
 
 def run() -> None:

@@ -14,7 +14,7 @@ import click
 
 from ..progress import reporter_for
 from ..session import ENGINES, Session, connect
-from .failure import describe
+from .failure import describe, interruption
 from .output import FORMATS, separate
 from .startup import skip_pandas
 
@@ -207,8 +207,8 @@ def failing(text: str, name: str, debug: bool) -> Iterator[None]:
         yield
     except click.ClickException:
         raise
-    except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
+    except KeyboardInterrupt as stopped:
+        click.echo(interruption(stopped), err=True)
         sys.exit(130)
     except BrokenPipeError:
         # The reader of stdout has gone (`| head`); what Python still wants to flush goes nowhere.

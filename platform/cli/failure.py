@@ -34,6 +34,11 @@ def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
     return "\n".join(lines)
 
 
+def interruption(stopped: KeyboardInterrupt) -> str:
+    """Return the message for what Ctrl-C stopped."""
+    return "\n".join(["Interrupted.", *getattr(stopped, "__notes__", [])])
+
+
 def message(error: BaseException) -> str:
     if isinstance(error, StatementError):
         return error.message

@@ -21,7 +21,7 @@ from ..session import Session
 from ..sql.lexer import tokenize
 from ..sql.passage import Passage
 from .completion import Names
-from .failure import describe
+from .failure import describe, interruption
 
 WORDS_TO_LEAVE = ("exit", "quit")
 
@@ -66,8 +66,8 @@ def run(session: Session, text: str, variables: Mapping[str, str], write: Callab
     try:
         for result in session.run(text, variables):
             click.echo("OK") if result.table is None else write(result.table)
-    except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
+    except KeyboardInterrupt as stopped:
+        click.echo(interruption(stopped), err=True)
     except Exception as error:
         click.echo(describe(error, text, "", debug), err=True)
 

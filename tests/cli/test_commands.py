@@ -166,6 +166,17 @@ def test_an_interrupt_is_130(xpsql: Command, monkeypatch: pytest.MonkeyPatch) ->
     assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
 
 
+def test_an_interrupt_tells_how_to_go_on(xpsql: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Session, text: str, variables: object) -> None:
+        stopped = KeyboardInterrupt()
+        stopped.add_note("RESUME MODEL m goes on.")
+        raise stopped
+
+    monkeypatch.setattr(Session, "run", interrupted)
+    result = xpsql("sql", "SELECT 1")
+    assert (result.exit_code, result.stderr) == (130, "Interrupted.\nRESUME MODEL m goes on.\n")
+
+
 def test_the_version_is_the_distributions(xpsql: Command) -> None:
     assert xpsql("--version").stdout == f"xpsql {version('xpsql')}\n"
 

@@ -65,6 +65,20 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> Non
         assert process.wait(timeout=60) == 141
 
 
+def test_an_interrupt_while_modules_are_imported_is_130() -> None:
+    code = """
+import sys
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "xpsql.platform.session":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+import xpsql.platform.cli
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
+
+
 def test_an_interrupted_training_is_130_and_leaves_no_model(tmp_path: Path) -> None:
     script = (
         "TRAIN MODEL m USING xftrl WITH (passes = 10000) AS SELECT CAST(id AS STRING) AS s, id % 2 AS label FROM range(100000)"
