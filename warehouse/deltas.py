@@ -29,8 +29,8 @@ def export_delta(version: Version, base: Version, engine: Engine, table: str, re
         StatementError: the table exists and is not to be replaced.
     """
     with weights(version, engine) as new, weights(base, engine) as old:
-        counted = Counted(engine.reader(delta(new, old)))
-        engine.write_table(table, counted.reader, replace, format)
+        counted = Counted()
+        engine.write_table(table, counted.passing(engine.reader(delta(new, old))), replace, format)
     return counted.rows
 
 

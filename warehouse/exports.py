@@ -32,8 +32,8 @@ def export_table(version: Version, engine: Engine, table: str, replace: bool, fo
         StatementError: the table exists and is not to be replaced.
     """
     with weights(version, engine) as relation:
-        counted = Counted(engine.reader(relation.select()))
-        engine.write_table(table, counted.reader, replace, format)
+        counted = Counted()
+        engine.write_table(table, counted.passing(engine.reader(relation.select())), replace, format)
     return counted.rows
 
 
@@ -59,8 +59,8 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str) ->
             if version.package.exists():
                 shutil.copytree(version.package, draft / PACKAGE)
         with weights(version, engine) as relation:
-            counted = Counted(engine.reader(relation.select()))
-            chosen.write(draft / f"part-00000.{chosen.name}", counted.reader)
+            counted = Counted()
+            chosen.write(draft / f"part-00000.{chosen.name}", counted.passing(engine.reader(relation.select())))
         with storing(folder):
             sync_tree(draft)
             _replace(folder, draft)
@@ -96,11 +96,17 @@ def _clear(draft: Path, error: BaseException) -> None:
 
 
 class Counted:
-    """Counts the rows of a stream while somebody else reads it."""
+    """Counts the rows of a stream while somebody else reads it.
 
-    def __init__(self, source: pa.RecordBatchReader) -> None:
+    It does not keep the stream, which keeps it: the garbage collector sees no cycle that goes through Arrow.
+    """
+
+    def __init__(self) -> None:
         self.rows = 0
-        self.reader = pa.RecordBatchReader.from_batches(source.schema, self._batches(source))
+
+    def passing(self, source: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """Return a stream of the same rows, each counted as it passes."""
+        return pa.RecordBatchReader.from_batches(source.schema, self._batches(source))
 
     def _batches(self, source: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         for batch in source:

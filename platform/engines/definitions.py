@@ -23,6 +23,7 @@ from .types import quoted, spark_type
 from .views import View, Views
 
 DESCRIPTION = pa.schema([(name, pa.string()) for name in ("col_name", "data_type", "comment")])
+OR_REPLACE, WITH_REPLACE = "use OR REPLACE", "use WITH (replace = true)"
 Definition = FileView | CreateView | CreateTable | Insert | Drop | ShowTables | Describe
 
 
@@ -61,7 +62,7 @@ class Definitions:
 
     def write_table(self, name: Name, rows: pa.RecordBatchReader, replace: bool) -> None:
         """Make rows a table."""
-        self._check_new_table(name, replace)
+        self._check_new_table(name, replace, WITH_REPLACE)
         self._put(name, rows, "replace" if replace else "new")
 
     def _show(self, statement: ShowTables) -> pa.Table:
@@ -84,7 +85,7 @@ class Definitions:
     def _create_file_view(self, statement: FileView) -> None:
         name = statement.name
         if name.name in self._relations.temporary and not statement.replace:
-            raise exists("temporary view", name)
+            raise exists("temporary view", name, OR_REPLACE)
         columns = None if statement.columns is None else column_types(statement.columns, name.position)
         connection = cursor(self._queries.wide)
         self._relations.temporary[name.name] = open_source(
@@ -96,7 +97,7 @@ class Definitions:
         if name.name in (self._relations.temporary if statement.temporary else self._views.names()) and not statement.replace:
             if statement.if_absent:
                 return
-            raise exists("view", name)
+            raise exists("view", name, OR_REPLACE)
         if not statement.temporary and self._tables.exists(name.name):
             raise exists("table", name)
         width = len(self._queries.schema(statement.query))
@@ -112,7 +113,7 @@ class Definitions:
         name = statement.name
         if statement.if_absent and self._tables.exists(name.name):
             return
-        self._check_new_table(name, statement.replace)
+        self._check_new_table(name, statement.replace, OR_REPLACE)
         rows = self._no_rows(statement) if statement.query is None else self._queries.stream(statement.query)
         self._put(name, rows, "replace" if statement.replace else "new")
 
@@ -147,11 +148,11 @@ class Definitions:
         elif not statement.if_exists:
             raise absent(statement.kind.lower(), name.name, self._relations.names(), name.position)
 
-    def _check_new_table(self, name: Name, replace: bool) -> None:
+    def _check_new_table(self, name: Name, replace: bool, way: str) -> None:
         if name.name in self._views.names():
             raise exists("view", name)
         if self._tables.exists(name.name) and not replace:
-            raise exists("table", name)
+            raise exists("table", name, way)
 
     def _put(self, name: Name, rows: pa.RecordBatchReader, change: Change) -> None:
         """Write rows to a file, and make it a table or a part of one."""
@@ -169,8 +170,14 @@ def whole(name: Name | None) -> Query:
     return Query(f"SELECT * FROM {name_sql(name)}")
 
 
-def exists(what: str, name: Name) -> StatementError:
-    return StatementError(f"The {what} {name.name} exists. Drop it, use OR REPLACE, or choose another name.", name.position)
+def exists(what: str, name: Name, *ways: str) -> StatementError:
+    """Return the error of a name that is taken.
+
+    Args:
+        ways: how the statement can take its place.
+    """
+    listed = ", ".join(("Drop it", *ways, "or choose another name"))
+    return StatementError(f"The {what} {name.name} exists. {listed}.", name.position)
 
 
 def check_columns(schema: pa.Schema) -> None:

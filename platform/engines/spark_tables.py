@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ..errors import StatementError
 from . import parquet
-from .definitions import check_columns, exists
+from .definitions import OR_REPLACE, WITH_REPLACE, check_columns, exists
 from .failures import absent, tokens_of
 from .inserts import places_of
 from .spark_calls import sent
@@ -113,7 +113,7 @@ class SparkTables:
 
     def write(self, name: Name, rows: pa.RecordBatchReader, replace: bool) -> None:
         """Make rows a table."""
-        self._check_new(name, replace)
+        self._check_new(name, replace, WITH_REPLACE)
         check_columns(rows.schema)
         with self._tables.draft() as draft:
             parquet.write(draft / "part.parquet", rows)
@@ -159,7 +159,7 @@ class SparkTables:
         name = statement.name
         if statement.if_absent and self._tables.exists(name.name):
             return
-        self._check_new(name, statement.replace)
+        self._check_new(name, statement.replace, OR_REPLACE)
         if statement.query is not None:
             frame = self._analyse(statement.query.text)
         else:
@@ -184,7 +184,7 @@ class SparkTables:
         if name.name in self._views.names() and not statement.replace:
             if statement.if_absent:
                 return
-            raise exists("view", name)
+            raise exists("view", name, OR_REPLACE)
         if self._tables.exists(name.name):
             raise exists("table", name)
         self._check_name(name)
@@ -208,11 +208,11 @@ class SparkTables:
         else:
             self._views.drop(name.name)
 
-    def _check_new(self, name: Name, replace: bool) -> None:
+    def _check_new(self, name: Name, replace: bool, way: str) -> None:
         if name.name in self._views.names():
             raise exists("view", name)
         if self._tables.exists(name.name) and not replace:
-            raise exists("table", name)
+            raise exists("table", name, way)
         self._check_name(name)
 
     def _check_name(self, name: Name) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from xpsql.platform.errors import ModelError, OptionError, StatementError
+from xpsql.warehouse.exports import Counted
 from xpsql.warehouse.manifest import Part, Slot
 from xpsql.warehouse.rows import rows_schema
 
@@ -292,11 +294,19 @@ def test_export_to_a_table_writes_the_columns_of_weights(session: xpsql.Session)
 def test_export_replaces_a_table_only_when_told(session: xpsql.Session) -> None:
     train(session.models)
     session.sql("EXPORT MODEL ctr TO TABLE weights")
-    with pytest.raises(StatementError):
+    with pytest.raises(StatementError, match=r"Drop it, use WITH \(replace = true\), or choose another name"):
         session.sql("EXPORT MODEL ctr TO TABLE weights")
     session.sql("EXPORT MODEL ctr TO TABLE weights WITH (replace = true)")
     with pytest.raises(OptionError, match="has no option 'over'"):
         session.sql("EXPORT MODEL ctr TO TABLE weights WITH (over = true)")
+
+
+def test_a_stream_that_nobody_reads_goes_when_nobody_has_it() -> None:
+    rows = pa.table({"a": [1, 2]}).to_reader()
+    kept = weakref.ref(counted := Counted())
+    stream = counted.passing(rows)
+    del counted, stream
+    assert kept() is None
 
 
 def read_json(path: Path) -> pa.Table:
