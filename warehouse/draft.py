@@ -118,14 +118,13 @@ class Draft(VersionFiles):
 
         One that can be resumed is `interrupted` instead, and keeps its input and checkpoints.
         """
-        text = error if isinstance(error, str) else str(error) or type(error).__name__
         try:
             resumed = not isinstance(error, DataError | StatementError) and self._has_checkpoint()
             for name in DATA if resumed else (*DATA, *RESUMED):
                 remove(self.folder / name)
             if not resumed:
                 self.checkpoints.place.remove()
-            self._end(dataclasses.replace(self.manifest, status="interrupted" if resumed else "failed", error=text))
+            self._end(dataclasses.replace(self.manifest, status="interrupted" if resumed else "failed", error=reason(error)))
         finally:
             self._release()
 
@@ -177,3 +176,10 @@ class Draft(VersionFiles):
             if error is None:
                 raise
             error.add_note(f"Version {self.number} could not be marked failed and reads as interrupted: {second}")
+
+
+def reason(error: BaseException | str) -> str:
+    """Return why a training ended, in words."""
+    if isinstance(error, KeyboardInterrupt):
+        return "The training was interrupted."
+    return str(error) or type(error).__name__

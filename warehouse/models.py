@@ -62,6 +62,10 @@ class Models:
         """Tell whether a model has a version that can be used (`ready` or `held`)."""
         return any(v.manifest.status in COMMITTED for v in self._versions(name))
 
+    def served(self, name: str) -> int | None:
+        """Return the number of the version served; None where none is, or the model is absent."""
+        return next((version.number for version in self._versions(name) if version.served), None)
+
     def versions(self, name: str) -> list[Version]:
         """Return the versions of a model, oldest first.
 
@@ -98,7 +102,7 @@ class Models:
         if number is None and not version.served:
             raise ModelError(f"Model {name} has no version that is ready. Versions: {_listed(self.versions(name))}.")
         if manifest.status not in COMMITTED:
-            why = f": {manifest.error}" if manifest.error else "."
+            why = f": {manifest.error.rstrip('.')}." if manifest.error else "."
             listed = _listed(self.versions(name))
             raise ModelError(f"Version {number} of model {name} is {manifest.status}, not ready{why} Versions: {listed}.")
         return version

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 import shutil
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..platform.engines.types import spark_type
 from ..platform.errors import StatementError
 from .draft import Draft
 from .durable import storing
@@ -37,10 +39,15 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
     """
     parent = models.version(name)
     with weights(parent, engine) as relation:
+        _check(engine, relation, condition)
         for table in parent.manifest.tables:
-            _check(engine, _kept(relation, table, condition), condition)
+            _schema(engine, _kept(relation, table, condition), condition)
         with models.begin(name, _child(parent, statement)) as draft:
-            rows = sum(_write(draft, engine, relation, table, condition) for table in parent.manifest.tables)
+            try:
+                rows = sum(_write(draft, engine, relation, table, condition) for table in parent.manifest.tables)
+            except StatementError:
+                draft.discard()
+                raise
             copies = ((parent.dense, draft.dense), (parent.candidates, draft.candidates), (parent.package, draft.package))
             for own, copied in copies:
                 if own.exists():
@@ -64,10 +71,22 @@ def _child(parent: Version, statement: str) -> Manifest:
     )
 
 
-def _check(engine: Engine, query: str, condition: str) -> None:
-    """Let the engine look at a query that holds the condition on lines of its own, and place errors in the condition."""
+def _check(engine: Engine, relation: Relation, condition: str) -> None:
+    """Require a condition on the columns of ML.WEIGHTS; a view of them, so that errors list these columns."""
+    view = f"xpsql_weights_{secrets.token_hex(6)}"
+    engine.execute(f"CREATE TEMPORARY VIEW {view} AS {relation.select()}")
     try:
-        engine.schema(query)
+        kind = _schema(engine, f"SELECT (\n{condition}\n) FROM {view}", condition).field(0).type
+    finally:
+        engine.execute(f"DROP VIEW {view}")
+    if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+        raise StatementError(f"SHRINK MODEL takes a condition, which is BOOLEAN; this one is {spark_type(kind).upper()}.")
+
+
+def _schema(engine: Engine, query: str, condition: str) -> pa.Schema:
+    """Return the columns of a query that holds the condition on lines of its own; errors are placed in the condition."""
+    try:
+        return engine.schema(query)
     except StatementError as error:
         if error.position is None:
             raise

@@ -40,14 +40,13 @@ class Version(Folders):
         manifest = self.manifest
         if manifest.status not in ("training", "interrupted"):
             return None
-        text = reached(read_progress(self.folder), manifest)
-        return text if manifest.status == "training" else f"{text}; {self._resumable}"
+        newest = newest_checkpoint(manifest, self.folder)
+        text = reached(read_progress(self.folder), newest, manifest)
+        return text if manifest.status == "training" else f"{text}; {self._resumable(newest)}"
 
-    @property
-    def _resumable(self) -> str:
+    def _resumable(self, newest: Checkpoint | None) -> str:
         if not self.manifest.splits:
             return "it cannot be resumed"
-        newest = newest_checkpoint(self.manifest, self.folder)
         return "RESUME MODEL begins again" if newest is None else f"RESUME MODEL goes on after {newest.examples:,}"
 
     def files(self, table: str) -> list[Path]:
@@ -63,14 +62,15 @@ class Version(Folders):
         return read_rows(self.folder / "rows" / self.manifest.table(table).name, columns)
 
 
-def reached(lines: Sequence[Mapping[str, Any]], manifest: Manifest) -> str:
-    """Return how far a training has come, in words."""
+def reached(lines: Sequence[Mapping[str, Any]], newest: Checkpoint | None, manifest: Manifest) -> str:
+    """Return how far a training has come, in words: as far as its lines of progress tell, or its newest checkpoint."""
     batches = max((line["batch"] for line in lines if "batch" in line), default=0)
     if any("objective" in line for line in lines):
         return f"{batches} iterations over all examples"
+    examples = max(batches * manifest.batch_size, 0 if newest is None else newest.examples)
     if manifest.expected is None:
-        return f"{batches * manifest.batch_size:,} examples"
-    return f"{min(batches * manifest.batch_size, manifest.expected):,} of {manifest.expected:,} examples"
+        return f"{examples:,} examples"
+    return f"{min(examples, manifest.expected):,} of {manifest.expected:,} examples"
 
 
 def newest_checkpoint(manifest: Manifest, folder: Path) -> Checkpoint | None:

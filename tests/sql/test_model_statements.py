@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import math
 import weakref
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from xpsql.platform.errors import ModelError, OptionError, StatementError
+from xpsql.platform.progress import LogReporter
 from xpsql.warehouse.exports import Counted
 from xpsql.warehouse.manifest import Part, Slot
 from xpsql.warehouse.rows import rows_schema
@@ -130,6 +132,21 @@ def test_drop_model_removes_a_version_or_the_model(session: xpsql.Session) -> No
     assert session.models.version("ctr").number == 1
     session.sql("DROP MODEL ctr; DROP MODEL IF EXISTS ctr")
     assert session.models.names() == []
+
+
+def test_who_drops_the_served_version_is_told_which_one_is_served_now(session: xpsql.Session) -> None:
+    for parent in (None, 1, 2):
+        train(session.models, parent=parent)
+    stream = io.StringIO()
+    session.reporter = LogReporter(stream)
+    for number, told in (
+        (2, ""),
+        (3, "Version 3 of model ctr was the one served; version 1 is served now.\n"),
+        (1, "Version 1 of model ctr was the one served; none is served now.\n"),
+    ):
+        session.sql(f"DROP MODEL ctr VERSION {number}")
+        assert stream.getvalue() == told
+        stream.seek(stream.truncate(0))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +297,22 @@ def test_a_wrong_condition_makes_no_version(session: xpsql.Session) -> None:
         session.sql("SELECT 1;\nSHRINK MODEL ctr WHERE updates < 3 AND nothing > 3")
     assert caught.value.position is not None
     assert caught.value.position.line == 2
+    listed = set(caught.value.message.partition("Valid: ")[2].rstrip(".").split(", "))
+    assert "utility" in listed <= set(session.sql("SELECT * FROM ML.WEIGHTS(MODEL ctr)").arrow().schema.names)
     assert [v.number for v in session.models.versions("ctr")] == [1]
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [("slot", "which is boolean; this one is string"), ("updates < 'x'", "'x'"), ("count(*) > 1", "aggregate")],
+)
+def test_a_condition_of_another_type_makes_no_version(session: xpsql.Session, condition: str, message: str) -> None:
+    train(session.models)
+    with pytest.raises(StatementError) as caught:
+        session.sql(f"SHRINK MODEL ctr WHERE {condition}")
+    assert message in caught.value.message.lower()
+    assert [v.number for v in session.models.versions("ctr")] == [1]
+    assert rows(session, "SHRINK MODEL ctr WHERE updates < 30")[0]["version"] == 2
 
 
 def test_export_to_a_table_writes_the_columns_of_weights(session: xpsql.Session) -> None:

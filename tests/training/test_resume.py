@@ -200,6 +200,8 @@ def test_an_interrupted_training_is_shown_with_its_progress_and_where_resume_beg
             r"version 1 interrupted: ([0-9,]+) of 16,000 examples; RESUME MODEL goes on after ([0-9,]+)", model["progress"]
         )
         assert told is not None
+        reached, kept = (int(number.replace(",", "")) for number in told.groups())
+        assert reached >= kept > 0
         session.sql("RESUME MODEL m")
         assert session.sql("SHOW MODELS").arrow()["progress"].to_pylist() == [None]
         assert session.sql("SHOW VERSIONS OF MODEL m").arrow()["progress"].to_pylist() == [None]

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DropModel:
-    """Remove a model, or one version; with IF EXISTS, what is absent already is fine."""
+    """Remove a model, or one version; with IF EXISTS, what is absent already is fine.
+
+    Where the version was the one served, it is told which one is served from now on.
+    """
 
     named: Named
     if_exists: bool
@@ -23,7 +26,13 @@ class DropModel:
     def run(self, session: Session) -> None:
         if self.if_exists and not self.present(session):
             return
-        session.models.drop(*self.named)
+        model, number = self.named
+        was_served = number is not None and number == session.models.served(model)
+        session.models.drop(model, number)
+        if was_served:
+            now = session.models.served(model)
+            heir = "none" if now is None else f"version {now}"
+            session.reporter.note(f"Version {number} of model {model} was the one served; {heir} is served now.")
 
     def present(self, session: Session) -> bool:
         model, version = self.named
