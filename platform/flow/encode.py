@@ -124,7 +124,7 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool) -> Chunk:
         with_labels: read label, weight and time too.
 
     Raises:
-        DataError: a vector whose length differs from the others', or a weight that is NULL or negative.
+        DataError: a vector whose length differs from the others'.
     """
     rows = table.num_rows
     vocabulary = Vocabulary()
@@ -149,7 +149,7 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool) -> Chunk:
         dense_codes if final is None else final.take(dense_codes),
         offered_codes if final is None else final.take(offered_codes),
         labels_of(table, columns) if with_labels else np.zeros((0, rows), np.float32),
-        example_weights(table, columns.weight if with_labels else None),
+        floats(table.column(columns.weight)) if with_labels and columns.weight else np.ones(table.num_rows, np.float32),
         seconds(table.column(columns.time)) if with_labels and columns.time else np.zeros(rows, np.uint32),
         facets_of(table, columns) if with_labels and (columns.grouped or columns.by) else None,
     )
@@ -298,8 +298,8 @@ def vector_lines(column: pa.ChunkedArray, slot: Slot) -> NDArray[np.float32]:
     lengths = pc.list_value_length(array)
     wrong = pc.fill_null(pc.not_equal(lengths, slot.dim), False)
     if pc.any(wrong).as_py():
-        row = pc.index(wrong, True).as_py()
-        raise DataError(f"Vector {slot.name} has {slot.dim} elements; row {row} of its chunk has {lengths[row].as_py()}.")
+        other = pc.filter(lengths, wrong)[0].as_py()
+        raise DataError(f"The vectors of {slot.name} have {slot.dim} elements; one has {other}. Filter it out in the query.")
     vectors = np.full((len(array), slot.dim), np.nan, np.float32)
     vectors[array.is_valid().to_numpy(zero_copy_only=False)] = floats(pc.list_flatten(array)).reshape(-1, slot.dim)
     return vectors.T
@@ -315,18 +315,9 @@ def floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float32]:
     return np.asarray(array, np.float32)
 
 
-def example_weights(table: pa.Table, name: str | None) -> NDArray[np.float32]:
-    """Return the example weights, 1 without a WEIGHT column."""
-    if name is None:
-        return np.ones(table.num_rows, np.float32)
-    weights = floats(table.column(name))
-    wrong = ~(weights >= 0) | np.isinf(weights)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise DataError(
-            f"WEIGHT {name} must be a finite number of at least 0; row {row} of its chunk has {table.column(name)[row]}."
-        )
-    return weights
+def shown(value: np.float32) -> str:
+    """Return one of `floats` as SQL has it."""
+    return "NULL" if np.isnan(value) else f"{value:g}"
 
 
 def seconds(column: pa.ChunkedArray) -> NDArray[np.uint32]:

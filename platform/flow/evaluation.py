@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ...warehouse.version import Version
 from ..engines.base import Engine, staged
 from ..errors import DataError
-from .encode import floats
+from .encode import floats, shown
 from .losses import evaluate_losses
 from .metrics import Metrics, gauc
 from .prediction import request_of, scored
@@ -85,4 +85,6 @@ def check(labels: np.ndarray, name: str, classifier: bool, before: int) -> None:
     if not good.all():
         row = int(np.argmin(good))
         wanted = "0 or 1" if classifier else "a finite number"
-        raise DataError(f"LABEL {name} must be {wanted}; row {before + row} has {labels[row]}. Filter such rows out.")
+        raise DataError(
+            f"LABEL {name} must be {wanted}; row {before + row} of the query has {shown(labels[row])}. Filter such rows out."
+        )

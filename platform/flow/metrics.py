@@ -85,17 +85,16 @@ class Metrics:
     def as_dict(self) -> dict[str, float | None]:
         """Return the metrics by name, as ML.EVALUATE shows them; None where one means nothing."""
         self._settle()
-        n = max(self.examples, 1)
-        rate = self.labels / n
-        logloss = self.log / n if self.classifier else None
+        n, rate = self.examples, self.label_rate
+        logloss = self.log / n if n and self.classifier else None
         entropy = -(rate * np.log(rate) + (1 - rate) * np.log1p(-rate)) if 0 < rate < 1 else 0.0
         return {
             "examples": self.examples,
             "auc": self.auc(),
             "logloss": logloss,
             "normalized_entropy": float(logloss / entropy) if logloss is not None and entropy > 0 else None,
-            "mae": self.absolute / n,
-            "rmse": float(np.sqrt(self.squared / n)),
+            "mae": self.absolute / n if n else None,
+            "rmse": float(np.sqrt(self.squared / n)) if n else None,
             "pcopc": self.predictions / self.labels if self.labels > 0 else None,
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -126,6 +126,7 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
                     f"{role} names {column!r}, which the query does not return.{suggestion(column, own.values())}"
                 )
     found = {role: tuple(own[c.lower()] for c in wanted) for role, wanted in roles}
+    check_ignored(found)
     for role in ("LABEL", "WEIGHT"):
         for column in found.get(role, ()):
             require_number(schema.field(column), role)
@@ -285,6 +286,20 @@ def is_category(kind: pa.DataType) -> bool:
 
 def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def check_ignored(roles: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a column that is to be ignored and has a role, in which it is used.
+
+    Args:
+        roles: their columns, IGNORE's among them.
+    """
+    for role in ("LABEL", "WEIGHT", "TIME", "GROUP"):
+        for column in roles.get(role, ()):
+            if column in roles["IGNORE"]:
+                raise StatementError(
+                    f"IGNORE and {role} both name {column!r}. Leave it out of IGNORE: a {role} is never learned from."
+                )
 
 
 def require_number(field: pa.Field, role: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...algorithms.base import Negatives, Pairs, Sampling
 from ..engines.base import Scan
@@ -14,7 +15,7 @@ from ..ps.table import BatchId
 from ..ps.watermarks import Turn
 from .batches import Batch, Ladders, batches
 from .dealing import Deal, Dealt
-from .encode import Chunk, encode
+from .encode import Chunk, encode, shown
 from .negatives import drawn, with_negatives
 from .pairs import paired
 from .sampling import Sampler, weighed
@@ -83,7 +84,7 @@ class Source:
             stop = first.batch + -(-table.num_rows // self._batch_size)
             if stop > dealt.start:
                 chunk = encode(table, self._columns, with_labels=True)
-                check(chunk, split, row, self._columns.labels, self._binary)
+                check(chunk, split, row, self._columns, self._binary)
                 left = dealt.start - first.batch
                 for batch in self._cut(chunk, first, left):
                     clock.lap("encode")
@@ -132,19 +133,25 @@ def cut(
     return batches(weighed(chunk, sampling.frequent), batch_size, first, ladders, skipped, Sampler(sampling, chunk, seed))
 
 
-def check(chunk: Chunk, split: Split, row: int, labels: Sequence[str], binary: bool) -> None:
-    """Refuse examples whose label is NULL, infinite, or of a classifier and not 0 or 1.
+def check(chunk: Chunk, split: Split, row: int, columns: Columns, binary: bool) -> None:
+    """Refuse examples whose label is NULL, infinite, or of a classifier and not 0 or 1, or whose weight is no number >= 0.
 
     Raises:
-        DataError: names label, file, row and value.
+        DataError: names the column, file, row and value.
     """
-    for name, values in zip(labels, chunk.label, strict=False):
-        good = (values == 0) | (values == 1) if binary else np.isfinite(values)
-        if not good.all():
-            at = int(np.argmin(good))
-            value = "NULL" if np.isnan(values[at]) else f"{values[at]:g}"
-            wanted = "0 or 1" if binary else "a finite number"
-            raise DataError(
-                f"LABEL {name} must be {wanted}; row {row + at} of row group {split.row_group} of {split.path} has {value}. "
-                "Filter or CAST it in the query."
-            )
+    for name, values in zip(columns.labels, chunk.label, strict=False):
+        good, wanted = ((values == 0) | (values == 1), "0 or 1") if binary else (np.isfinite(values), "a finite number")
+        require(good, values, f"LABEL {name} must be {wanted}", split, row)
+    if columns.weight is not None:
+        good = (chunk.weight >= 0) & np.isfinite(chunk.weight)
+        require(good, chunk.weight, f"WEIGHT {columns.weight} must be a finite number of at least 0", split, row)
+
+
+def require(good: NDArray[np.bool_], values: NDArray[np.float32], rule: str, split: Split, row: int) -> None:
+    """Refuse the first of some values of a split, those from a row on, that is not good."""
+    if not good.all():
+        at = int(np.argmin(good))
+        raise DataError(
+            f"{rule}; row {row + at} of row group {split.row_group} of {split.path} has {shown(values[at])}. "
+            "Filter or CAST it in the query."
+        )

@@ -128,9 +128,15 @@ def check_unchanged(split: Split) -> None:
     try:
         stat = Path(split.path).stat()
     except OSError as error:
-        raise DataError(f"{split.path} is gone since the training began ({error.strerror}). Put it back as it was.") from error
+        raise DataError(
+            f"{split.path} is gone since the training began ({error.strerror}): the file was deleted, or its table replaced or "
+            "dropped. Train again with what is there now."
+        ) from error
     if (stat.st_size, stat.st_mtime_ns) != (split.size, split.modified):
-        raise DataError(f"{split.path} changed since the training began; training needs files that stay as they are.")
+        raise DataError(
+            f"{split.path} changed since the training began, which needs files that stay as they are. "
+            "Train again with what is there now."
+        )
 
 
 def is_empty(scan: Scan, splits: Sequence[Split]) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from xpsql.algorithms.xftrl import XftrlOptions
-from xpsql.platform.errors import DataError, StatementError
+from xpsql.platform.errors import StatementError
 from xpsql.platform.flow.encode import Chunk, encode
 from xpsql.platform.flow.plan import Plan, Settings, Use
 from xpsql.platform.flow.slots import INTERCEPT, Columns, columns_of
@@ -123,12 +123,6 @@ def test_time_is_seconds_and_weight_a_number() -> None:
     _, chunk = encoded(table, weight="w", time="t")
     assert chunk.weight.tolist() == [0.5, 2.0]
     assert chunk.time.tolist() == [1356998405, 0]
-
-
-@pytest.mark.parametrize("bad", [None, -1.0, float("nan"), float("inf")])
-def test_a_weight_that_is_no_weight_is_refused(bad: float | None) -> None:
-    with pytest.raises(DataError, match="row 1 "):
-        encoded(pa.table({"label": label(2), "s": ["a", "b"], "w": [1.0, bad]}), weight="w")
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,13 @@ def test_what_one_label_cannot_tell_is_none() -> None:
     assert (found["auc"], found["pcopc"], found["normalized_entropy"]) == (None, None, None)
 
 
+@pytest.mark.parametrize("classifier", [True, False])
+def test_no_examples_tell_nothing(classifier: bool) -> None:
+    found = Metrics(classifier).as_dict()
+    assert found.pop("examples") == 0
+    assert set(found.values()) == {None}
+
+
 def test_certain_predictions_have_a_finite_logloss() -> None:
     metrics = Metrics(classifier=True)
     metrics.add(np.array([0, 1], np.float32), np.array([1, 0], np.float32))

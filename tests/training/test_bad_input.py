@@ -14,6 +14,7 @@ import pytest
 
 import xpsql
 from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
+from xpsql.platform.flow.splits import Split, check_unchanged
 
 from .log import log, session, write
 
@@ -41,6 +42,14 @@ def path(session: xpsql.Session, tmp_path: Path) -> Path:
         ("TRAIN MODEL m USING fm LABEL label, item IGNORE (ts) AS SELECT * FROM {}", "LABEL names 2 columns"),
         ("TRAIN MODEL m USING xftrl LABEL clik IGNORE (ts) AS SELECT * FROM {}", "LABEL names 'clik'"),
         ("TRAIN MODEL m USING xftrl IGNORE (ts, colour) AS SELECT * FROM {}", "IGNORE names 'colour'"),
+        *(
+            (
+                f"TRAIN MODEL m USING xftrl {role} item IGNORE (ts, ITEM) AS SELECT * FROM {{}}",
+                f"IGNORE and {role} both name 'item'",
+            )
+            for role in ("LABEL", "WEIGHT", "TIME", "GROUP")
+        ),
+        ("TRAIN MODEL m USING xftrl(alpha = NULL) AS SELECT * FROM {}", "alpha .* expects a float, got NULL"),
         ("TRAIN MODEL m USING xftrl AS SELECT * FROM {}", "ts has type"),
         ("TRAIN MODEL m USING xftrl AS SELECT label, usr FROM {}", "usr"),
         ("TRAIN MODEL m USING xftrl AS SELECT label, user, item AS user FROM {}", "two columns named user"),
@@ -83,6 +92,21 @@ def test_other_bad_labels_fail_the_version_and_name_the_row(
     versions = session.sql("SHOW VERSIONS OF MODEL m").arrow().to_pylist()
     assert [(v["version"], v["status"], v["served"]) for v in versions] == [(1, "ready", True), (2, "failed", False)]
     assert "row 100" in versions[1]["error"]
+
+
+@pytest.mark.parametrize(("bad", "told"), [(None, "NULL"), (-1.0, "-1"), (float("inf"), "inf")])
+def test_a_bad_weight_fails_the_version_and_names_the_row(
+    session: xpsql.Session, tmp_path: Path, bad: float | None, told: str
+) -> None:
+    table = pa.table({"label": [0, 1] * 50, "user": ["a"] * 100, "w": [1.0] * 99 + [bad]})
+    path = write(table, tmp_path / "bad.parquet", row_group_rows=60)
+    with pytest.raises(DataError, match=rf"WEIGHT w must be .*; row 39 of row group 1 of .*bad\.parquet has {told}\."):
+        session.sql(f"TRAIN MODEL m USING xftrl WEIGHT w AS SELECT * FROM parquet.`{path}`")
+
+
+def test_a_table_that_is_dropped_meanwhile_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"part\.parquet is gone .* its table replaced or dropped\. Train again"):
+        check_unchanged(Split(str(tmp_path / "part.parquet"), 1, 1, 0, 1))
 
 
 def test_a_file_damaged_in_the_middle_fails_the_version_and_the_old_one_stays(
@@ -172,3 +196,13 @@ def test_a_warehouse_inside_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(XpsqlError), xpsql.connect(tmp_path / "file" / "warehouse") as session:
         session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+
+
+def test_evaluate_names_a_label_that_is_null_and_measures_nothing_on_no_rows(session: xpsql.Session, path: Path) -> None:
+    session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+    query = f"SELECT CASE WHEN item < 0 THEN label END AS label, user FROM parquet.`{path}`"
+    with pytest.raises(DataError, match=r"LABEL label must be 0 or 1; row 0 of the query has NULL\."):
+        session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, ({query}))")
+    (found,) = session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, ({query} WHERE item < 0))").arrow().to_pylist()
+    assert found.pop("examples") == 0
+    assert set(found.values()) == {None}
