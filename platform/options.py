@@ -146,7 +146,8 @@ def check(value: Value, hint: Any, limits: Limits, what: str) -> Any:
         raise OptionError(f"{what} is written {name} {limits.relation} value, got {value.relation!r}.", value.position)
     converted = convert(value.value, expected)
     if converted is REFUSED:
-        raise OptionError(f"{what} expects {article(expected)}, got {value.value!r}.", value.position)
+        came = "NULL" if value.value is None else repr(value.value)
+        raise OptionError(f"{what} expects {article(expected)}, got {came}.", value.position)
     if limits.choices and converted is not None:
         chosen = tuple(str(item).lower() for item in (converted if isinstance(converted, tuple) else (converted,)))
         wrong = next((item for item in chosen if item not in limits.choices), None)

@@ -51,13 +51,13 @@ class Session:
 
         Args:
             text: the statements; all of ours are parsed before the first one runs.
-            variables: the values of `${name}`.
+            variables: the values of `${name}`; None is NULL.
 
         Raises:
             XpsqlError: with what was expected, what came and what to do; statements after the one that failed do not run.
         """
         result = Result(None)
-        for result in self.run(text, {name: str(value) for name, value in variables.items()}):  # noqa: B007
+        for result in self.run(text, {name: "NULL" if value is None else str(value) for name, value in variables.items()}):  # noqa: B007
             pass
         return result
 

@@ -20,6 +20,11 @@ def test_several_statements_give_the_result_of_the_last(tmp_path: Path) -> None:
         assert session.sql("SELECT 1 AS x; SELECT ${n} AS y", n=2).arrow().to_pylist() == [{"y": 2}]
 
 
+def test_a_variable_that_is_none_is_null(tmp_path: Path) -> None:
+    with plain_session(tmp_path) as session:
+        assert session.sql("SELECT ${x} IS NULL AS y", x=None).arrow().to_pylist() == [{"y": True}]
+
+
 def test_a_script_without_statements_has_no_result(tmp_path: Path) -> None:
     with plain_session(tmp_path) as session:
         result = session.sql(" ; -- nothing")

@@ -6,6 +6,7 @@ sqlglot's Spark parser turns many calls into nodes of a common meaning that is n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -18,6 +19,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from ..errors import Position, StatementError
 
+INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[^']*'>")
+TOKEN = re.compile(r"<Token token_type: .*?, text: (?P<text>.*?), line: .*>")
 SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "SUBSTR", "OVERLAY")
 
 
@@ -57,7 +60,8 @@ def parse(text: str) -> exp.Expr:
 
 def unreadable(error: ParseError) -> StatementError:
     detail = error.errors[0] if error.errors else {}
-    reason = str(detail.get("description") or error).rstrip(".")
+    reason = INCOMPLETE.sub("something is missing here", str(detail.get("description") or error)).rstrip(".")
+    reason = TOKEN.sub(lambda token: "the end" if token["text"] == "SENTINEL" else repr(token["text"]), reason)
     found = str(detail.get("highlight") or "")
     position = Position(detail["line"], detail["col"] - max(len(found) - 1, 0), found) if detail.get("line") else None
     return StatementError(f"The statement is not Spark SQL: {reason}.", position)

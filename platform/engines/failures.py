@@ -20,6 +20,8 @@ COLUMN_MISSING = re.compile(
 TABLE_MISSING = re.compile(r'Referenced table "(?P<name>[^"]+)" not found')
 AMBIGUOUS = re.compile(r'Ambiguous reference to column name "(?P<name>[^"]+)"')
 UNGROUPED = re.compile(r'column "?(?P<name>[^" ]+)"? must appear in the GROUP BY')
+MACRO = re.compile(r"Macro \w+\(\) does not support the supplied arguments.*Candidate macros?:(?P<forms>.*)", re.DOTALL)
+NO_ARRAY = "Invalid LIST argument during lambda function binding"
 CANDIDATES = re.compile(r"Candidate tables?:.*", re.DOTALL)
 BROKEN_LINE = "does not support null_padding in conjunction with quoted new lines"
 PREFIX = re.compile(r"^(?:[A-Z][A-Za-z/ -]*? (?:Error|Exception): )+")
@@ -93,6 +95,12 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
     if found := UNGROUPED.search(message):
         told = f"Column {found['name']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
         return StatementError(told, find_word(text, found["name"]))
+    if found := MACRO.search(message):
+        forms = [form.strip().removeprefix("spark_") for form in found["forms"].strip().splitlines()]
+        name = forms[0].partition("(")[0]
+        return StatementError(f"{name} does not take these arguments. Write {' or '.join(forms)}.", find_word(text, name))
+    if NO_ARRAY in message:
+        return StatementError("A function that takes an array got something else. Give it one: array(1, 2).")
     if BROKEN_LINE in message:
         return StatementError("A quoted value of the CSV file has a line break; read it with the option multiLine 'true'.")
     return StatementError(f"The query failed: {plain(message)}")

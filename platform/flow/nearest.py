@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import StatementError, suggestion
+from ..parts import built_in
 from .encode import keys_of
 from .slots import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from
 
@@ -59,7 +61,9 @@ def table_of_vectors(version: Version) -> Table:
         if table.dim > 1:
             return table
     algorithm = version.manifest.algorithm.name
-    raise StatementError(f"ML.NEAREST compares vectors, and {algorithm} has none. Use a model of fm, xnn or xsvd.")
+    *names, last = [part.name for part in built_in("algorithm") if any(f.name == "dim" for f in fields(part.options))]
+    listed = f"{', '.join(names)} or {last}"
+    raise StatementError(f"ML.NEAREST compares vectors, and {algorithm} has none. Use a model of {listed}.")
 
 
 def slot_of(version: Version, name: str) -> Slot:
