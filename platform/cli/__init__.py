@@ -10,7 +10,7 @@ import os
 import sys
 
 # Imports make hundreds of thousands of objects, which stay; to look through them again and again takes a tenth of a second.
-gc.set_threshold(100_000, 50, 100)
+gc.set_threshold(500_000, 20, 100)
 # Arrow's own pool clears memory in huge pages, which takes longer than reading the first rows; before Arrow is loaded.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
