@@ -89,7 +89,7 @@ class Definitions:
         columns = None if statement.columns is None else column_types(statement.columns, name.position)
         connection = cursor(self._queries.wide)
         self._relations.temporary[name.name] = open_source(
-            connection, statement.format, statement.options, columns, name.position
+            connection, statement.format, statement.options, columns, name.position, statement.places
         )
 
     def _create_view(self, statement: CreateView) -> None:

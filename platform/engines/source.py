@@ -49,22 +49,26 @@ def open_source(
     options: Mapping[str, str],
     columns: Mapping[str, str] | None,
     position: Position | None,
+    places: Mapping[str, Position],
 ) -> Source:
     """Return what a format and its options make of files.
 
     Args:
         options: names in lower case; `path` is one of them.
         columns: name -> DuckDB type where the statement gives them.
+        position: where the files are named.
+        places: where each option stands, of those that were written.
 
     Raises:
         StatementError: an option is unknown or `path` is missing, the path does not exist, or its files cannot be read.
     """
     for name in options:
         if name not in OPTIONS[format]:
-            raise StatementError(f"There is no option {name!r} of {format} files.{suggestion(name, OPTIONS[format])}", position)
+            told = f"There is no option {name!r} of {format} files.{suggestion(name, OPTIONS[format])}"
+            raise StatementError(told, places.get(name, position))
     if not options.get("path"):
         raise StatementError("OPTIONS must have path: the file, folder or glob to read.", position)
-    found = listing(options["path"], position)
+    found = listing(options["path"], places.get("path", position))
     given = {name: value for name, value in {**OPTIONS[format], **options}.items() if value is not None}
     if format == "csv":
         return Source(csv_sql(connection, found, given, columns))

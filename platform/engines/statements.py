@@ -34,12 +34,16 @@ class Query:
 
 @dataclass(frozen=True)
 class FileView:
-    """CREATE TEMPORARY VIEW name [(columns)] USING format OPTIONS (...). `columns` is the text of the list, or None."""
+    """CREATE TEMPORARY VIEW name [(columns)] USING format OPTIONS (...).
+
+    `columns` is the text of the list, or None; `places` tells where each option stands.
+    """
 
     name: Name
     replace: bool
     format: str
     options: dict[str, str]
+    places: dict[str, Position]
     columns: str | None
 
 
@@ -274,7 +278,7 @@ def create_view(cursor: Cursor, replace: bool, temporary: bool) -> Statement:
     if cursor.accept("USING"):
         if not temporary:
             raise NotAvailableError("A view of files is temporary: CREATE TEMPORARY VIEW ... USING.", name.position)
-        return FileView(name, replace, file_format(cursor), options(cursor), columns)
+        return FileView(name, replace, file_format(cursor), *options(cursor), columns)
     names: tuple[str, ...] = ()
     if columns is not None:
         cursor.index = start
@@ -392,18 +396,22 @@ def file_format(cursor: Cursor) -> str:
     return parts[-1].lower()
 
 
-def options(cursor: Cursor) -> dict[str, str]:
-    """Step over `OPTIONS (name 'value', ...)`; names in lower case."""
+def options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Position]]:
+    """Step over `OPTIONS (name 'value', ...)` and return the values and their places; names in lower case."""
     found: dict[str, str] = {}
+    places: dict[str, Position] = {}
     cursor.expect("OPTIONS")
     cursor.expect("(")
     while not cursor.accept(")"):
+        first = cursor.here
         name = cursor.take().text
         while cursor.accept("."):
             name += "." + cursor.take().text
         cursor.accept("=")
-        found[name.lower()] = cursor.take().text
+        value = cursor.take()
+        found[name.lower()] = value.text
+        places[name.lower()] = place(cursor.text, first.start, value.end + 1)
         if not cursor.accept(",") and not cursor.peek(")"):
             raise cursor.expected("',' or ')'")
     cursor.end()
-    return found
+    return found, places

@@ -84,3 +84,19 @@ def test_the_position_of_a_query_inside_a_statement_is_one_in_the_statement(engi
 def test_a_query_is_expected_where_a_query_is_read(engine: DuckDBEngine) -> None:
     with pytest.raises(StatementError, match="A query was expected"):
         engine.schema("DROP TABLE t")
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ("path 'log.csv', hedaer 'true'", "hedaer 'true'"),
+        ("header 'true', path 'no_such.csv'", "path 'no_such.csv'"),
+        ("header 'true'", "v"),
+    ],
+)
+def test_an_error_of_an_option_is_at_the_option(engine: DuckDBEngine, options: str, wrong: str) -> None:
+    statement = f"CREATE TEMPORARY VIEW v USING csv\nOPTIONS ({options})"
+    with pytest.raises(StatementError) as caught:
+        engine.execute(statement)
+    assert caught.value.position is not None
+    assert caught.value.position.text == wrong
