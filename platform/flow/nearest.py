@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...warehouse.manifest import Table
     from ...warehouse.version import Version
 
+WEIGHTS = "weights"
 SCHEMA = pa.schema([("slot", pa.string()), ("key", pa.int64()), ("similarity", pa.float64())])
 COLUMNS = ["slot", "key", "w"]
 
@@ -56,9 +57,9 @@ def nearest(version: Version, name: str, value: Any, k: int) -> pa.Table:
 
 
 def table_of_vectors(version: Version) -> Table:
-    """Return the first table whose rows are vectors."""
+    """Return the first table whose rows are vectors; those of WEIGHTS are a number for each label."""
     for table in version.manifest.tables:
-        if table.dim > 1:
+        if table.dim > 1 and table.name != WEIGHTS:
             return table
     algorithm = version.manifest.algorithm.name
     *names, last = [part.name for part in built_in("algorithm") if any(f.name == "dim" for f in fields(part.options))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +55,21 @@ def test_the_nearest_users_like_the_same(session: xpsql.Session, value: int, par
 
 def test_the_nearest_items_are_liked_by_the_same(session: xpsql.Session) -> None:
     assert {int(str(item)[1:]) % 2 for item in values(session, "item", "'i3'", 5)} == {1}
+
+
+def test_of_several_labels_vectors_are_compared_not_their_weights(session: xpsql.Session, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    columns = {name: random.integers(0, 2, 500).astype(np.int32) for name in ("click", "buy")}
+    path = write(pa.table({**columns, "item": [f"i{i}" for i in random.integers(0, 20, 500)]}), tmp_path / "log.parquet")
+    session.sql(f"TRAIN MODEL two USING xnn (dim = 3, hidden = (4, 2)) LABEL click, buy AS SELECT * FROM parquet.`{path}`")
+    similarity = session.sql("SELECT similarity FROM ML.NEAREST(MODEL two, item, 'i3', 1)").arrow().column(0).to_pylist()
+    rows = session.sql("SELECT weights FROM ML.WEIGHTS(MODEL two) WHERE table = 'vectors' AND slot = 'item'").arrow()
+    own = session.sql(
+        "SELECT weights FROM ML.WEIGHTS(MODEL two) WHERE table = 'vectors' AND key = feature_key('item', 'i3')"
+    ).arrow()
+    vectors, one = np.array(rows.column(0).to_pylist()), np.array(own.column(0).to_pylist()[0])
+    cosines = vectors @ one / np.linalg.norm(vectors, axis=1) / np.linalg.norm(one)
+    assert similarity == [pytest.approx(np.sort(cosines)[-2], abs=1e-5)]
 
 
 def test_spark_finds_the_same(session: xpsql.Session, spark: SparkSession) -> None:
