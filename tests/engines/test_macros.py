@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+import duckdb
 
 from xpsql.platform.engines.connection import connect, cursor
 from xpsql.platform.engines.macros import MACROS, called, make
-
-duckdb = pytest.importorskip("duckdb")
 
 
 def macros(connection: object) -> set[str]:
