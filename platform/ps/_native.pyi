@@ -84,6 +84,55 @@ def take_rows(values: npt.NDArray[Any], positions: npt.NDArray[np.int32], out: n
 def put_rows(out: npt.NDArray[Any], positions: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
     """Set out[positions[i]] = values[i]; see take_rows. Rows of `values` from n on are ignored."""
 
+class Frame:
+    """A frame that was received.
+
+    Attributes:
+        kind: the name of a call, or empty, padded with zeros to 16 bytes.
+        rest: what follows the header: a table of contents and a body.
+    """
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def checksum(self) -> int: ...
+    @property
+    def contents_bytes(self) -> int: ...
+    @property
+    def request(self) -> int: ...
+    @property
+    def kind(self) -> bytes: ...
+    @property
+    def rest(self) -> Memory: ...
+
+class Memory:
+    """Bytes, as a buffer, that start where XLA wants arrays to."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Outgoing:
+    """A frame on its way out: what is left of it to send. Its arrays are not copied."""
+
+    def __init__(self, schema: Schema, head: bytes, request: int, message: object) -> None:
+        """Write a message.
+
+        Args:
+            head: a header, whose sizes and number of the request are set.
+
+        Raises:
+            TypeError, OverflowError: a value is not of its type.
+        """
+
+    @property
+    def left(self) -> int:
+        """Bytes that have not gone."""
+
+    def next(self, most: int) -> bytes:
+        """Return the first bytes that have not gone, at most so many."""
+
+    def gone(self, count: int) -> None:
+        """Count bytes that have gone."""
+
 class Frames:
     """Says where the next bytes that a connection receives belong, and which frames they complete.
 
@@ -91,26 +140,35 @@ class Frames:
             ...
 
     Args:
-        frame: a NamedTuple of status, checksum, contents_bytes, request, kind, and the rest of the frame as uint8[n].
         error: raised for what is no frame, or announces more than the limits.
     """
 
-    def __init__(
-        self, frame: type, error: type[Exception], magic: bytes, version: int, most_contents: int, most_body: int
-    ) -> None: ...
+    def __init__(self, error: type[Exception], magic: bytes, version: int, most_contents: int, most_body: int) -> None: ...
     @property
     def is_between(self) -> bool:
         """Whether the last frame is complete and no byte of another one is there."""
 
-    @property
-    def is_long(self) -> bool:
-        """Whether what comes next is the rest of one frame, and nothing else."""
-
     def room(self) -> memoryview:
         """Return where the next bytes go; call take until it returns None before."""
 
-    def take(self, count: int) -> Any:
+    def take(self, count: int) -> Frame | None:
         """Count bytes that have come, and return the next complete frame; None if there is none."""
+
+class Channel:
+    """Frames through a blocking socket; see Pipe in platform/ps/sockets.py. A short frame is one call of the system each way.
+
+    Args:
+        descriptor: of the socket, which must stay open.
+        frames: a new one, which nobody else uses.
+    """
+
+    def __init__(self, descriptor: int, frames: Frames) -> None: ...
+    @property
+    def is_between(self) -> bool: ...
+    @property
+    def is_over(self) -> bool: ...
+    def send(self, frame: Outgoing, seconds: float) -> bool: ...
+    def receive(self, seconds: float) -> Frame | None: ...
 
 class Schema:
     """Writes and reads messages of declared types; platform/ps/codec.py has the format."""
@@ -127,7 +185,7 @@ class Schema:
             TypeError, OverflowError: a value is not of its type.
         """
 
-    def decode(self, rest: npt.NDArray[np.uint8], contents_bytes: int) -> Any:
+    def decode(self, rest: npt.NDArray[np.uint8] | Memory, contents_bytes: int) -> Any:
         """Return the message that a table of contents and a body hold; arrays are views.
 
         Raises:

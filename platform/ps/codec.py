@@ -23,7 +23,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ._native import Schema
+from ._native import Memory, Outgoing, Schema
 
 DTYPES = tuple(np.dtype(f"<{code}") for code in ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"))
 CODES = {dtype.type: code for code, dtype in enumerate(DTYPES)}
@@ -88,11 +88,19 @@ class Codec(Generic[M]):
         """
         return Encoded._make(self._schema.encode(message))
 
-    def decode(self, rest: Bytes, contents_bytes: int) -> M:
+    def frame(self, head: bytes, request: int, message: M) -> Outgoing:
+        """Return a message as a frame to send; see encode.
+
+        Args:
+            head: of 48 bytes, see wire.py; its sizes and the number of its request are set.
+        """
+        return Outgoing(self._schema, head, request, message)
+
+    def decode(self, rest: Bytes | Memory, contents_bytes: int) -> M:
         """Return the message of a frame; its arrays are views.
 
         Args:
-            rest: the table of contents, zeros up to a multiple of 64, and the body.
+            rest: uint8[n], the table of contents, zeros up to a multiple of 64, and the body.
             contents_bytes: of the table of contents.
 
         Raises:

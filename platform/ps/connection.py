@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import select
 import socket
-import ssl
 import time
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from ..errors import LostError, TrainingError, XpsqlError
-from .codec import Buffer, WireError
+from ._native import Frame, Outgoing
+from .codec import WireError
 from .handshake import introduce
-from .sockets import BUFFERS_PER_CALL, Address, Stream, connect, joined, rest
+from .sockets import Address, Stream, connect, pipe
 from .tls import client_context
-from .wire import FAILURE, Call, Frame, Limits, Status, error_of, frames, message, pack, total_bytes
-
-BLOCKED = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+from .wire import FAILURE, Call, Limits, Status, error_of, message
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -78,13 +76,12 @@ class Connection:
     def __init__(self, peer: str, address: Address, secret: bytes, limits: Limits, public: str | None) -> None:
         self.peer = f"{peer} at {address}"
         self._limits = limits
-        self._outgoing: list[Buffer] = []
+        self._outgoing: deque[Outgoing] = deque()
         self._pending: deque[Pending[Any]] = deque()
         self._last = 0
         self._lost: LostError | None = None
-        self._incoming = frames(limits)
         self._socket = self._connected(address, secret, public)
-        self._socket.setblocking(False)
+        self._pipe = pipe(self._socket, limits)
         self._alone = Exchange([self])
 
     def _connected(self, address: Address, secret: bytes, public: str | None) -> socket.socket:
@@ -101,10 +98,13 @@ class Connection:
         return sock
 
     @property
+    def is_busy(self) -> bool:
+        """Whether an answer is on its way."""
+        return bool(self._pending)
+
+    @property
     def wanted(self) -> int:
-        """What poll should wait for; nothing if the connection is lost."""
-        if self._lost is not None:
-            return 0
+        """What poll should wait for."""
         return select.POLLIN | select.POLLOUT if self._outgoing else select.POLLIN
 
     def fileno(self) -> int:
@@ -121,62 +121,53 @@ class Connection:
         if self._lost is not None:
             raise self._lost
         self._last += 1
-        frame = pack(Status.REQUEST, call.kind, self._last, call.request, request)
-        if (size := total_bytes(frame)) > self._limits.frame_bytes:
+        frame = call.request.frame(call.request_head, self._last, request)
+        if frame.left > self._limits.frame_bytes:
             raise TrainingError(
-                f"A {call.name} to {self.peer} takes {size} bytes, the limit is {self._limits.frame_bytes}; "
+                f"A {call.name} to {self.peer} takes {frame.left} bytes, the limit is {self._limits.frame_bytes}; "
                 "use smaller batches."
             )
         pending: Pending[A] = Pending(self, call, self._last)
         self._pending.append(pending)
-        self._outgoing += frame
-        self.advance(select.POLLOUT)
+        self._outgoing.append(frame)
+        self.advance(select.POLLOUT, 0)
         return pending
 
     def call(self, call: Call[Q, A], request: Q, seconds: float) -> A:
         """Send a request and return its answer; see start and Exchange.result."""
         return self._alone.result(self.start(call, request), seconds)
 
-    def advance(self, events: int) -> None:
-        """Move what can be moved without waiting; if the connection is lost, so is every answer on its way.
+    def advance(self, events: int, seconds: float) -> None:
+        """Move what can be moved; if the connection is lost, so is every answer on its way.
 
         Args:
-            events: as poll gives them.
+            events: what is expected of it, as poll gives them.
+            seconds: how long the first answer is waited for.
         """
         try:
             if events & select.POLLOUT:
                 self._write()
             if events & ~select.POLLOUT:
-                self._read()
+                self._read(seconds)
         except (WireError, OSError) as error:
             self._lose(error)
 
     def _write(self) -> None:
         """Send what the socket takes."""
-        try:
-            while outgoing := self._outgoing:
-                self._outgoing = rest(outgoing, self._send(outgoing))
-        except BLOCKED:
-            pass
+        outgoing, end = self._outgoing, self._pipe
+        while outgoing and end.send(outgoing[0], 0):
+            outgoing.popleft()
 
-    def _send(self, buffers: list[Buffer]) -> int:
-        if isinstance(self._socket, ssl.SSLSocket):
-            return self._socket.send(joined(buffers))
-        return self._socket.sendmsg(buffers[:BUFFERS_PER_CALL])
-
-    def _read(self) -> None:
+    def _read(self, seconds: float) -> None:
         """Receive what has come, until all answers are there or no more has."""
-        incoming, receive = self._incoming, self._socket.recv_into
-        try:
-            while count := receive(incoming.room()):
-                while (frame := incoming.take(count)) is not None:
-                    self._receive(frame)
-                    count = 0
-                if not self._pending:
-                    return
-        except BLOCKED:
-            return
-        raise WireError("it closed the connection")
+        end = self._pipe
+        while (frame := end.receive(seconds)) is not None:
+            self._receive(frame)
+            if not self._pending:
+                return
+            seconds = 0
+        if end.is_over:
+            raise WireError("it closed the connection")
 
     def _receive(self, frame: Frame) -> None:
         """Give an answer to the request that awaits it."""
@@ -194,18 +185,21 @@ class Connection:
 
     def _lose(self, error: Exception) -> None:
         during = self._pending[0].call.name if self._pending else "nothing"
-        self._lost = LostError(f"Lost {self.peer} during {during}: {error}.")
-        self._lost.__cause__ = error
-        while self._pending:
-            self._pending.popleft().fail(self._lost)
-        self._outgoing = []
+        lost = LostError(f"Lost {self.peer} during {during}: {error}.")
+        lost.__cause__ = error
+        self._end(lost)
+
+    def _end(self, lost: LostError) -> None:
+        self._lost = lost
         self._socket.close()
+        self._outgoing.clear()
+        while self._pending:
+            self._pending.popleft().fail(lost)
 
     def close(self) -> None:
         """Close it; answers on their way are lost."""
         if self._lost is None:
-            self._lost = LostError(f"The connection to {self.peer} is closed.")
-            self._socket.close()
+            self._end(LostError(f"The connection to {self.peer} is closed."))
 
 
 class Exchange:
@@ -216,11 +210,7 @@ class Exchange:
     """
 
     def __init__(self, connections: Iterable[Connection]) -> None:
-        self._connections = {connection.fileno(): connection for connection in connections}
-        self._watched: dict[int, int] = {}
-        self._poll = select.poll()
-        for number in self._connections:
-            self._watch(number)
+        self._connections = tuple(connections)
 
     def result(self, pending: Pending[A], seconds: float) -> A:
         """Return an answer when it is there.
@@ -237,25 +227,25 @@ class Exchange:
 
     def ready(self, pending: Pending[Any], seconds: float) -> bool:
         """Wait until an answer is there, or will never be, no longer than `seconds`; tell whether it is so."""
-        deadline = time.monotonic() + seconds
-        for number in self._connections:
-            self._watch(number)
-        while not pending.over:
+        if pending.over:
+            return True
+        deadline, left = time.monotonic() + seconds, seconds
+        while left > 0:
+            self._move(left)
+            if pending.over:
+                return True
             left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            for number, events in self._poll.poll(left * 1000):
-                self._connections[number].advance(events)
-                self._watch(number)
-        return True
+        return False
 
-    def _watch(self, number: int) -> None:
-        """Let poll wait for what a connection wants."""
-        wanted = self._connections[number].wanted
-        if wanted == self._watched.get(number, 0):
+    def _move(self, seconds: float) -> None:
+        """Move bytes of all connections whose answers are on their way; wait until some can be."""
+        busy = [connection for connection in self._connections if connection.is_busy]
+        if len(busy) == 1 and busy[0].wanted == select.POLLIN:
+            busy[0].advance(select.POLLIN, seconds)
             return
-        self._watched[number] = wanted
-        if wanted:
-            self._poll.register(number, wanted)
-        else:
-            self._poll.unregister(number)
+        poll = select.poll()
+        by_number = {connection.fileno(): connection for connection in busy}
+        for number, connection in by_number.items():
+            poll.register(number, connection.wanted)
+        for number, events in poll.poll(seconds * 1000):
+            by_number[number].advance(events, 0)

@@ -19,23 +19,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..errors import XpsqlError
-from ._native import Frames
-from .codec import Buffer, WireError
+from ._native import Frame, Outgoing
+from .codec import WireError
 from .handshake import full, welcome
-from .sockets import Stream, listen, tune
+from .sockets import Pipe, Stream, await_frame, listen, pipe, send_whole, tune
 from .tls import Certificate, server_context
-from .wire import (
-    FAILURE,
-    Failure,
-    Frame,
-    Handler,
-    Limits,
-    Status,
-    failure_of,
-    frames,
-    message,
-    pack,
-)
+from .wire import FAILURE, Failure, Handler, Limits, Status, failure_of, message, pack
 
 ACCEPT_PAUSE_SECONDS = 0.1
 FINISH_SECONDS = 0.5
@@ -193,38 +182,36 @@ class Server:
 
     def _talk(self, sock: socket.socket) -> None:
         """Answer the requests of one client."""
-        stream = Stream(sock, self._limits.handshake_seconds)
-        welcome(stream, self._secret)
-        stream.bound(self._limits.stall_seconds)
-        incoming = frames(self._limits)
-        while not self._closing.is_set() and self._answer(stream, incoming):
+        welcome(Stream(sock, self._limits.handshake_seconds), self._secret)
+        end = pipe(sock, self._limits)
+        while not self._closing.is_set() and self._answer(end):
             pass
 
-    def _answer(self, stream: Stream, incoming: Frames) -> bool:
+    def _answer(self, end: Pipe) -> bool:
         """Answer the next request; False if the client has closed the connection instead.
 
         Raises:
             WireError: what came is no request that this server knows; the client has been told.
         """
-        number = 0
+        number, seconds = 0, self._limits.stall_seconds
         try:
-            frame = stream.await_frame(incoming)
+            frame = await_frame(end, seconds)
             if frame is None:
                 return False
             handler, number = self._handler(frame), frame.request
             request = message(frame, handler.call.request)
         except WireError as error:
             with contextlib.suppress(OSError, WireError):  # the client may have gone
-                stream.send_all(pack(Status.FAILURE, b"", number, FAILURE, Failure("TrainingError", str(error))))
+                send_whole(end, pack(Status.FAILURE, b"", number, FAILURE, Failure("TrainingError", str(error))), seconds)
             raise
-        stream.send_all(self._result(handler, request, number))
+        send_whole(end, self._result(handler, request, number), seconds)
         return True
 
-    def _result(self, handler: Handler[Any, Any], request: object, number: int) -> list[Buffer]:
+    def _result(self, handler: Handler[Any, Any], request: object, number: int) -> Outgoing:
         """Return the frame of what a handler answers or raises."""
         call = handler.call
         try:
-            return pack(Status.ANSWER, call.kind, number, call.answer, handler.answer(request))
+            return call.answer.frame(call.answer_head, number, handler.answer(request))
         except Exception as error:
             if not isinstance(error, XpsqlError):
                 logger.exception("%s: %s failed", self.name, call.name)

@@ -1,4 +1,4 @@
-"""Addresses and sockets: how ends find each other, and whole frames through a blocking socket.
+"""Addresses and sockets: how ends find each other, and whole frames through a socket.
 
 A server listens on TCP and, on Linux, on a Unix socket of the abstract namespace, which leaves no file behind and which clients
 on the same host prefer. TLS protects TCP only: what goes through a Unix socket never leaves the host.
@@ -9,18 +9,16 @@ from __future__ import annotations
 import secrets
 import socket
 import ssl
-import struct
 import sys
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from ._native import Frames
-from .codec import Buffer, WireError
-from .wire import Frame, total_bytes
+from ._native import Channel, Frame, Frames, Outgoing
+from .codec import WireError
+from .wire import Limits, frames
 
-BUFFERS_PER_CALL = 512
-TLS_JOIN_BYTES = 1 << 16
+BLOCKED = (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+TLS_BYTES = 1 << 16
 KEEPALIVE_IDLE_SECONDS = 60
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 6
@@ -89,171 +87,170 @@ def tune(tcp: socket.socket) -> None:
             tcp.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-class Plain:
-    """A blocking socket whose waits the kernel bounds, so that a short frame is one read and one write."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-        sock.settimeout(None)
-
-    def bound(self, seconds: float) -> None:
-        """Let no read or write wait longer."""
-        bound = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
-
-    def read(self, memory: memoryview, whole: bool) -> int:
-        """Put what comes next into memory and return how many bytes did; 0 at the end of the stream.
-
-        Args:
-            memory: not empty.
-            whole: wait until it is full, unless that takes too long.
-
-        Raises:
-            BlockingIOError: nothing came in time.
-        """
-        return self._socket.recv_into(memory, 0, socket.MSG_WAITALL if whole else 0)
-
-    def write(self, buffers: Sequence[Buffer]) -> int:
-        """Send buffers and return how many bytes went.
-
-        Raises:
-            BlockingIOError: nothing went in time.
-        """
-        return self._socket.sendmsg(buffers)
-
-
-class Encrypted:
-    """A blocking socket with TLS; methods as of Plain."""
-
-    def __init__(self, sock: ssl.SSLSocket) -> None:
-        self._socket = sock
-
-    def bound(self, seconds: float) -> None:
-        self._socket.settimeout(seconds)
-
-    def read(self, memory: memoryview, whole: bool) -> int:
-        try:
-            return self._socket.recv_into(memory)
-        except TimeoutError as error:
-            raise BlockingIOError from error
-
-    def write(self, buffers: Sequence[Buffer]) -> int:
-        try:
-            return self._socket.send(joined(buffers))
-        except TimeoutError as error:
-            raise BlockingIOError from error
-
-
 class Stream:
-    """Whole pieces through a blocking socket.
+    """The bytes of a handshake through a socket; what it sends fits into the socket's buffer.
 
     Args:
         sock: connected.
-        seconds: how long a piece may take from its first byte to its last.
+        seconds: how long a piece may take.
     """
 
     def __init__(self, sock: socket.socket, seconds: float) -> None:
-        self._ends: Plain | Encrypted = Encrypted(sock) if isinstance(sock, ssl.SSLSocket) else Plain(sock)
-        self.bound(seconds)
-
-    def bound(self, seconds: float) -> None:
-        """Set how long a piece may take from now on."""
+        self._socket = sock
         self._seconds = seconds
-        self._ends.bound(seconds)
 
     def receive(self, size: int) -> bytes:
-        """Return the next bytes; see fill."""
-        data = bytearray(size)
-        self.fill(memoryview(data))
-        return bytes(data)
-
-    def await_frame(self, frames: Frames) -> Frame | None:
-        """Return the next frame, however long its first byte takes; None if the other end has closed instead.
-
-        Raises:
-            WireError: it is none within the limits, ends before its end, or takes too long.
-            OSError: the connection is lost.
-        """
-        frame: Frame | None = frames.take(0)
-        deadline = None
-        while frame is None:
-            if deadline is None and not frames.is_between:
-                deadline = time.monotonic() + self._seconds
-            try:
-                count = self._ends.read(frames.room(), frames.is_long)
-            except BlockingIOError:
-                count = -1
-            if count == 0:
-                if frames.is_between:
-                    return None
-                raise WireError("the other end closed within a frame")
-            if deadline is not None and time.monotonic() >= deadline:
-                raise WireError(f"a frame was not complete within {self._seconds:g} s")
-            frame = frames.take(max(count, 0))
-        return frame
-
-    def fill(self, memory: memoryview) -> None:
-        """Fill memory with the next bytes.
+        """Return the next bytes.
 
         Raises:
             WireError: they end before, or take too long.
             OSError: the connection is lost.
         """
-        size, deadline = len(memory), time.monotonic() + self._seconds
-        while memory:
-            try:
-                count = self._ends.read(memory, True)
-            except BlockingIOError:
-                count = -1
-            if count == len(memory):
-                return
-            if count == 0:
-                raise WireError(f"the other end closed after {size - len(memory)} of {size} bytes")
-            memory = memory[max(count, 0) :]
-            if time.monotonic() >= deadline:
-                raise WireError(f"only {size - len(memory)} of {size} bytes came within {self._seconds:g} s")
+        data, deadline = bytearray(), time.monotonic() + self._seconds
+        while len(data) < size:
+            some = self._some(size - len(data), deadline - time.monotonic())
+            if some is None:
+                raise WireError(f"only {len(data)} of {size} bytes came within {self._seconds:g} s")
+            if not some:
+                raise WireError(f"the other end closed after {len(data)} of {size} bytes")
+            data += some
+        return bytes(data)
+
+    def _some(self, most: int, seconds: float) -> bytes | None:
+        """Return what comes next, nothing at the end of the stream; None if it does not come in time."""
+        if seconds <= 0:
+            return None
+        self._socket.settimeout(seconds)
+        try:
+            return self._socket.recv(most)
+        except TimeoutError:
+            return None
 
     def send(self, data: bytes) -> None:
-        """Send bytes; see send_all."""
-        self.send_all([data])
-
-    def send_all(self, buffers: list[Buffer]) -> None:
-        """Send buffers.
+        """Send bytes.
 
         Raises:
-            WireError: the other end does not take them in time.
+            OSError: the connection is lost, or the other end does not take them in time.
+        """
+        self._socket.settimeout(self._seconds)
+        self._socket.sendall(data)
+
+
+class Pipe(Protocol):
+    """Frames through a connection; every call returns in time, which is at once where `seconds` is 0."""
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the last frame is complete and no byte of another one is there."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the other end has closed."""
+        ...
+
+    def send(self, frame: Outgoing, seconds: float) -> bool:
+        """Send what the other end takes of a frame; tell whether all of it has gone.
+
+        Raises:
             OSError: the connection is lost.
         """
-        deadline = time.monotonic() + self._seconds
-        while buffers:
-            try:
-                count = self._ends.write(buffers[:BUFFERS_PER_CALL])
-            except BlockingIOError:
-                count = 0
-            buffers = rest(buffers, count)
-            if buffers and time.monotonic() >= deadline:
-                raise WireError(f"the other end has not taken {total_bytes(buffers)} bytes within {self._seconds:g} s")
+        ...
+
+    def receive(self, seconds: float) -> Frame | None:
+        """Return the next frame; None while it is not complete.
+
+        Raises:
+            WireError: it is none within the limits.
+            OSError: the connection is lost.
+        """
+        ...
 
 
-def rest(buffers: list[Buffer], count: int) -> list[Buffer]:
-    """Return what is left of buffers after their first `count` bytes."""
-    if count == total_bytes(buffers):
-        return []
-    for number, buffer in enumerate(buffers):
-        if count < len(buffer):
-            return [memoryview(buffer)[count:], *buffers[number + 1 :]] if count else buffers[number:]
-        count -= len(buffer)
-    return []
+def pipe(sock: socket.socket, limits: Limits) -> Pipe:
+    """Return the way of frames through a socket after the handshake."""
+    if isinstance(sock, ssl.SSLSocket):
+        return Encrypted(sock, frames(limits))
+    sock.settimeout(None)
+    return Channel(sock.fileno(), frames(limits))
 
 
-def joined(buffers: Sequence[Buffer]) -> Buffer:
-    """Return the first buffer, joined with those after it while they are short: one record of TLS instead of several."""
-    short: list[Buffer] = []
-    total = 0
-    for buffer in buffers:
-        total += len(buffer)
-        if total > TLS_JOIN_BYTES:
-            break
-        short.append(buffer)
-    return b"".join(short) if short else buffers[0]
+class Encrypted:
+    """Frames through a socket with TLS; see Pipe."""
+
+    def __init__(self, sock: ssl.SSLSocket, incoming: Frames) -> None:
+        self._socket = sock
+        self._incoming = incoming
+        self.is_over = False
+
+    @property
+    def is_between(self) -> bool:
+        return self._incoming.is_between
+
+    def send(self, frame: Outgoing, seconds: float) -> bool:
+        self._bound(seconds)
+        try:
+            while some := frame.next(TLS_BYTES):
+                frame.gone(self._socket.send(some))
+        except BLOCKED:
+            return False
+        return True
+
+    def receive(self, seconds: float) -> Frame | None:
+        frame = self._incoming.take(0)
+        if frame is not None:
+            return frame
+        self._bound(seconds)
+        try:
+            frame = self._take()
+            while frame is None and self._socket.pending():  # decrypted already, which poll does not see
+                frame = self._take()
+        except BLOCKED:
+            return None
+        return frame
+
+    def _take(self) -> Frame | None:
+        """Read once."""
+        count = self._socket.recv_into(self._incoming.room())
+        self.is_over = count == 0
+        return self._incoming.take(count)
+
+    def _bound(self, seconds: float) -> None:
+        if self._socket.gettimeout() != seconds:
+            self._socket.settimeout(seconds)
+
+
+def await_frame(end: Pipe, seconds: float) -> Frame | None:
+    """Return the next frame, however long its first byte takes; None if the other end has closed instead.
+
+    Args:
+        seconds: from its first to its last byte.
+
+    Raises:
+        WireError: it is none within the limits, ends before its end, or takes too long.
+        OSError: the connection is lost.
+    """
+    deadline = None
+    while (frame := end.receive(seconds)) is None:
+        if end.is_over and end.is_between:
+            return None
+        if end.is_over:
+            raise WireError("the other end closed within a frame")
+        if deadline is None and not end.is_between:
+            deadline = time.monotonic() + seconds
+        elif deadline is not None and time.monotonic() >= deadline:
+            raise WireError(f"a frame was not complete within {seconds:g} s")
+    return frame
+
+
+def send_whole(end: Pipe, frame: Outgoing, seconds: float) -> None:
+    """Send a frame.
+
+    Raises:
+        WireError: the other end does not take it in time.
+        OSError: the connection is lost.
+    """
+    deadline = time.monotonic() + seconds
+    while not end.send(frame, seconds):
+        if time.monotonic() >= deadline:
+            raise WireError(f"the other end has not taken {frame.left} bytes within {seconds:g} s")

@@ -12,14 +12,14 @@ reader checks header and sizes before it takes memory.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from .. import errors
-from ._native import Frames
-from .codec import Buffer, Bytes, Codec, WireError
+from ._native import Frame, Frames, Outgoing
+from .codec import Codec, WireError
 
 MAGIC = b"XPSQ"
 VERSION = 1
@@ -85,6 +85,8 @@ class Call(Generic[Q, A]):
         self.kind = name.encode().ljust(KIND_BYTES, b"\0")
         self.request = Codec(request)
         self.answer = Codec(answer)
+        self.request_head = head(Status.REQUEST, self.kind, self.request)
+        self.answer_head = head(Status.ANSWER, self.kind, self.answer)
 
 
 @dataclass(frozen=True)
@@ -98,31 +100,19 @@ class Handler(Generic[Q, A]):
 FAILURE = Codec(Failure)
 
 
-class Frame(NamedTuple):
-    """A frame that was received; `kind` is the name of a call, or empty, padded with zeros to 16 bytes.
-
-    Attributes:
-        rest: uint8[n], what follows the header.
-    """
-
-    status: int
-    checksum: int
-    contents_bytes: int
-    request: int
-    kind: bytes
-    rest: Bytes
-
-
 def frames(limits: Limits) -> Frames:
     """Return what cuts received bytes into frames, and raises WireError for others."""
-    return Frames(Frame, WireError, MAGIC, VERSION, limits.contents_bytes, limits.frame_bytes)
+    return Frames(WireError, MAGIC, VERSION, limits.contents_bytes, limits.frame_bytes)
 
 
-def pack(status: Status, kind: bytes, request: int, codec: Codec[Q], message: Q) -> list[Buffer]:
-    """Return a frame as the buffers to send; arrays are not copied."""
-    contents, contents_bytes, body, body_bytes = codec.encode(message)
-    head = HEADER.pack(MAGIC, VERSION, status, codec.checksum, contents_bytes, body_bytes, request, kind)
-    return [head + contents, *body]
+def head(status: Status, kind: bytes, codec: Codec[Any]) -> bytes:
+    """Return what is the same in the headers of all frames of a kind."""
+    return HEADER.pack(MAGIC, VERSION, status, codec.checksum, 0, 0, 0, kind)
+
+
+def pack(status: Status, kind: bytes, request: int, codec: Codec[Q], message: Q) -> Outgoing:
+    """Return a frame to send; arrays are not copied."""
+    return codec.frame(head(status, kind, codec), request, message)
 
 
 def message(frame: Frame, codec: Codec[Q]) -> Q:
@@ -162,7 +152,3 @@ RAISED: dict[str, Callable[[str], errors.XpsqlError]] = {
         errors.LostError,
     )
 }
-
-
-def total_bytes(buffers: Sequence[Buffer]) -> int:
-    return sum(map(len, buffers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 import sys
 import threading
@@ -26,7 +27,7 @@ from .serving import BREAK, ECHO, FAIL, HOLD, HOST, SECRET, Service, Wait, raw, 
 
 LOGGER = "xpsql.platform.ps.server"
 SHORT = Limits(handshake_seconds=0.5, stall_seconds=0.5)
-HONEST = b"".join(pack(Status.REQUEST, b"echo", 1, ECHO.request, values(5)))
+HONEST = pack(Status.REQUEST, b"echo", 1, ECHO.request, values(5)).next(1 << 20)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,33 @@ def test_a_missing_answer_is_an_error_that_names_the_server_and_its_address(serv
     client, _ = served
     with pytest.raises(TrainingError, match=rf"No answer to hold from the tester at {HOST}:\d+ within 0.1 s"):
         client.call(HOLD, Wait(), 0.1)
+
+
+def test_what_other_servers_say_is_taken_while_one_is_waited_for() -> None:
+    """The second server would cut off a client that left most of a long answer for longer than a frame may take."""
+    with serving() as (slow, held), serving(SHORT) as (other, service):
+        first, second = held.connect(slow.address), service.connect(tcp(other.address))
+        exchange = Exchange([first, second])
+        never, echo = first.start(HOLD, Wait()), second.start(ECHO, values(8_000_000))
+        assert not exchange.ready(never, 4 * SHORT.stall_seconds)
+        assert len(exchange.result(echo, 5).values) == 8_000_000
+
+
+def test_a_signal_ends_a_wait_for_an_answer(served: tuple[Connection, Service]) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise StopError
+
+    client, _ = served
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(StopError):
+            client.call(HOLD, Wait(), 30)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_close_lets_the_calls_being_answered_finish() -> None:

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "arrays.hpp"
+#include "codec.hpp"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the format is little-endian, and so must be the machine"
@@ -16,12 +16,18 @@
 
 namespace xpsql {
 
+nb::object checked(PyObject* made) {
+    if (made == nullptr) throw nb::python_error();
+    return nb::steal(made);
+}
+
+View::View(nb::handle object, int flags) {
+    if (PyObject_GetBuffer(object.ptr(), &buffer_, flags) < 0) throw nb::python_error();
+}
+
 namespace {
 
-constexpr size_t alignment = 64;
 constexpr size_t most_axes = 8;
-
-size_t aligned(size_t size) { return (size + alignment - 1) / alignment * alignment; }
 
 std::string text(const nb::object& value) { return nb::str(nb::handle(value)).c_str(); }
 
@@ -29,6 +35,7 @@ std::string text(const nb::object& value) { return nb::str(nb::handle(value)).c_
 struct Numpy {
     nb::object ndarray, asarray;
     std::vector<nb::object> dtypes;
+    std::vector<char> kinds;
     std::vector<size_t> item_bytes;
     std::vector<std::string> names;
 
@@ -38,34 +45,59 @@ struct Numpy {
         asarray = module.attr("asarray");
         for (const auto dtype : known) {
             dtypes.push_back(nb::borrow(dtype));
+            kinds.push_back(text(dtype.attr("kind")).front());
             item_bytes.push_back(nb::cast<size_t>(dtype.attr("itemsize")));
             names.push_back(text(nb::borrow(dtype)));
         }
     }
 
-    size_t code_of(nb::handle dtype) const {
-        for (size_t code = 0; code < dtypes.size(); ++code)
-            if (dtypes[code].is(dtype)) return code;
-        for (size_t code = 0; code < dtypes.size(); ++code)
-            if (dtypes[code].equal(dtype)) return code;
-        return dtypes.size();
+    // The code of what a buffer says of its items; the number of codes for any other.
+    size_t code_of(const char* format, size_t bytes) const {
+        for (size_t code = 0; format[1] == '\0' && code < kinds.size(); ++code)
+            if (kinds[code] == kind_of(format[0]) && item_bytes[code] == bytes) return code;
+        return kinds.size();
+    }
+
+  private:
+    // NumPy's letter for what a format of Python's struct stands for.
+    static char kind_of(char format) {
+        if (std::strchr("bhilq", format)) return 'i';
+        if (std::strchr("BHILQ", format)) return 'u';
+        return std::strchr("efd", format) ? 'f' : format == '?' ? 'b' : '\0';
     }
 };
 
-struct Writer {
-    std::string contents;
-    nb::list buffers;
-    size_t body_bytes = 0;
+}  // namespace
+
+class Writer {
+  public:
+    explicit Writer(std::string head) : to_{std::move(head), 0, {}, 0}, head_bytes_(to_.head.size()) {}
 
     template <class T>
     void put(T value) {
-        contents.append(reinterpret_cast<const char*>(&value), sizeof(T));
+        to_.head.append(reinterpret_cast<const char*>(&value), sizeof(T));
     }
 
     void put_string(const char* data, size_t size) {
         put(static_cast<uint32_t>(size));
-        contents.append(data, size);
+        to_.head.append(data, size);
     }
+
+    void put_array(View array) {
+        if (array.size() == 0) return;
+        to_.body_bytes += aligned(array.size());
+        to_.arrays.push_back(std::move(array));
+    }
+
+    Written finish() {
+        to_.contents_bytes = to_.head.size() - head_bytes_;
+        to_.head.resize(head_bytes_ + aligned(to_.contents_bytes));
+        return std::move(to_);
+    }
+
+  private:
+    Written to_;
+    size_t head_bytes_;
 };
 
 // Reads a table of contents within its bounds; anything beyond is a ValueError.
@@ -130,21 +162,18 @@ class Reader {
     size_t size_, body_, end_, at_ = 0;
 };
 
-nb::object checked(PyObject* made) {
-    if (made == nullptr) throw nb::python_error();
-    return nb::steal(made);
-}
-
-[[noreturn]] void refuse_type(const char* expected, nb::handle value) {
-    throw nb::type_error((std::string("expected ") + expected + ", got " + nb::inst_name(value).c_str()).c_str());
-}
-
 class Type {
   public:
     virtual ~Type() = default;
     virtual void write(nb::handle value, Writer& to) const = 0;
     virtual nb::object read(Reader& from) const = 0;
 };
+
+namespace {
+
+[[noreturn]] void refuse_type(const char* expected, nb::handle value) {
+    throw nb::type_error((std::string("expected ") + expected + ", got " + nb::inst_name(value).c_str()).c_str());
+}
 
 using Types = std::unique_ptr<const Type>;
 
@@ -212,21 +241,16 @@ class Array : public Type {
     Array(std::shared_ptr<const Numpy> numpy, int code) : numpy_(std::move(numpy)), code_(code) {}
 
     void write(nb::handle value, Writer& to) const override {
-        const bool ready = value.type().is(numpy_->ndarray) && nb::cast<bool>(value.attr("flags").attr("c_contiguous"));
-        const nb::object array = ready ? nb::borrow(value) : nb::object(numpy_->asarray(value, nb::arg("order") = "C"));
-        const size_t code = numpy_->code_of(array.attr("dtype"));
-        if (code == numpy_->dtypes.size() || (code_ >= 0 && code != static_cast<size_t>(code_)))
-            throw nb::type_error(("expected an array of " + name() + ", got " + text(array.attr("dtype")) + text(array.attr("shape"))).c_str());
-        const nb::tuple shape = nb::cast<nb::tuple>(array.attr("shape"));
-        if (shape.size() > most_axes) refuse_type("at most 8 axes", value);
+        const bool known = value.type().is(numpy_->ndarray);
+        const nb::object array = known ? nb::borrow(value) : nb::object(numpy_->asarray(value, nb::arg("order") = "C"));
+        View view = memory_of(array);
+        const size_t code = numpy_->code_of(view->format, static_cast<size_t>(view->itemsize));
+        if (code == numpy_->dtypes.size() || (code_ >= 0 && code != static_cast<size_t>(code_))) refuse(array);
+        if (view->ndim > static_cast<int>(most_axes)) refuse_type("at most 8 axes", value);
         to.put(static_cast<uint8_t>(code));
-        to.put(static_cast<uint8_t>(shape.size()));
-        size_t bytes = numpy_->item_bytes[code];
-        for (const auto length : shape) {
-            to.put(nb::cast<uint64_t>(length));
-            bytes *= nb::cast<size_t>(length);
-        }
-        if (bytes) append(array, bytes, to);
+        to.put(static_cast<uint8_t>(view->ndim));
+        for (int axis = 0; axis < view->ndim; ++axis) to.put(static_cast<uint64_t>(view->shape[axis]));
+        to.put_array(std::move(view));
     }
 
     nb::object read(Reader& from) const override {
@@ -250,13 +274,22 @@ class Array : public Type {
   private:
     std::string name() const { return code_ < 0 ? "a simple type" : numpy_->names[static_cast<size_t>(code_)]; }
 
-    static void append(const nb::object& array, size_t bytes, Writer& to) {
-        const nb::object flat = array.attr("reshape")(-1);
-        const nb::object memory = checked(PyMemoryView_FromObject(flat.ptr()));
-        to.buffers.append(memory.attr("cast")("B"));
-        static const char zeros[alignment] = {};
-        if (const size_t gap = aligned(bytes) - bytes) to.buffers.append(nb::bytes(zeros, gap));
-        to.body_bytes += aligned(bytes);
+    // Copies an array that lies apart.
+    View memory_of(const nb::object& array) const {
+        constexpr int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT;
+        try {
+            return View(array, flags);
+        } catch (nb::python_error&) {  // it lies apart, or is of a type that is no buffer's
+        }
+        try {
+            return View(numpy_->asarray(array, nb::arg("order") = "C"), flags);
+        } catch (nb::python_error&) {
+            refuse(array);
+        }
+    }
+
+    [[noreturn]] void refuse(const nb::object& array) const {
+        throw nb::type_error(("expected an array of " + name() + ", got " + text(array.attr("dtype")) + text(array.attr("shape"))).c_str());
     }
 
     std::shared_ptr<const Numpy> numpy_;
@@ -364,39 +397,42 @@ Types made(nb::handle description, const std::shared_ptr<const Numpy>& numpy) {
     return std::make_unique<Record>(parts[1], std::move(fields));
 }
 
-class Schema {
-  public:
-    Schema(const nb::tuple& description, const nb::sequence& dtypes)
-        : type_(made(description, std::make_shared<Numpy>(dtypes))) {}
-
-    nb::tuple encode(nb::handle message) const {
-        Writer to;
-        type_->write(message, to);
-        const size_t size = to.contents.size();
-        to.contents.resize(aligned(size));
-        return nb::make_tuple(nb::bytes(to.contents.data(), to.contents.size()), size, to.buffers, to.body_bytes);
+nb::tuple encoded(const Schema& schema, nb::handle message) {
+    const Written to = schema.write(message, {});
+    static const char zeros[alignment] = {};
+    nb::list body;
+    for (const View& array : to.arrays) {
+        body.append(checked(PyMemoryView_FromObject(array.object().ptr())).attr("cast")("B"));
+        if (const size_t gap = aligned(array.size()) - array.size()) body.append(nb::bytes(zeros, gap));
     }
-
-    nb::object decode(const nb::object& rest, size_t contents_bytes) const {
-        const auto bytes = view<uint8_t>(nb::cast<In>(rest), "rest");
-        Reader from(rest, bytes.data, contents_bytes, bytes.size);
-        nb::object message = type_->read(from);
-        from.finish();
-        return message;
-    }
-
-  private:
-    Types type_;
-};
+    return nb::make_tuple(nb::bytes(to.head.data(), to.head.size()), to.contents_bytes, body, to.body_bytes);
+}
 
 }  // namespace
+
+Schema::Schema(const nb::tuple& description, const nb::sequence& dtypes)
+    : type_(made(description, std::make_shared<Numpy>(dtypes))) {}
+
+Written Schema::write(nb::handle message, std::string head) const {
+    Writer to(std::move(head));
+    type_->write(message, to);
+    return to.finish();
+}
+
+nb::object Schema::read(const nb::object& rest, size_t contents_bytes) const {
+    const View bytes(rest, PyBUF_SIMPLE);
+    Reader from(rest, bytes.data(), contents_bytes, bytes.size());
+    nb::object message = type_->read(from);
+    from.finish();
+    return message;
+}
 
 void bind_codec(nb::module_& module) {
     using namespace nb::literals;
     nb::class_<Schema>(module, "Schema")
         .def(nb::init<const nb::tuple&, const nb::sequence&>(), "description"_a, "dtypes"_a)
-        .def("encode", &Schema::encode, "message"_a)
-        .def("decode", &Schema::decode, "rest"_a, "contents_bytes"_a);
+        .def("encode", &encoded, "message"_a)
+        .def("decode", &Schema::read, "rest"_a, "contents_bytes"_a);
 }
 
 }  // namespace xpsql

@@ -1,22 +1,37 @@
-// Cuts what a connection receives into frames; platform/ps/wire.py specifies them.
+// Frames through a connection; platform/ps/wire.py specifies them.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace nb = nanobind;
+#include "codec.hpp"
 
 namespace xpsql {
 
 namespace {
 
 constexpr size_t stage_bytes = 8192;
+constexpr size_t pieces_per_call = 512;  // below what every system takes
 constexpr size_t last_status = 2;
+constexpr char zeros[alignment] = {};
+#ifdef MSG_NOSIGNAL
+constexpr int quietly = MSG_NOSIGNAL;
+#else
+constexpr int quietly = 0;
+#endif
 
 struct Header {
     static constexpr size_t bytes = 48, kind_bytes = 16;
@@ -26,38 +41,147 @@ struct Header {
     uint64_t body_bytes, request;
     char kind[kind_bytes];
 
-    uint64_t rest_bytes() const { return (uint64_t{contents_bytes} + 63) / 64 * 64 + body_bytes; }
+    uint64_t rest_bytes() const { return aligned(uint64_t{contents_bytes}) + body_bytes; }
 };
 static_assert(sizeof(Header) == Header::bytes, "a header is read from its bytes, so it must have no gaps");
 
-// Short frames come through a stage, several at once if they are there; the rest of a long one goes straight into memory of its
-// own, which is taken after its header has been checked.
-class Frames {
+// What follows the header of a received frame. It starts where XLA wants arrays to.
+class Memory {
   public:
-    Frames(nb::object frame, nb::object error, const std::string& magic, uint16_t version, uint64_t most_contents, uint64_t most_body)
-        : frame_(std::move(frame)), error_(std::move(error)), empty_(nb::module_::import_("numpy").attr("empty")),
-          uint8_(nb::module_::import_("numpy").attr("uint8")), magic_(magic), version_(version), most_contents_(most_contents),
-          most_body_(most_body), stage_(stage_bytes) {
-        if (magic.size() != sizeof(Header::magic)) throw nb::value_error("a magic word has four bytes");
+    explicit Memory(size_t size)
+        : data_(static_cast<uint8_t*>(::operator new(std::max<size_t>(size, 1), std::align_val_t{alignment}))), size_(size) {}
+
+    uint8_t* data() const { return data_.get(); }
+
+    static int view(PyObject* self, Py_buffer* to, int flags) noexcept {
+        const auto* memory = nb::inst_ptr<Memory>(self);
+        return PyBuffer_FillInfo(to, self, memory->data(), static_cast<Py_ssize_t>(memory->size_), 0, flags);
     }
 
-    bool between() const { return !content_.is_valid() && begin_ == end_; }
-    bool is_long() const { return content_.is_valid(); }
+  private:
+    struct Delete {
+        void operator()(uint8_t* data) const noexcept { ::operator delete(data, std::align_val_t{alignment}); }
+    };
+
+    std::unique_ptr<uint8_t[], Delete> data_;
+    size_t size_;
+};
+
+PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&Memory::view)}, {0, nullptr}};
+
+struct Frame {
+    Header header;
+    nb::object rest;
+};
+
+[[noreturn]] void refuse(int reason) {
+    errno = reason;
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw nb::python_error();
+}
+
+// Calls the system without the GIL and returns how many bytes it moved; nothing if it cannot now, or a signal came.
+template <class Call>
+std::optional<size_t> moved(Call call) {
+    ssize_t count;
+    int reason;
+    {
+        nb::gil_scoped_release release;
+        count = call();
+        reason = errno;
+    }
+    if (count >= 0) return static_cast<size_t>(count);
+    if (reason == EAGAIN || reason == EWOULDBLOCK) return std::nullopt;
+    if (reason != EINTR) refuse(reason);
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    return std::nullopt;
+}
+
+// A frame on its way out: its head and the arrays' own memory, with zeros between.
+class Outgoing {
+  public:
+    Outgoing(const Schema& schema, const nb::bytes& head, uint64_t request, nb::handle message)
+        : written_(schema.write(message, std::string(head.c_str(), head.size()))) {
+        if (head.size() != Header::bytes) throw nb::value_error("a header has 48 bytes");
+        auto header = reinterpret_cast<Header*>(written_.head.data());
+        header->contents_bytes = static_cast<uint32_t>(written_.contents_bytes);
+        header->body_bytes = written_.body_bytes;
+        header->request = request;
+        add(written_.head.data(), written_.head.size());
+        for (const View& array : written_.arrays) {
+            add(array.data(), array.size());
+            add(zeros, aligned(array.size()) - array.size());
+        }
+    }
+
+    Outgoing(const Outgoing&) = delete;  // its pieces point into it
+
+    size_t left() const { return left_; }
+
+    // Sends what the socket takes in one call; tells whether all has gone.
+    bool send(int descriptor, int flags) {
+        msghdr message{};
+        message.msg_iov = pieces_.data() + first_;
+        message.msg_iovlen = std::min(pieces_.size() - first_, pieces_per_call);
+        gone(moved([&] { return sendmsg(descriptor, &message, flags | quietly); }).value_or(0));
+        return left_ == 0;
+    }
+
+    void gone(size_t count) {
+        if (count > left_) throw nb::value_error("more bytes than there were");
+        left_ -= count;
+        while (first_ < pieces_.size() && count >= pieces_[first_].iov_len) count -= pieces_[first_++].iov_len;
+        if (count == 0) return;
+        pieces_[first_].iov_base = static_cast<char*>(pieces_[first_].iov_base) + count;
+        pieces_[first_].iov_len -= count;
+    }
+
+    // The next bytes, at most so many.
+    nb::bytes next(size_t most) const {
+        std::string joined;
+        for (size_t i = first_; i < pieces_.size() && joined.size() < most; ++i)
+            joined.append(static_cast<const char*>(pieces_[i].iov_base), std::min(pieces_[i].iov_len, most - joined.size()));
+        return nb::bytes(joined.data(), joined.size());
+    }
+
+  private:
+    void add(const void* data, size_t size) {
+        if (size == 0) return;
+        pieces_.push_back({const_cast<void*>(data), size});
+        left_ += size;
+    }
+
+    Written written_;
+    std::vector<iovec> pieces_;
+    size_t first_ = 0, left_ = 0;
+};
+
+// Cuts what a connection receives into frames. Short ones come through a stage, several at once if they are there; the rest of a
+// long one goes straight into memory of its own, which is taken after its header has been checked.
+class Frames {
+  public:
+    Frames(nb::object error, const nb::bytes& magic, uint16_t version, uint64_t most_contents, uint64_t most_body)
+        : error_(std::move(error)), magic_(magic.c_str(), magic.size()), version_(version), most_contents_(most_contents),
+          most_body_(most_body), stage_(stage_bytes) {
+        if (magic_.size() != sizeof(Header::magic)) throw nb::value_error("a magic word has four bytes");
+    }
+
+    bool between() const { return memory_ == nullptr && begin_ == end_; }
 
     // Where the next bytes belong.
-    nb::object room() {
-        if (content_.is_valid()) return memory(data_ + filled_, header_.rest_bytes() - filled_);
+    std::pair<uint8_t*, size_t> room() {
+        if (memory_ != nullptr) return {memory_->data() + filled_, header_.rest_bytes() - filled_};
         std::memmove(stage_.data(), stage_.data() + begin_, end_ - begin_);
         end_ -= std::exchange(begin_, 0);
-        return memory(stage_.data() + end_, stage_.size() - end_);
+        return {stage_.data() + end_, stage_.size() - end_};
     }
 
     // Counts bytes that have come, and returns the next complete frame or None.
     nb::object take(size_t count) {
-        if (count > (content_.is_valid() ? header_.rest_bytes() - filled_ : stage_.size() - end_))
+        if (count > (memory_ != nullptr ? header_.rest_bytes() - filled_ : stage_.size() - end_))
             throw nb::value_error("more bytes than there was room for");
-        (content_.is_valid() ? filled_ : end_) += count;
-        if (!content_.is_valid()) {
+        (memory_ != nullptr ? filled_ : end_) += count;
+        if (memory_ == nullptr) {
             if (end_ - begin_ < Header::bytes) return nb::none();
             std::memcpy(&header_, stage_.data() + begin_, Header::bytes);
             check();
@@ -65,35 +189,20 @@ class Frames {
             start();
         }
         if (filled_ < header_.rest_bytes()) return nb::none();
-        const nb::object items = nb::make_tuple(header_.status, header_.checksum, header_.contents_bytes, header_.request,
-                                                nb::bytes(header_.kind, Header::kind_bytes), content_);
-        content_.reset();
-        return stolen(PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(frame_.ptr()), nb::make_tuple(items).ptr(), nullptr));
+        memory_ = nullptr;
+        return nb::cast(Frame{header_, std::move(rest_)});
     }
+
+    bool is_long() const { return memory_ != nullptr; }
 
   private:
-    static nb::object stolen(PyObject* made) {
-        if (made == nullptr) throw nb::python_error();
-        return nb::steal(made);
-    }
-
-    static nb::object memory(uint8_t* data, size_t size) {
-        return stolen(PyMemoryView_FromMemory(reinterpret_cast<char*>(data), static_cast<Py_ssize_t>(size), PyBUF_WRITE));
-    }
-
     // Takes memory for the frame and moves what is there of it.
     void start() {
         const size_t size = header_.rest_bytes();
-        content_ = empty_(size, uint8_);
-        Py_buffer view;
-        if (PyObject_GetBuffer(content_.ptr(), &view, PyBUF_WRITABLE) < 0) {
-            content_.reset();
-            throw nb::python_error();
-        }
-        data_ = static_cast<uint8_t*>(view.buf);
-        PyBuffer_Release(&view);  // content_ keeps the memory, and nobody else resizes it
+        rest_ = nb::cast(Memory(size));
+        memory_ = nb::inst_ptr<Memory>(rest_);
         filled_ = std::min(size, end_ - begin_);
-        std::memcpy(data_, stage_.data() + begin_, filled_);
+        std::memcpy(memory_->data(), stage_.data() + begin_, filled_);
         begin_ += filled_;
     }
 
@@ -117,34 +226,100 @@ class Frames {
         throw nb::python_error();
     }
 
-    nb::object frame_, error_, empty_, uint8_;
+    nb::object error_;
     std::string magic_;
     uint16_t version_;
     uint64_t most_contents_, most_body_;
     std::vector<uint8_t> stage_;
     size_t begin_ = 0, end_ = 0;
     Header header_{};
-    nb::object content_;
-    uint8_t* data_ = nullptr;
+    nb::object rest_;
+    Memory* memory_ = nullptr;  // rest_'s, while it is being filled
     size_t filled_ = 0;
+};
+
+// Frames through a blocking socket without TLS. The kernel bounds waits, so that a short frame is one call each way.
+class Channel {
+  public:
+    Channel(int descriptor, Frames& frames) : descriptor_(descriptor), frames_(frames) {}
+
+    bool send(Outgoing& frame, double seconds) {
+        return frame.send(descriptor_, waiting(SO_SNDTIMEO, send_seconds_, seconds));
+    }
+
+    // The next frame, None if it is not there in time or the other end has closed; the rest of a long one is waited for, too.
+    nb::object receive(double seconds) {
+        nb::object frame = frames_.take(0);
+        if (!frame.is_none()) return frame;
+        const int flags = waiting(SO_RCVTIMEO, receive_seconds_, seconds), whole = flags | (seconds > 0 ? MSG_WAITALL : 0);
+        const bool was_long = frames_.is_long();
+        frame = received(was_long ? whole : flags);
+        return frame.is_none() && frames_.is_long() && !was_long ? received(whole) : frame;
+    }
+
+    bool over() const { return over_; }
+    bool between() const { return frames_.between(); }
+
+  private:
+    nb::object received(int flags) {
+        const auto room = frames_.room();
+        const auto count = moved([&] { return recv(descriptor_, room.first, room.second, flags); });
+        over_ = count == size_t{0};
+        return frames_.take(count.value_or(0));
+    }
+
+    // The flags of a call that takes no longer; tells the kernel where it waits otherwise.
+    int waiting(int option, double& known, double seconds) const {
+        if (seconds <= 0) return MSG_DONTWAIT;
+        if (seconds == known) return 0;
+        const double least = std::max(seconds, 1e-3);  // zero would be forever
+        timeval bound{};
+        bound.tv_sec = static_cast<time_t>(least);
+        bound.tv_usec = static_cast<suseconds_t>((least - std::floor(least)) * 1e6);
+        if (setsockopt(descriptor_, SOL_SOCKET, option, &bound, sizeof(bound)) < 0) refuse(errno);
+        known = seconds;
+        return 0;
+    }
+
+    int descriptor_;
+    Frames& frames_;
+    double send_seconds_ = 0, receive_seconds_ = 0;
+    bool over_ = false;
 };
 
 }  // namespace
 
 void bind_frames(nb::module_& module) {
     using namespace nb::literals;
+    nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots));
+    nb::class_<Frame>(module, "Frame")
+        .def_prop_ro("status", [](const Frame& frame) { return frame.header.status; })
+        .def_prop_ro("checksum", [](const Frame& frame) { return frame.header.checksum; })
+        .def_prop_ro("contents_bytes", [](const Frame& frame) { return frame.header.contents_bytes; })
+        .def_prop_ro("request", [](const Frame& frame) { return frame.header.request; })
+        .def_prop_ro("kind", [](const Frame& frame) { return nb::bytes(frame.header.kind, Header::kind_bytes); })
+        .def_ro("rest", &Frame::rest);
+    nb::class_<Outgoing>(module, "Outgoing")
+        .def(nb::init<const Schema&, const nb::bytes&, uint64_t, nb::handle>(), "schema"_a, "head"_a, "request"_a, "message"_a)
+        .def_prop_ro("left", &Outgoing::left)
+        .def("next", &Outgoing::next, "most"_a)
+        .def("gone", &Outgoing::gone, "count"_a);
     nb::class_<Frames>(module, "Frames")
-        .def("__init__",
-             [](Frames* self, nb::object frame, nb::object error, const nb::bytes& magic, uint16_t version, uint64_t most_contents,
-                uint64_t most_body) {
-                 new (self) Frames(std::move(frame), std::move(error), std::string(magic.c_str(), magic.size()), version,
-                                   most_contents, most_body);
-             },
-             "frame"_a, "error"_a, "magic"_a, "version"_a, "most_contents"_a, "most_body"_a)
+        .def(nb::init<nb::object, const nb::bytes&, uint16_t, uint64_t, uint64_t>(), "error"_a, "magic"_a, "version"_a,
+             "most_contents"_a, "most_body"_a)
         .def_prop_ro("is_between", &Frames::between)
-        .def_prop_ro("is_long", &Frames::is_long)
-        .def("room", &Frames::room)
+        .def("room",
+             [](Frames& frames) {
+                 const auto [data, size] = frames.room();
+                 return checked(PyMemoryView_FromMemory(reinterpret_cast<char*>(data), static_cast<Py_ssize_t>(size), PyBUF_WRITE));
+             })
         .def("take", &Frames::take, "count"_a);
+    nb::class_<Channel>(module, "Channel")
+        .def(nb::init<int, Frames&>(), nb::keep_alive<1, 3>(), "descriptor"_a, "frames"_a)
+        .def_prop_ro("is_between", &Channel::between)
+        .def_prop_ro("is_over", &Channel::over)
+        .def("send", &Channel::send, "frame"_a, "seconds"_a)
+        .def("receive", &Channel::receive, "seconds"_a);
 }
 
 }  // namespace xpsql
