@@ -72,11 +72,13 @@ def new_shard(optimizer: str, number: int, num_shards: int) -> Shard:
 
 def serve(optimizer: str, rows: int, number: int, num_shards: int) -> None:
     """Be a shard that has its part of the rows, until the input ends."""
+    from xpsql.platform.flow.compiled import prepare_jax
     from xpsql.platform.ps.placement import shard_of
     from xpsql.platform.ps.server import Server
     from xpsql.platform.ps.service import shard_handlers
     from xpsql.platform.ps.wire import Handler
 
+    prepare_jax()
     shard, keys = new_shard(optimizer, number, num_shards), all_keys(rows)
     table = shard.tables["weights"]
     for some in np.array_split(keys, max(1, rows // 100_000)):
@@ -157,13 +159,14 @@ def requests(keys: Keys, size: int) -> list[Keys]:
 
 
 def push_of(keys: Keys, dim: int, size: int) -> Push:
+    """Return what a worker pushes for chains that do not ask how often a row has been updated, as those here."""
     from xpsql.platform.ps.shard import Push
     from xpsql.platform.ps.table import Touched
 
     ones = np.ones(len(keys), np.uint32)
     touched = Touched(keys, np.ones(len(keys), np.uint16), ones, ones, 0)
     gradients = np.random.default_rng(3).normal(size=(size, dim)).astype(np.float32)
-    return Push(touched, {"weights": ones}, {"weights": gradients})
+    return Push(touched, {}, {"weights": gradients})
 
 
 def rates(name: str, served: Served, size: int, step: Callable[[int], object], rounds: int) -> Iterator[Line]:

@@ -167,10 +167,8 @@ class Server:
     def _opened(self, sock: socket.socket, stack: contextlib.ExitStack) -> socket.socket:
         """Return the socket ready for frames."""
         sock.settimeout(self._limits.handshake_seconds)
-        if sock.family == socket.AF_UNIX:
-            return sock
         tune(sock)
-        if self._tls is None:
+        if self._tls is None or sock.family == socket.AF_UNIX:
             return sock
         try:
             encrypted = stack.enter_context(self._tls.wrap_socket(sock, server_side=True))

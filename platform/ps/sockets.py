@@ -19,6 +19,7 @@ from .wire import Limits, frames
 
 BLOCKED = (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 TLS_BYTES = 1 << 16
+UNIX_BUFFER_BYTES = 4 << 20
 KEEPALIVE_IDLE_SECONDS = 60
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 6
@@ -66,6 +67,7 @@ def connect(address: Address, seconds: float, context: ssl.SSLContext | None) ->
         unix.settimeout(seconds)
         try:
             unix.connect("\0" + address.unix)
+            tune(unix)
             return unix
         except OSError:
             unix.close()  # another host
@@ -74,17 +76,20 @@ def connect(address: Address, seconds: float, context: ssl.SSLContext | None) ->
     return context.wrap_socket(tcp) if context else tcp
 
 
-def tune(tcp: socket.socket) -> None:
-    """Send frames at once, and notice a host that is gone."""
-    tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+def tune(sock: socket.socket) -> None:
+    """Let frames go at once; notice a host that is gone, and on this host hand long frames over in few pieces."""
+    if sock.family == socket.AF_UNIX:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNIX_BUFFER_BYTES)
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         ("TCP_KEEPIDLE", KEEPALIVE_IDLE_SECONDS),
         ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_SECONDS),
         ("TCP_KEEPCNT", KEEPALIVE_PROBES),
     ):
         if hasattr(socket, option):
-            tcp.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 class Stream:

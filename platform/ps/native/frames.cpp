@@ -268,16 +268,17 @@ class Channel {
         return frames_.take(count.value_or(0));
     }
 
-    // The flags of a call that takes no longer; tells the kernel where it waits otherwise.
+    // The flags of a call that takes no longer; tells the kernel where it waits otherwise, in whole seconds if it is more than
+    // one, since what is left of a time changes from call to call.
     int waiting(int option, double& known, double seconds) const {
         if (seconds <= 0) return MSG_DONTWAIT;
-        if (seconds == known) return 0;
-        const double least = std::max(seconds, 1e-3);  // zero would be forever
-        timeval bound{};
-        bound.tv_sec = static_cast<time_t>(least);
-        bound.tv_usec = static_cast<suseconds_t>((least - std::floor(least)) * 1e6);
-        if (setsockopt(descriptor_, SOL_SOCKET, option, &bound, sizeof(bound)) < 0) refuse(errno);
-        known = seconds;
+        const double bound = seconds > 1 ? std::ceil(seconds) : std::max(seconds, 1e-3);  // zero would be forever
+        if (bound == known) return 0;
+        timeval time{};
+        time.tv_sec = static_cast<time_t>(bound);
+        time.tv_usec = static_cast<suseconds_t>((bound - std::floor(bound)) * 1e6);
+        if (setsockopt(descriptor_, SOL_SOCKET, option, &time, sizeof(time)) < 0) refuse(errno);
+        known = bound;
         return 0;
     }
 
