@@ -70,10 +70,11 @@ def dcn(options: DcnOptions, layout: Layout) -> Algorithm:
     tower = deep_tower(options, layout, "dcn")
 
     def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
-        first = x = network_inputs(parameters, inputs, layout)
+        stacked = network_inputs(parameters, inputs, layout)
+        first = x = stacked.whole()
         for cross in crosses:
             x = cross.apply(parameters, first, x)
-        deep_part = tower.apply(parameters, first, inputs.random)
+        deep_part = tower.apply(parameters, stacked, inputs.random)
         return linear_scores(parameters["weights"], inputs) + output.apply(parameters, x, None) + deep_part
 
     specs = tuple(spec for cross in crosses for spec in cross.specs())

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
 
 from ..platform.operators.adagrad import AdagradOptions, adagrad
 from ..platform.operators.base import DenseSpec, Operator, TableSpec
@@ -17,7 +16,8 @@ from .activations import ACTIVATIONS
 from .base import Algorithm, Inputs, Layout
 from .initial import uniform
 from .losses import LossOptions, loss_of
-from .pooling import slot_vectors
+from .pooling import stacked
+from .stacked import Stacked
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
@@ -99,10 +99,9 @@ def num_inputs(options: DeepOptions, layout: Layout) -> int:
     return vectors * options.dim + len(layout.continuous) + sum(elements for _, elements in layout.vectors)
 
 
-def network_inputs(parameters: Parameters, inputs: Inputs, layout: Layout) -> jax.Array:
-    """Return the vectors of slots and the dense values of each example, float32[batch, num_inputs]."""
-    slots = slot_vectors(parameters["vectors"], inputs, layout, "sum")
-    return jnp.concatenate([slots.reshape(len(inputs.weight), -1), inputs.dense], axis=1)
+def network_inputs(parameters: Parameters, inputs: Inputs, layout: Layout) -> Stacked:
+    """Return the vectors of slots and the dense values of each example."""
+    return stacked(parameters["vectors"], inputs, layout, "sum", inputs.dense)
 
 
 def deep_tower(options: DeepOptions, layout: Layout, algorithm: str) -> Tower:

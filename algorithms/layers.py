@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from ..platform.operators.base import DenseSpec
 from ..platform.operators.draws import mixed
 from .activations import ACTIVATIONS
+from .stacked import Stacked
 
 Parameters = Mapping[str, jax.Array]
 
@@ -46,14 +47,17 @@ class Layer(NamedTuple):
         more = {name: (values.shape, constant(values)) for name, values in learned.items()}
         return tuple(DenseSpec(f"{self.name}.{name}", shape, init) for name, (shape, init) in {**own, **more}.items())
 
-    def apply(self, parameters: Parameters, x: jax.Array, random: jax.Array | None) -> jax.Array:
+    def apply(self, parameters: Parameters, x: jax.Array | Stacked, random: jax.Array | None) -> jax.Array:
         """Return float32[batch, units] for x float32[batch, inputs]; `random` as in Inputs."""
         prefix = f"{self.name}."
         own = {name.removeprefix(prefix): values for name, values in parameters.items() if name.startswith(prefix)}
-        y = ACTIVATIONS[self.activation].apply(own, x @ own["kernel"] + own["bias"])
+        product = x.times(own["kernel"]) if isinstance(x, Stacked) else x @ own["kernel"]
+        y = ACTIVATIONS[self.activation].apply(own, product + own["bias"])
         if self.dropout and random is not None:
             y = dropped(y, self.dropout, random, self.number)
-        return x + y if self.residual and self.inputs == self.units else y
+        if not self.residual or self.inputs != self.units:
+            return y
+        return y + (x.whole() if isinstance(x, Stacked) else x)
 
 
 def he_uniform(number: int, inputs: int, units: int) -> Callable[[int], jax.Array]:

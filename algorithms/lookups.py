@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from . import _lookups
 
 PREFIX = "xpsql_"
+UNITS = 16  # the native product has as many columns, or twice as many, and so on
 
 for name, call in _lookups.calls().items():
     jax.ffi.register_ffi_target(PREFIX + name, call, platform="cpu")
@@ -54,6 +55,42 @@ def gathered_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, Non
 
 
 gathered.defvjp(gathered_forward, gathered_backward)
+
+
+def projected(rows: jax.Array, index: jax.Array, kernel: jax.Array) -> jax.Array:
+    """Return the rows of each example, side by side, times a matrix: float32[batch, units] of float32[lines * dim, units].
+
+    On CPUs a row that a line has many times is multiplied once, where the rows of a line stand near each other, as those of a
+    slot in a batch do.
+    """
+    units = kernel.shape[1]
+    if not (rest := -units % UNITS):
+        return projected_whole(rows, index, kernel)
+    return projected_whole(rows, index, jnp.pad(kernel, ((0, 0), (0, rest))))[:, :units]
+
+
+def product(rows: jax.Array, index: jax.Array, kernel: jax.Array) -> jax.Array:
+    return taken(rows, index.T).reshape(index.shape[1], len(kernel)) @ kernel
+
+
+@jax.custom_vjp
+def projected_whole(rows: jax.Array, index: jax.Array, kernel: jax.Array) -> jax.Array:
+    return called("project", product, rows, index, kernel)  # type: ignore[no-any-return]
+
+
+def projected_forward(rows: jax.Array, index: jax.Array, kernel: jax.Array) -> tuple[jax.Array, Saved]:
+    return projected_whole(rows, index, kernel), (rows, index, kernel)
+
+
+def projected_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, None, jax.Array]:
+    def anywhere(rows: jax.Array, index: jax.Array, kernel: jax.Array, gradient: jax.Array) -> Saved:
+        return jax.vjp(lambda rows, kernel: product(rows, index, kernel), rows, kernel)[1](gradient)  # type: ignore[no-any-return]
+
+    of_rows, of_kernel = called("project_gradients", anywhere, *saved, gradient)
+    return of_rows, None, of_kernel
+
+
+projected_whole.defvjp(projected_forward, projected_backward)
 
 
 @jax.custom_vjp

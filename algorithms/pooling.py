@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from .base import Inputs, Layout
 from .lookups import gathered
+from .stacked import Stacked
 
 POOLINGS = ("sum", "mean", "root")
 SMALLEST = 1e-6
@@ -28,6 +29,13 @@ def slot_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: st
     """
     scalar = gathered(vectors, inputs.scalar[: len(layout.scalar)])
     return jnp.concatenate([scalar, bag_vectors(vectors, inputs, layout, pooling)], axis=1) if layout.bags else scalar
+
+
+def stacked(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str, *more: jax.Array) -> Stacked:
+    """Return what slot_vectors has and `more`, each float32[batch, k], as a network's inputs."""
+    batch = len(inputs.weight)
+    bags = (bag_vectors(vectors, inputs, layout, pooling).reshape(batch, -1),) if layout.bags else ()
+    return Stacked(vectors, inputs.scalar[: len(layout.scalar)], jnp.concatenate([*bags, *more], axis=1))
 
 
 def bag_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> jax.Array:

@@ -9,6 +9,7 @@ import jax
 from ..platform.errors import OptionError
 from ..platform.operators.base import DenseSpec
 from .layers import Layer, Parameters
+from .stacked import Stacked
 
 
 class Tower:
@@ -43,7 +44,7 @@ class Tower:
         self._output = Layer("output", len(sizes), sizes[-1], outputs, "linear")
         self.specs: tuple[DenseSpec, ...] = tuple(spec for layer in (*self._hidden, self._output) for spec in layer.specs())
 
-    def apply(self, parameters: Parameters, x: jax.Array, random: jax.Array | None) -> jax.Array:
+    def apply(self, parameters: Parameters, x: jax.Array | Stacked, random: jax.Array | None) -> jax.Array:
         """Return float32[batch, outputs] for x float32[batch, inputs]; `random` as in Inputs."""
         for layer in self._hidden:
             x = layer.apply(parameters, x, random)

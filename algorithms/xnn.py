@@ -22,7 +22,8 @@ from .layers import layer_norm
 from .linear import linear_scores
 from .losses import LossOptions, loss_of
 from .places import groups_of
-from .pooling import POOLINGS, dense_vectors, slot_vectors
+from .pooling import POOLINGS, dense_vectors, slot_vectors, stacked
+from .stacked import Stacked
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
@@ -126,27 +127,32 @@ class Network:
 
     def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         """Return float32[batch, num_labels]."""
-        pooling, batch = self._options.pooling, len(inputs.weight)
-        slots = self._groups.sums(slot_vectors(parameters["vectors"], inputs, self._layout, pooling))
-        x, score = [slots.reshape(batch, -1), inputs.dense], jnp.zeros(())
+        more, score = [inputs.dense], jnp.zeros(())
         if self._options.long_dim:
-            x.append(self._groups.sums(slot_vectors(parameters[LONG], inputs, self._layout, pooling)).reshape(batch, -1))
+            more.append(self._slots(parameters[LONG], inputs).reshape(len(inputs.weight), -1))
         if self._options.interaction != "none":
+            slots = self._slots(parameters["vectors"], inputs)
             if self._layout.continuous or self._layout.vectors:
                 slots = jnp.concatenate([slots, dense_vectors(parameters["vectors"], inputs, self._layout)], axis=1)
             if self._options.interaction == "bi":
-                x.append(bi_interaction(slots))
-                score += x[-1].sum(axis=1, keepdims=True)
+                more.append(bi_interaction(slots))
+                score += more[-1].sum(axis=1, keepdims=True)
             else:
                 score += pair_score(slots, parameters["pairs"])
         if self._options.wide:
             score += linear_scores(parameters["weights"], inputs)
-        return score + self._deep(parameters, jnp.concatenate(x, axis=1), inputs.random)
+        return score + self._tower.apply(parameters, self._inputs(parameters["vectors"], inputs, more), inputs.random)
 
-    def _deep(self, parameters: Mapping[str, jax.Array], x: jax.Array, random: jax.Array | None) -> jax.Array:
-        if self._options.normalise == "layer_norm":
-            x = layer_norm(x)
-        return self._tower.apply(parameters, x, random)
+    def _inputs(self, vectors: jax.Array, inputs: Inputs, more: list[jax.Array]) -> jax.Array | Stacked:
+        """Return what goes into the network: the vectors of slots, and more."""
+        if self._options.normalise == "none" and not self._groups.joined:
+            return stacked(vectors, inputs, self._layout, self._options.pooling, *more)
+        x = jnp.concatenate([self._slots(vectors, inputs).reshape(len(inputs.weight), -1), *more], axis=1)
+        return layer_norm(x) if self._options.normalise == "layer_norm" else x
+
+    def _slots(self, vectors: jax.Array, inputs: Inputs) -> jax.Array:
+        """Return the vectors of slots and groups, float32[batch, slots, dim]."""
+        return self._groups.sums(slot_vectors(vectors, inputs, self._layout, self._options.pooling))
 
 
 XNN = Part("xnn", XnnOptions, xnn)

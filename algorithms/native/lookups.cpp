@@ -7,6 +7,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "projection.hpp"
+
 namespace nb = nanobind;
 namespace ffi = xla::ffi;
 
@@ -192,6 +194,42 @@ ffi::Error meet_gradient(Floats vectors, Indices index, Floats scores, FloatsOut
     return ffi::Error::Success();
 }
 
+#if defined(__x86_64__)
+#define XPSQL_WIDE __attribute__((target("avx2,fma")))
+bool wide() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#else
+#define XPSQL_WIDE
+bool wide() { return true; }
+#endif
+
+XPSQL_WIDE void project_wide(const projection::Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel, float* sums) {
+    projection::project(sizes, vectors, index, kernel, sums);
+}
+
+XPSQL_WIDE void project_gradients_wide(const projection::Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel,
+                                       const float* sums, projection::Gradients to) {
+    projection::project_gradients(sizes, vectors, index, kernel, sums, to);
+}
+
+projection::Sizes sizes_of(const Floats& vectors, const Indices& index, const Floats& kernel) {
+    const Shape shape = shape_of(vectors, index);
+    return {shape.rows, shape.dim, shape.lines, shape.batch, size_t(kernel.dimensions()[1])};
+}
+
+// sums[b] = sum over l of vectors[index[l, b]] kernel[l]
+ffi::Error project(Floats vectors, Indices index, Floats kernel, FloatsOut sums) {
+    (wide() ? project_wide : projection::project)(sizes_of(vectors, index, kernel), vectors.typed_data(), index.typed_data(),
+                                                  kernel.typed_data(), sums->typed_data());
+    return ffi::Error::Success();
+}
+
+ffi::Error project_gradients(Floats vectors, Indices index, Floats kernel, Floats sums, FloatsOut by_vectors, FloatsOut by_kernel) {
+    const projection::Gradients to = {by_vectors->typed_data(), by_kernel->typed_data()};
+    (wide() ? project_gradients_wide : projection::project_gradients)(sizes_of(vectors, index, kernel), vectors.typed_data(),
+                                                                      index.typed_data(), kernel.typed_data(), sums.typed_data(), to);
+    return ffi::Error::Success();
+}
+
 XLA_FFI_DEFINE_HANDLER(gather_handler, gather, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
 XLA_FFI_DEFINE_HANDLER(scatter_handler, scatter, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
 XLA_FFI_DEFINE_HANDLER(sum_handler, sum, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>().Ret<Floats>());
@@ -202,6 +240,10 @@ XLA_FFI_DEFINE_HANDLER(total_gradient_handler, total_gradient, ffi::Ffi::Bind().
 XLA_FFI_DEFINE_HANDLER(meet_handler, meet, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
 XLA_FFI_DEFINE_HANDLER(meet_gradient_handler, meet_gradient,
                        ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Ret<Floats>());
+
+XLA_FFI_DEFINE_HANDLER(project_handler, project, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(project_gradients_handler, project_gradients,
+                       ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Arg<Floats>().Ret<Floats>().Ret<Floats>());
 
 }  // namespace
 
@@ -222,6 +264,8 @@ NB_MODULE(_lookups, module) {
         add("total_gradient", xpsql::total_gradient_handler);
         add("meet", xpsql::meet_handler);
         add("meet_gradient", xpsql::meet_gradient_handler);
+        add("project", xpsql::project_handler);
+        add("project_gradients", xpsql::project_gradients_handler);
         return calls;
     });
 }

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from xpsql.algorithms.lookups import gathered, meetings, met, sums, taken, totals
+from xpsql.algorithms.lookups import gathered, meetings, met, product, projected, sums, taken, totals
+from xpsql.algorithms.stacked import Stacked
 
 ROWS, LINES, BATCH = 50, 5, 64
 
@@ -67,3 +68,46 @@ def test_no_example_is_no_error(name: str) -> None:
         return jnp.concatenate([values.ravel() for values in jax.tree.leaves(PAIRS[name][0](rows, index[:, :0]))]).sum()
 
     assert not jax.grad(summed)(rows).any()
+
+
+def lines(batch: int) -> jax.Array:
+    """Return lines of one row, of few, of few and the last of all, of as many as examples, of any, and of the last alone."""
+    random = np.random.default_rng(batch)
+    few, many = random.integers(3, 9, batch), np.arange(batch) % 40
+    absent = np.where(few > 6, ROWS - 1, few)
+    kinds = (np.full(batch, 2), few, absent, many, random.integers(0, ROWS, batch), np.full(batch, ROWS - 1))
+    return jnp.asarray(np.stack(kinds), jnp.int32)
+
+
+@pytest.mark.parametrize("batch", [0, 1, 5, 64, 100])
+@pytest.mark.parametrize(("dim", "units"), [(1, 16), (3, 5), (8, 48), (16, 64), (17, 80), (20, 150)])
+def test_a_product_of_rows_side_by_side_and_its_gradients_are_those_of_jax(dim: int, units: int, batch: int) -> None:
+    index, random = lines(batch), np.random.default_rng(units)
+    rows = jnp.asarray(random.normal(size=(ROWS, dim)), jnp.float32)
+    kernel = jnp.asarray(random.normal(size=(len(index) * dim, units)), jnp.float32)
+    gradient = jnp.asarray(random.normal(size=(batch, units)), jnp.float32)
+    found, pull_back = jax.vjp(lambda rows, kernel: projected(rows, index, kernel), rows, kernel)
+    expected, expected_pull_back = jax.vjp(lambda rows, kernel: product(rows, index, kernel), rows, kernel)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+    for ours, theirs in zip(pull_back(gradient), expected_pull_back(gradient), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-4)
+
+
+def test_a_nan_of_a_product_stays_with_its_examples_and_their_rows() -> None:
+    index = jnp.where(jnp.arange(BATCH) < 10, jnp.arange(BATCH) % 2, 4 + jnp.arange(BATCH) % 5)[None]
+    rows = jnp.ones((ROWS, 3)).at[:2].set(jnp.nan)
+    found = projected(rows, index, jnp.ones((3, 16)))
+    gradient = jax.grad(lambda rows: projected(rows, index, jnp.ones((3, 16)))[10:].sum())(rows)
+    assert jnp.isnan(found[:10]).all()
+    assert (found[10:] == 3).all()
+    assert (gradient[4:9] == 16 * jnp.bincount(index[0])[4:9, None]).all()
+
+
+@pytest.mark.parametrize("num_lines", [0, 3])
+@pytest.mark.parametrize("num_more", [0, 2])
+def test_stacked_inputs_times_a_matrix_are_those_laid_side_by_side_times_it(num_lines: int, num_more: int) -> None:
+    random = np.random.default_rng(7)
+    rows, more = (jnp.asarray(random.normal(size=shape), jnp.float32) for shape in ((ROWS, 4), (BATCH, num_more)))
+    stacked = Stacked(rows, lines(BATCH)[:num_lines], more)
+    kernel = jnp.asarray(random.normal(size=(4 * num_lines + num_more, 6)), jnp.float32)
+    np.testing.assert_allclose(stacked.times(kernel), stacked.whole() @ kernel, rtol=1e-5, atol=1e-5)
