@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 from ..platform.errors import ModelError
 from .durable import replace_text
 
-FORMAT = 1
+FORMAT = 2
 FILE = "manifest.json"
 
 Status = Literal["training", "interrupted", "failed", "held", "ready"]

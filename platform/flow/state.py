@@ -137,6 +137,9 @@ def moments_of_version(version: Version, columns: Columns) -> Moments:
 
 def values(column: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
     """Return a column of a stored row as a flat array."""
+    if pa.types.is_fixed_size_binary(column.type):
+        width = column.type.byte_width // 4
+        return np.frombuffer(column.buffers()[1], "<f4")[column.offset * width : (column.offset + len(column)) * width]
     if pa.types.is_fixed_size_list(column.type):
         column = column.flatten()
     return np.asarray(column.to_numpy(zero_copy_only=False))
@@ -232,5 +235,8 @@ def save_part(part: Part, files: VersionFiles) -> Saved:
 
 def as_arrow(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]], kind: pa.DataType) -> pa.Array:
     """Return statistics [n] or floats [n, dim] as a column of the rows' schema."""
-    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    values = np.ascontiguousarray(values)
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.FixedSizeBinaryArray.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    flat = pa.array(values.reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, type=kind) if pa.types.is_fixed_size_list(kind) else flat

@@ -11,7 +11,9 @@ import pytest
 
 import xpsql
 from xpsql.platform.errors import OptionError
+from xpsql.platform.flow.state import values
 from xpsql.warehouse.dense import read_dense
+from xpsql.warehouse.version import Version
 
 from .log import log, session, write
 
@@ -96,3 +98,22 @@ def test_several_labels_are_learned_at_once(session: xpsql.Session, tmp_path: Pa
     assert row["label"] > 0.7
     assert row["dear"] > 0.9
     assert row["wrong"] < 0.6
+
+
+def test_the_state_of_vectors_stays_as_it_was_in_a_shrunk_version(session: xpsql.Session, path: Path) -> None:
+    train(session, path, "m")
+    session.sql("SHRINK MODEL m WHERE `table` = 'vectors' AND updates < 20")
+    whole, shrunk = (state_by_key(version) for version in session.models.versions("m"))
+    assert 0 < len(shrunk) < len(whole)
+    assert shrunk.items() <= whole.items()
+    assert len(set(shrunk.values())) > 1
+
+
+def state_by_key(version: Version) -> dict[int, tuple[tuple[float, ...], ...]]:
+    """Return the floats of each row of the vectors: their optimizer's state, and what they are."""
+    found = {}
+    dims = version.manifest.table("vectors").columns
+    for batch in version.rows("vectors"):
+        columns = [values(batch[name]).reshape(-1, dim).tolist() for name, dim in dims.items()]
+        found |= {key: tuple(map(tuple, row)) for key, *row in zip(batch["key"].to_pylist(), *columns, strict=True)}
+    return found

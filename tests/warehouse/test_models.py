@@ -11,7 +11,7 @@ import pytest
 from tests.warehouse.fill import MANIFEST, TABLE, fill, rows, train
 from xpsql.platform.errors import ModelError
 from xpsql.warehouse.draft import Draft
-from xpsql.warehouse.manifest import read_manifest, write_manifest
+from xpsql.warehouse.manifest import FORMAT, read_manifest, write_manifest
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.rows import reading
 
@@ -256,8 +256,9 @@ def test_a_version_in_training_that_nobody_trains_is_interrupted(models: Models)
 def test_a_manifest_of_a_newer_format_says_which_xpsql_is_needed(models: Models) -> None:
     train(models)
     path = models.version("ctr").folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2}))
-    with pytest.raises(ModelError, match=r"format 2; .* up to format 1. Install an xpsql that reads format 2"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": FORMAT + 1}))
+    newer = f"format {FORMAT + 1}"
+    with pytest.raises(ModelError, match=rf"{newer}; .* up to format {FORMAT}. Install an xpsql that reads {newer}"):
         models.version("ctr")
     models.drop("ctr")
 
