@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .aligned import filled
 from .candidates import Candidates
+from .program import put
 from .programs import Programs, Pushed
-from .table import MISSING, Counts, Floats, Gate, Keys, Mask, Table, Touched, blank, drawn, refused
+from .table import MISSING, Counts, Floats, Gate, Keys, Mask, Table, Touched, drawn, refused
 
 
 class LivingTable(Table):
@@ -54,14 +54,13 @@ class LivingTable(Table):
         ended = np.zeros(len(keys), np.bool_)
         if gate is not None:
             ended = gate.fresh & ~missing
-            blank(given, ended)
+            self._blank(given, ended)
         absent = missing | ended
         known = self._known(keys, missing, now)
         self._start(given, keys, absent)
-        given |= self._rest(program, keys, absent, size, now)
-        done: Pushed = program(
-            given | self._pushed(program, touched, seen, pulled, gradients) | {"@known": filled(known, size)}
-        )
+        self._rest(given, keys, absent, now)
+        put(given, {"@known": known})
+        done: Pushed = program(self._pushed(given, touched, seen, pulled, gradients))
         if (row := done.refused_row) is not None:
             raise refused(touched, row)
         if done.ended is not None:
@@ -96,8 +95,10 @@ class LivingTable(Table):
         if program is None:
             return follows
         rows = first.store.lookup(touched.keys)
-        given = first._gathered(program, rows, size) | first._rest(program, touched.keys, rows == MISSING, size, now)
-        own: Mask = np.asarray(program({**given, **drawn(touched.batch)}))[:n]
+        given = first._gathered(program, rows, size)
+        first._rest(given, touched.keys, rows == MISSING, now)
+        put(given, drawn(touched.batch))
+        own: Mask = np.asarray(program(given))[:n]
         return own & follows
 
     def _keep(

@@ -6,7 +6,7 @@ see what its results depend on, and only that is gathered, padded and passed. Na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -16,60 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..operators.base import Context, Operator, Rows, TableSpec, updated
+from .program import Given, Inputs, Program
 
 OFFERED = "offered"  # the column of what the chain's operators offer, kept with w for readers
 STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
 ADDED = {"count": "@counts", "shows": "@counts", "clicks": "@clicks"}  # what a push adds to which statistic
-PROBE_ROWS = 64
 BLOCK_ROWS = 64
+BROUGHT = ("@gradients", "@pulled")  # with a push
 
-Given = Mapping[str, Any]
-Inputs = dict[str, tuple[str, tuple[int, ...] | None]]
 DRAWN: Inputs = {"@" + name: ("uint32", None) for name in ("pass", "split", "batch")}
-
-
-class Program:
-    """A jitted function of named arrays that all have the padded number of rows first, or are numbers.
-
-    Args:
-        function: mapping of names to arrays -> a pytree.
-        inputs: every name with its dtype and the shape of one row; None for a number.
-
-    Attributes:
-        inputs: as given.
-        needs: the names that the result depends on; calls pass just these, and `@mask`.
-    """
-
-    def __init__(self, function: Callable[[Given], Any], inputs: Inputs) -> None:
-        self.inputs = inputs
-        self.needs = used(function, {name: probe(kind, shape) for name, (kind, shape) in inputs.items()})
-        self._run = jax.jit(lambda given: function(self._complete(given)))
-
-    def __call__(self, given: Given) -> Any:
-        return self._run({name: value for name, value in given.items() if name in self.needs or name == "@mask"})
-
-    def _complete(self, given: Given) -> Given:
-        """Add zeros for what the result does not depend on."""
-        size = len(given["@mask"])
-        return {
-            name: given[name] if name in given else jnp.zeros(() if shape is None else (size, *shape), kind)
-            for name, (kind, shape) in self.inputs.items()
-        }
-
-
-def probe(kind: str, shape: tuple[int, ...] | None) -> jax.ShapeDtypeStruct:
-    whole = () if shape is None else (PROBE_ROWS, *shape)
-    return jax.ShapeDtypeStruct(whole, np.dtype(kind))  # type: ignore[no-untyped-call]
-
-
-def used(function: Callable[[Given], Any], inputs: Mapping[str, jax.ShapeDtypeStruct]) -> frozenset[str]:
-    """Return the names of the inputs that the results of a function depend on."""
-    jaxpr = jax.make_jaxpr(function)(dict(inputs)).jaxpr
-    needed = {var for var in jaxpr.outvars if not hasattr(var, "val")}
-    for equation in reversed(jaxpr.eqns):
-        if needed & set(equation.outvars):
-            needed |= {var for var in equation.invars if not hasattr(var, "val")}
-    return frozenset(name for name, var in zip(sorted(inputs), jaxpr.invars, strict=True) if var in needed)
 
 
 class Pushed(NamedTuple):
@@ -77,7 +32,7 @@ class Pushed(NamedTuple):
 
     Attributes:
         columns: name -> float32[size, dim], the new stored columns.
-        report: float32[k], the sum over keys of each transient column, in the order of `Programs.transient`.
+        report: float32[k], the sum over keys of each transient column, in the order of `Programs.transient`; None without any.
         failed: the first row that failed, or -1; None where no operator of the chain can fail.
         ended: bool[size], rows that had ended before, and start anew; None where none does by this table's operators.
         admitted: bool[size], rows that may start; None where a row needs no admission.
@@ -85,7 +40,7 @@ class Pushed(NamedTuple):
     """
 
     columns: dict[str, jax.Array]
-    report: jax.Array
+    report: jax.Array | None
     failed: jax.Array | None
     ended: jax.Array | None
     admitted: jax.Array | None
@@ -145,7 +100,7 @@ class Programs:
         self.initial = {name: jax.jit(partial(init, seed)) for name, init in inits.items()}
         self.pull = Program(self._pull, rows)
         self.read = Program(self._read, rows)
-        self.push = Program(self._push, {**rows, **pushed})
+        self.push = Program(self._push, {**rows, **pushed}, BROUGHT)
         self.needs_pulled = "@pulled" in self.push.needs
 
     def start(self, columns: Mapping[str, NDArray[Any]], halves: NDArray[np.uint32], rows: NDArray[np.int64]) -> None:
@@ -156,7 +111,7 @@ class Programs:
     @cached_property
     def watched_push(self) -> Program:
         """As `push`, with the range of the new weights."""
-        return Program(lambda given: self._push(given, watched=True), self.push.inputs)
+        return Program(lambda given: self._push(given, watched=True), self.push.inputs, BROUGHT)
 
     @cached_property
     def ended(self) -> Program | None:
@@ -261,7 +216,7 @@ class Programs:
             kept = kept & (~context.new | admitted)
         return Pushed(
             columns={name: after[name] for name in self.stored},
-            report=jnp.array([counted[name].sum() for name in self.transient], jnp.float32),
+            report=jnp.array([counted[name].sum() for name in self.transient], jnp.float32) if self.transient else None,
             failed=first_of(counted["failed"][:, 0]) if "failed" in counted else None,
             ended=ended,
             admitted=admitted,

@@ -7,17 +7,18 @@ as one jitted function on arrays padded to a short ladder of sizes, and scatters
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._native import Store
-from .aligned import empty, filled
+from .aligned import empty
 from .candidates import Candidates
 from .ladder import Ladder, rung
-from .programs import STATISTICS, Program, Programs, Pushed
+from .program import Filled, Program, put
+from .programs import STATISTICS, Programs, Pushed
 from .watch import Watch
 
 STATISTIC_COLUMNS = [("slot", "uint16", 1), *((name, "uint32", 1) for name in STATISTICS)]
@@ -161,11 +162,12 @@ class Table:
                 updates = np.empty(len(keys), np.uint32)
                 self.store.gather(rows, [NUMBER["updates"]], [updates])
         if gone is not None:
-            blank(given, gone)
+            self._blank(given, gone)
             absent |= gone
         if not self.programs.gated:
             self._start(given, keys, absent)
-        weights, offered, ended = program({**given, **self._rest(program, keys, absent, size, now)})
+        self._rest(given, keys, absent, now)
+        weights, offered, ended = program(given)
         if ended is not None:
             absent |= (ended := np.asarray(ended)[: len(keys)])
             gone = ended if self.first is None else gone
@@ -203,12 +205,12 @@ class Table:
             given, rows = self._looked_up(program, keys, size)
         new = rows == MISSING
         self._start(given, keys, new)
-        given |= self._rest(program, keys, new, size, now)
-        done: Pushed = program(given | self._pushed(program, touched, seen, pulled, gradients))
+        self._rest(given, keys, new, now)
+        done: Pushed = program(self._pushed(given, touched, seen, pulled, gradients))
         if (row := done.refused_row) is not None:
             raise refused(touched, row)
         columns = [np.asarray(done.columns[name]) for name in self.programs.stored]
-        created = np.flatnonzero(new)
+        (created,) = new.nonzero()
         with self.lock:
             if len(created):
                 rows[created], _ = self.store.insert(keys[created])
@@ -253,7 +255,9 @@ class Table:
         ended = self._ended(keys, rows, rows == MISSING, size, now)
         if self.watch is not None:
             program = self.programs.bounds
-            low, high = program(self._gathered(program, rows, size) | self._rest(program, keys, ended, size, now))
+            given = self._gathered(program, rows, size)
+            self._rest(given, keys, ended, now)
+            low, high = program(given)
             self.watch.see(float(low), float(high))
         return ended
 
@@ -270,14 +274,16 @@ class Table:
         program = self.programs.ended
         if program is None:
             return np.zeros(len(keys), np.bool_)
-        own = program(self._gathered(program, rows, size) | self._rest(program, keys, absent, size, now))
-        return np.asarray(own)[: len(keys)]
+        given = self._gathered(program, rows, size)
+        self._rest(given, keys, absent, now)
+        return np.asarray(program(given))[: len(keys)]
 
     def _piece(self, keys: Keys, rows: NDArray[np.uint32], now: int, size: int) -> tuple[Keys, Columns]:
         n, program = len(keys), self.programs.read
         columns: Columns = {name: np.empty(n, kind) for name, kind, _ in STATISTIC_COLUMNS}
         self.store.gather(rows, [NUMBER[name] for name in columns], list(columns.values()))
-        given = self._gathered(program, rows, size) | self._rest(program, keys, np.zeros(n, np.bool_), size, now)
+        given = self._gathered(program, rows, size)
+        self._rest(given, keys, np.zeros(n, np.bool_), now)
         read = program(given)
         return keys, columns | {name: np.asarray(values)[:n] for name, values in read.items()}
 
@@ -287,56 +293,54 @@ class Table:
             rows = np.flatnonzero(new)
             self.programs.start(columns, split_keys(keys[rows], self._ladder.size(len(rows))), rows)
 
-    def _empty(self, program: Program, n: int, size: int) -> dict[str, Any]:
-        """Return arrays for the columns that a program needs, zeros from n on."""
-        dims = self.programs.dims
-        given: dict[str, NDArray[np.generic]] = {}
-        for name in program.needs & self._numbers.keys():
-            kind = np.uint16 if name == "slot" else np.uint32
-            given[name] = empty((size, dims[name]), np.float32) if name in dims else empty(size, kind)
-            given[name][n:] = 0
+    def _looked_up(self, program: Program, keys: Keys, size: int) -> tuple[Filled, NDArray[np.uint32]]:
+        """Return the inputs of a program, its columns those of keys, padded with zeros to `size`; and the rows of keys."""
+        given = program.prepared(size)
+        columns = self._columns(given)
+        rows = self.store.pull(keys, list(columns), list(columns.values()))
+        pad(columns.values(), len(keys))
+        return given, rows
+
+    def _gathered(self, program: Program, rows: NDArray[np.uint32], size: int) -> Filled:
+        """Return the inputs of a program, its columns those of rows, padded with zeros to `size`."""
+        given = program.prepared(size)
+        columns = self._columns(given)
+        self.store.gather(rows, list(columns), list(columns.values()))
+        pad(columns.values(), len(rows))
         return given
 
-    def _looked_up(self, program: Program, keys: Keys, size: int) -> tuple[dict[str, Any], NDArray[np.uint32]]:
-        """Return the columns of keys that a program needs, padded with zeros to `size`, and their rows."""
-        given = self._empty(program, len(keys), size)
-        return given, self.store.pull(keys, [self._numbers[name] for name in given], list(given.values()))
+    def _columns(self, given: Filled) -> dict[int, NDArray[Any]]:
+        """Return those inputs that are columns, by number."""
+        return {self._numbers[name]: values for name, values in given.items() if name in self._numbers}
 
-    def _gathered(self, program: Program, rows: NDArray[np.uint32], size: int) -> dict[str, Any]:
-        """Return the columns of rows that a program needs, padded with zeros to `size`."""
-        given = self._empty(program, len(rows), size)
-        self.store.gather(rows, [self._numbers[name] for name in given], list(given.values()))
-        return given
+    def _blank(self, given: Filled, chosen: Mask) -> None:
+        """Set columns of the rows chosen to zero, in place: those of a row that has ended are still in memory."""
+        if chosen.any():
+            for values in self._columns(given).values():
+                values[: len(chosen)][chosen] = 0
 
-    def _rest(self, program: Program, keys: Keys, mask: NDArray[np.bool_], size: int, now: int) -> dict[str, Any]:
-        """Return the inputs of a program that are no columns."""
-        given = {
-            "@mask": filled(mask, size),
-            "@now": np.uint32(now),
-            "@since": np.uint32(self.since),
-            "@rows": np.int32(len(mask)),
-        }
-        given["@base_rate"] = np.float32(self.base_rate)
-        return given | ({"@keys": split_keys(keys, size)} if "@keys" in program.needs else {})
+    def _rest(self, given: Filled, keys: Keys, mask: Mask, now: int) -> None:
+        """Set the inputs of a program that are no columns."""
+        numbers = {"@now": now, "@since": self.since, "@rows": len(mask), "@base_rate": self.base_rate}
+        put(given, {"@mask": mask, **numbers, "@keys": halves(keys)})
 
     @property
     def _push_program(self) -> Program:
         return self.programs.push if self.watch is None else self.programs.watched_push
 
     def _pushed(
-        self, program: Program, touched: Touched, seen: Counts | None, pulled: Floats | None, gradients: Floats
+        self, given: Filled, touched: Touched, seen: Counts | None, pulled: Floats | None, gradients: Floats
     ) -> dict[str, Any]:
-        """Return the inputs of a program that a push brings."""
-        counted: dict[str, NDArray[Any]] = {"@counts": touched.counts, "@clicks": touched.clicks}
-        counted |= {"slot": touched.slots} | ({} if seen is None else {"@seen": seen})
-        given = {name: filled(values, len(gradients)) for name, values in counted.items() if name in program.needs}
-        return {**given, **drawn(touched.batch), "@gradients": gradients, "@pulled": pulled}
+        """Return the inputs of a program with those that a push brings."""
+        counted = {"@counts": touched.counts, "@clicks": touched.clicks, "@seen": () if seen is None else seen}
+        put(given, {**counted, "slot": touched.slots, **drawn(touched.batch)})
+        return {**given, "@gradients": gradients, "@pulled": pulled}
 
     def _report(self, done: Pushed) -> dict[str, float]:
         if self.watch is not None and done.bounds is not None:
             low, high = done.bounds
             self.watch.see(float(low), float(high))
-        return dict(zip(self.programs.transient, np.asarray(done.report).tolist(), strict=True))
+        return {} if done.report is None else dict(zip(self.programs.transient, np.asarray(done.report).tolist(), strict=True))
 
     def _store(
         self,
@@ -361,24 +365,27 @@ class Table:
             self.store.scatter(rows[created], [NUMBER["slot"]], [touched.slots[created]])
 
 
+def halves(keys: Keys) -> Counts:
+    """Return keys as uint32[n, 2], low and high half: JAX has no 64-bit integers."""
+    return keys.view(np.uint32).reshape(-1, 2)
+
+
 def split_keys(keys: Keys, size: int) -> Counts:
-    """Return keys as uint32[size, 2], low and high half, zeros after the last: JAX has no 64-bit integers."""
-    halves = empty((size, 2), np.uint32)
-    halves[len(keys) :] = 0
-    halves[: len(keys)] = keys.view(np.uint32).reshape(-1, 2)
-    return halves
+    """Return halves of keys as uint32[size, 2], zeros after the last."""
+    whole = empty((size, 2), np.uint32)
+    put({"@keys": whole}, {"@keys": halves(keys)})
+    return whole
 
 
-def blank(columns: Mapping[str, NDArray[Any]], chosen: Mask) -> None:
-    """Set columns of the rows chosen to zero, in place: those of a row that has ended are still in memory."""
-    if chosen.any():
-        for values in columns.values():
-            values[: len(chosen)][chosen] = 0
+def pad(arrays: Iterable[NDArray[Any]], n: int) -> None:
+    """Set what follows row n to zeros, in place."""
+    for values in arrays:
+        values[n:] = 0
 
 
-def drawn(batch: BatchId) -> dict[str, Any]:
-    """Return what a batch gives to draw from, as a program takes it."""
-    return {"@pass": np.uint32(batch.pass_number), "@split": np.uint32(batch.split), "@batch": np.uint32(batch.batch)}
+def drawn(batch: BatchId) -> dict[str, int]:
+    """Return what a batch gives to draw from, as inputs of a program."""
+    return {"@pass": batch.pass_number, "@split": batch.split, "@batch": batch.batch}
 
 
 def refused(touched: Touched, row: int) -> RefusedError:

@@ -1,0 +1,122 @@
+"""A jitted function of named arrays, and the memory in which a call passes them.
+
+Passing an array to a compiled program costs as much as computing on thousands of rows, so those that take a word of four bytes
+a row stand in one array, one after another, after the numbers. Wider ones stand apart, since programs work longer on parts of
+an array, which costs more where there is much of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from .aligned import empty
+
+PROBE_ROWS = 64
+WORD_BYTES = 4
+WORDS = "@words"  # the array that has the others
+
+Given = Mapping[str, Any]
+Inputs = dict[str, tuple[str, tuple[int, ...] | None]]
+Filled = dict[str, NDArray[Any]]
+
+
+class Program:
+    """A jitted function of named arrays that all have the padded number of rows first, or are numbers.
+
+    Args:
+        function: mapping of names to arrays -> a pytree.
+        inputs: every name with its dtype and the shape of one row; None for a number.
+        brought: names of inputs that callers have in memory of their own.
+
+    Attributes:
+        inputs: as given.
+        needs: the names that the result depends on; calls pass just these.
+    """
+
+    def __init__(self, function: Callable[[Given], Any], inputs: Inputs, brought: Collection[str] = ()) -> None:
+        self.inputs = inputs
+        self.needs = used(function, {name: probe(kind, shape) for name, (kind, shape) in inputs.items()})
+        needed = {name: (np.dtype(kind), shape) for name, (kind, shape) in inputs.items() if name in self.needs}
+        rows = {name: (kind, shape) for name, (kind, shape) in needed.items() if shape is not None}
+        own = {name: row for name, row in rows.items() if name not in brought}
+        self._numbers = {name: kind for name, (kind, shape) in needed.items() if shape is None}
+        self._together = {name: row for name, row in own.items() if row[0].itemsize * math.prod(row[1]) == WORD_BYTES}
+        self._apart = {name: row for name, row in own.items() if name not in self._together}
+        if not rows:  # something must tell how many there are
+            self._apart["@mask"] = (np.dtype(np.bool_), ())
+        self._passed = (WORDS, *self._apart, *(name for name in rows if name in brought))
+        self._run = jax.jit(lambda given: function(self._complete(given)))
+
+    def prepared(self, size: int) -> Filled:
+        """Return arrays to fill, for all that a call needs and callers do not bring.
+
+        Args:
+            size: the padded number of rows.
+        """
+        words = empty(len(self._numbers) + size * len(self._together), np.float32)
+        filled: Filled = {WORDS: words}
+        at = 0
+        for name, kind in self._numbers.items():
+            filled[name] = np.ndarray((), kind, words, at)
+            at += WORD_BYTES
+        for name, (kind, shape) in self._together.items():
+            filled[name] = np.ndarray((size, *shape), kind, words, at)
+            at += size * WORD_BYTES
+        for name, (kind, shape) in self._apart.items():
+            filled[name] = empty((size, *shape), kind)
+        return filled
+
+    def __call__(self, given: Given) -> Any:
+        """Run it on what `prepared` returned, filled, and on what callers bring; what it does not need is ignored."""
+        return self._run({name: given[name] for name in self._passed})
+
+    def _complete(self, given: Given) -> Given:
+        """Return all inputs, zeros for what the result does not depend on."""
+        words = given[WORDS]
+        found = {name: given[name] for name in self._passed if name != WORDS}
+        at = len(self._numbers)
+        size = (len(words) - at) // len(self._together) if self._together else len(next(iter(found.values())))
+        for place, (name, kind) in enumerate(self._numbers.items()):
+            found[name] = jax.lax.bitcast_convert_type(words[place], kind)
+        for name, (kind, shape) in self._together.items():
+            found[name] = jax.lax.bitcast_convert_type(words[at : at + size], kind).reshape(size, *shape)
+            at += size
+        for name, (dtype, row) in self.inputs.items():
+            if name not in found:
+                found[name] = jnp.zeros(() if row is None else (size, *row), dtype)
+        return found
+
+
+def put(given: Filled, values: Mapping[str, Any]) -> None:
+    """Set those of some inputs that a program needs, with zeros after the last row."""
+    for name, value in values.items():
+        whole = given.get(name)
+        if whole is None:
+            continue
+        if whole.ndim:
+            whole[: len(value)] = value
+            whole[len(value) :] = 0
+        else:
+            whole[()] = value
+
+
+def probe(kind: str, shape: tuple[int, ...] | None) -> jax.ShapeDtypeStruct:
+    whole = () if shape is None else (PROBE_ROWS, *shape)
+    return jax.ShapeDtypeStruct(whole, np.dtype(kind))  # type: ignore[no-untyped-call]
+
+
+def used(function: Callable[[Given], Any], inputs: Mapping[str, jax.ShapeDtypeStruct]) -> frozenset[str]:
+    """Return the names of the inputs that the results of a function depend on."""
+    jaxpr = jax.make_jaxpr(function)(dict(inputs)).jaxpr
+    needed = {var for var in jaxpr.outvars if not hasattr(var, "val")}
+    for equation in reversed(jaxpr.eqns):
+        if needed & set(equation.outvars):
+            needed |= {var for var in equation.invars if not hasattr(var, "val")}
+    return frozenset(name for name, var in zip(sorted(inputs), jaxpr.invars, strict=True) if var in needed)

@@ -1,0 +1,79 @@
+"""A program gets what was put into its arrays, whatever their types, and nothing else is passed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from xpsql.platform.ps.program import WORDS, Given, Inputs, Program, put
+
+INPUTS: Inputs = {
+    "@mask": ("bool", ()),
+    "@now": ("uint32", None),
+    "@rate": ("float32", None),
+    "@keys": ("uint32", (2,)),
+    "count": ("uint32", ()),
+    "slot": ("uint16", ()),
+    "z": ("float32", (1,)),
+    "v": ("float32", (5,)),
+    "@gradients": ("float32", (3,)),
+}
+N, SIZE = 50, 64
+
+
+def values() -> dict[str, Any]:
+    """Return values of all inputs; those of numbers use all their bits."""
+    random = np.random.default_rng(1)
+    rows = {name: (dtype, shape) for name, (dtype, shape) in INPUTS.items() if shape is not None}
+    made = {name: random.integers(0, 2**32, (N, *shape)).astype(dtype) for name, (dtype, shape) in rows.items()}
+    return {**made, "@now": 4_000_000_000, "@rate": 0.3}
+
+
+def run(names: set[str]) -> tuple[Program, dict[str, Any], dict[str, jax.Array]]:
+    """Return a program that returns these inputs, its prepared arrays, and what it returned of `values`."""
+
+    def chosen(given: Given) -> dict[str, jax.Array]:
+        return {name: given[name] * 1 for name in names}
+
+    program = Program(chosen, INPUTS, ("@gradients",))
+    given, all_of_them = program.prepared(SIZE), values()
+    put(given, all_of_them)
+    brought = np.zeros((SIZE, 3), np.float32)
+    brought[:N] = all_of_them["@gradients"]
+    return program, given, program({**given, "@gradients": brought})
+
+
+SOME = [{*INPUTS}, {"v"}, {"@now"}, {"z", "count"}, {"@gradients", "@rate"}, {"slot"}, {"@mask"}]
+
+
+@pytest.mark.parametrize("names", SOME, ids=str)
+def test_a_program_gets_what_was_put_with_zeros_after_the_last_row(names: set[str]) -> None:
+    program, given, found = run(names)
+    assert program.needs == names
+    assert given.keys() - {WORDS} == names - {"@gradients"} or given.keys() == {WORDS, "@now", "@mask"}
+    for name, value in values().items():
+        if name not in names:
+            continue
+        got = np.asarray(found[name])
+        assert got.dtype == (np.int32 if name == "@mask" else INPUTS[name][0])
+        if INPUTS[name][1] is None:
+            assert got == np.dtype(INPUTS[name][0]).type(value)
+        else:
+            np.testing.assert_array_equal(got[:N], value)
+            assert not got[N:].any()
+
+
+def test_what_no_result_depends_on_is_zero_and_of_the_size_of_the_rest() -> None:
+    def function(given: Given) -> jax.Array:
+        z: jax.Array = given["z"]
+        assert given["v"].shape == (len(z), 5)
+        return z + 1
+
+    program = Program(function, INPUTS)
+    given = program.prepared(SIZE)
+    put(given, values())
+    assert given.keys() == {WORDS, "z"}
+    assert program(given).shape == (SIZE, 1)
