@@ -19,7 +19,7 @@ from .wire import Limits, frames
 
 BLOCKED = (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 TLS_BYTES = 1 << 16
-UNIX_BUFFER_BYTES = 4 << 20
+UNIX_BUFFER_BYTES = 1 << 19
 KEEPALIVE_IDLE_SECONDS = 60
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 6
