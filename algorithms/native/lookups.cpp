@@ -202,31 +202,34 @@ bool wide() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f
 bool wide() { return true; }
 #endif
 
-XPSQL_WIDE void project_wide(const projection::Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel, float* sums) {
+using projection::Gradients;
+using projection::Sizes;
+
+XPSQL_WIDE void project_wide(const Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel, float* sums) {
     projection::project(sizes, vectors, index, kernel, sums);
 }
 
-XPSQL_WIDE void project_gradients_wide(const projection::Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel,
-                                       const float* sums, projection::Gradients to) {
+XPSQL_WIDE void gradients_wide(const Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel,
+                               const float* sums, Gradients to) {
     projection::project_gradients(sizes, vectors, index, kernel, sums, to);
 }
 
-projection::Sizes sizes_of(const Floats& vectors, const Indices& index, const Floats& kernel) {
+Sizes sizes_of(const Floats& vectors, const Indices& index, const Floats& kernel) {
     const Shape shape = shape_of(vectors, index);
     return {shape.rows, shape.dim, shape.lines, shape.batch, size_t(kernel.dimensions()[1])};
 }
 
 // sums[b] = sum over l of vectors[index[l, b]] kernel[l]
 ffi::Error project(Floats vectors, Indices index, Floats kernel, FloatsOut sums) {
-    (wide() ? project_wide : projection::project)(sizes_of(vectors, index, kernel), vectors.typed_data(), index.typed_data(),
-                                                  kernel.typed_data(), sums->typed_data());
+    const auto run = wide() ? project_wide : projection::project;
+    run(sizes_of(vectors, index, kernel), vectors.typed_data(), index.typed_data(), kernel.typed_data(), sums->typed_data());
     return ffi::Error::Success();
 }
 
 ffi::Error project_gradients(Floats vectors, Indices index, Floats kernel, Floats sums, FloatsOut by_vectors, FloatsOut by_kernel) {
-    const projection::Gradients to = {by_vectors->typed_data(), by_kernel->typed_data()};
-    (wide() ? project_gradients_wide : projection::project_gradients)(sizes_of(vectors, index, kernel), vectors.typed_data(),
-                                                                      index.typed_data(), kernel.typed_data(), sums.typed_data(), to);
+    const auto run = wide() ? gradients_wide : projection::project_gradients;
+    run(sizes_of(vectors, index, kernel), vectors.typed_data(), index.typed_data(), kernel.typed_data(), sums.typed_data(),
+        {by_vectors->typed_data(), by_kernel->typed_data()});
     return ffi::Error::Success();
 }
 

@@ -1,6 +1,6 @@
-// The rows that stand side by side for an example, times a matrix, and the gradients of that. Within a batch most rows of a line
-// occur many times. Such a line's distinct rows are multiplied once each and their products summed by example; backwards,
-// examples' gradients are summed by row first. These are the same sums in another order, with a fraction of the multiplications.
+// The rows that stand side by side for an example, times a matrix, and the gradients of that. Within a batch most rows of a
+// line occur many times. Such a line's distinct rows are multiplied once each and their products summed by example; backwards,
+// examples' gradients are summed by row first. These are the same sums in another order, with fewer multiplications.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr size_t pair = 2 * lane;      // units are a multiple of it
 constexpr size_t tile = 4 * pair;      // units whose gradients are summed at a time: those of a batch stay in cache
 constexpr size_t block = 6;            // rows multiplied at a time: with a pair of lanes each, their sums stay in registers
 constexpr size_t stretch = 8 * block;  // rows that stay in the nearest cache between two products
-constexpr size_t high = 4;              // elements of rows at a time
+constexpr size_t high = 4;             // elements of rows whose gradients by kernel are summed at a time
 constexpr size_t turn = 16;            // examples whose cells are turned at a time
 
 struct Sizes {
@@ -36,9 +36,9 @@ XPSQL_INLINE Lane load(const float* from) {
 
 XPSQL_INLINE void store(float* to, Lane values) { std::memcpy(to, &values, sizeof values); }
 
-// A line of an index, and its cells: each has a row, each example is in one. The rows of a batch's slot stand one after the other,
-// and the last row of all is what is absent; so there is a cell for each row from the lowest to the highest, and one for the last.
-// Where these are not much fewer than examples, the line is direct: each example is a cell.
+// A line of an index, and its cells: each has a row, each example is in one. The rows of a batch's slot stand one after the
+// other, and the last row of all is what is absent; so there is a cell for each row from the lowest to the highest, and one for
+// the last. Where these are not much fewer than examples, the line is direct: each example is a cell.
 struct Line {
     const int32_t* index;
     const int32_t* rows;  // of its cells
@@ -53,7 +53,8 @@ struct Line {
 struct Lines {
     std::vector<Line> all;
     std::vector<int32_t> rows;
-    size_t cells = 0;  // of lines that are not direct
+    size_t cells = 0;   // of lines that are not direct
+    size_t direct = 0;  // lines that are
 
     XPSQL_INLINE Lines(const int32_t* index, const Sizes& sizes) : all(sizes.lines), rows(sizes.lines * sizes.batch) {
         int32_t last = 0;
@@ -68,6 +69,7 @@ struct Lines {
             const size_t absent = top == last;
             const size_t between = high < low ? 0 : size_t(high - low) + 1;
             line = {index, index, sizes.batch, cells, size_t(low), between, 2 * (between + absent) > sizes.batch};
+            direct += line.direct;
             if (!line.direct) {
                 line.rows = rows.data() + cells;
                 line.cells = between + absent;
@@ -115,22 +117,53 @@ struct Products {
     }
 };
 
-// sums[b] = sum over direct lines of vectors[index[l, b]] kernel[l]
-XPSQL_INLINE void project_examples(const Sizes& sizes, const Lines& lines, const float* vectors, const float* kernel, float* sums) {
-    const size_t step = sizes.dim * sizes.units;
-    for (size_t u = 0; u < sizes.units; u += pair)
-        for (size_t b = 0; b < sizes.batch; b += block) {
-            Products<2> products;
-            for (size_t l = 0; l < sizes.lines; ++l) {
-                if (!lines.all[l].direct) continue;
-                products.add(Block(lines.all[l], b, vectors, sizes.dim), kernel + l * step + u, sizes.dim, sizes.units);
-            }
-            products.put(sizes.batch - b, sums + b * sizes.units + u, sizes.units);
+// The kernel of direct lines, [units / pair, width, pair]: what a block is multiplied with lies side by side.
+XPSQL_INLINE std::vector<float> panels_of(const Sizes& sizes, const Lines& lines, const float* kernel) {
+    std::vector<float> panels(lines.direct * sizes.dim * sizes.units);
+    const size_t step = lines.direct * sizes.dim * pair;
+    float* to = panels.data();
+    for (const Line& line : lines.all) {
+        for (size_t d = 0; d < sizes.dim; ++d, kernel += sizes.units) {
+            if (!line.direct) continue;
+            for (size_t p = 0; p * pair < sizes.units; ++p) std::memcpy(to + p * step, kernel + p * pair, pair * sizeof(float));
+            to += pair;
         }
+    }
+    return panels;
+}
+
+// to[b] = the vectors of an example's direct lines, side by side, for n examples from one on
+XPSQL_INLINE void gather_direct(const Lines& lines, size_t start, size_t n, const float* vectors, size_t dim, float* to) {
+    const size_t width = lines.direct * dim;
+    for (const Line& line : lines.all) {
+        if (!line.direct) continue;
+        for (size_t b = 0; b < n; ++b)
+            std::memcpy(to + b * width, vectors + size_t(line.index[start + b]) * dim, dim * sizeof(float));
+        to += dim;
+    }
+}
+
+// sums[b] = sum over direct lines of vectors[index[l, b]] kernel[l]
+XPSQL_INLINE void project_examples(const Sizes& sizes, const Lines& lines, const float* vectors, const float* kernel,
+                                   float* sums) {
+    const size_t width = lines.direct * sizes.dim;
+    const std::vector<float> panels = panels_of(sizes, lines, kernel);
+    std::vector<float> own(stretch * width);
+    for (size_t start = 0; start < sizes.batch; start += stretch, sums += stretch * sizes.units) {
+        const size_t n = std::min(stretch, sizes.batch - start);
+        gather_direct(lines, start, n, vectors, sizes.dim, own.data());
+        for (size_t u = 0; u < sizes.units; u += pair)
+            for (size_t b = 0; b < n; b += block) {
+                Products<2> products;
+                products.add(Block(n, b, own.data(), width), panels.data() + u * width, width, pair);
+                products.put(n - b, sums + b * sizes.units + u, sizes.units);
+            }
+    }
 }
 
 // products[cell] = vectors[row of the cell] kernel[line of the cell]
-XPSQL_INLINE void project_cells(const Sizes& sizes, const Lines& lines, const float* vectors, const float* kernel, float* products) {
+XPSQL_INLINE void project_cells(const Sizes& sizes, const Lines& lines, const float* vectors, const float* kernel,
+                                float* products) {
     for (const Line& line : lines.all) {
         for (size_t c = 0; !line.direct && c < line.cells; c += block) {
             const Block rows(line, c, vectors, sizes.dim);
@@ -204,8 +237,8 @@ XPSQL_INLINE Tile sum_examples(const Line& line, size_t batch, const float* from
 
 // gradient[row of the cell] += sums[cell] turned, `some` floats of a block of cells
 template <size_t width, size_t lanes>
-XPSQL_INLINE void add_row_gradients(const Line& line, size_t cell, Tile tile, const float* turned, size_t stride, size_t dim, size_t some,
-                                    float* gradient) {
+XPSQL_INLINE void add_row_gradients(const Line& line, size_t cell, Tile tile, const float* turned, size_t stride, size_t dim,
+                                    size_t some, float* gradient) {
     Products<lanes> products;
     float own[block][lanes * lane];
     products.add(Block(line.cells, cell, tile.sums, tile.stride), turned, width, stride);
@@ -218,8 +251,8 @@ XPSQL_INLINE void add_row_gradients(const Line& line, size_t cell, Tile tile, co
 
 // gradient[d] += sum over n cells of their row[d] sums[cell], `high` floats and a tile of units
 template <size_t width, size_t high>
-XPSQL_INLINE void add_kernel_gradients(const int32_t* rows, size_t n, const float* vectors, size_t dim, Tile tile, float* gradient,
-                                       size_t units) {
+XPSQL_INLINE void add_kernel_gradients(const int32_t* rows, size_t n, const float* vectors, size_t dim, Tile tile,
+                                       float* gradient, size_t units) {
     for (size_t u = 0; u < width; u += pair) {
         Lane sums[high][2];
         for (size_t d = 0; d < high; ++d)
@@ -266,8 +299,8 @@ XPSQL_INLINE void line_gradients(const Sizes& sizes, const Line& line, const flo
 
 // The gradients of a tile of units.
 template <size_t lanes>
-XPSQL_INLINE void tile_gradients(const Sizes& sizes, const Lines& lines, const float* vectors, const float* kernel, const float* sums,
-                                 Gradients to, float* scratch) {
+XPSQL_INLINE void tile_gradients(const Sizes& sizes, const Lines& lines, const float* vectors, const float* kernel,
+                                 const float* sums, Gradients to, float* scratch) {
     constexpr size_t width = lanes * lane;
     const size_t dim = sizes.dim, units = sizes.units, stride = (dim + lane - 1) / lane * lane;
     std::vector<float> turned(width * stride);
