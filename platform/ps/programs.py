@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..operators.base import Context, Operator, Rows, TableSpec, updated
+from ._native import put_rows
 from .program import Given, Inputs, Program
 
 OFFERED = "offered"  # the column of what the chain's operators offer, kept with w for readers
@@ -103,10 +104,10 @@ class Programs:
         self.push = Program(self._push, {**rows, **pushed}, BROUGHT)
         self.needs_pulled = "@pulled" in self.push.needs
 
-    def start(self, columns: Mapping[str, NDArray[Any]], halves: NDArray[np.uint32], rows: NDArray[np.int64]) -> None:
+    def start(self, columns: Mapping[str, NDArray[Any]], halves: NDArray[np.uint32], rows: NDArray[np.int32]) -> None:
         """Set columns of new rows to their initial values, in place; `halves` are their keys, uint32[size, 2]."""
         for name in columns.keys() & self.initial.keys():
-            columns[name][rows] = np.asarray(self.initial[name](halves))[: len(rows)]
+            put_rows(columns[name], rows, np.asarray(self.initial[name](halves)))
 
     @cached_property
     def watched_push(self) -> Program:

@@ -290,7 +290,7 @@ class Table:
     def _start(self, columns: Mapping[str, NDArray[Any]], keys: Keys, new: NDArray[np.bool_]) -> None:
         """Set float columns of new rows to their initial values, in place."""
         if self.programs.initial and new.any():
-            rows = np.flatnonzero(new)
+            rows = np.flatnonzero(new).astype(np.int32)
             self.programs.start(columns, split_keys(keys[rows], self._ladder.size(len(rows))), rows)
 
     def _looked_up(self, program: Program, keys: Keys, size: int) -> tuple[Filled, NDArray[np.uint32]]:
