@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError
@@ -214,9 +213,9 @@ def distinct_keys(piece: pa.Array, slot: Slot) -> tuple[NDArray[np.uint64], NDAr
             found = np.zeros(high - low + 1, np.bool_)
             found[place] = True
             codes = np.cumsum(found, dtype=np.int32) - np.int32(1)
-            return keys_of(pa.array(np.flatnonzero(found) + low, piece.type), slot), codes.take(place)
+            return keys_of(pa.array(np.flatnonzero(found) + low), slot), codes.take(place)
     if not pa.types.is_dictionary(piece.type):
-        piece = pc.dictionary_encode(piece)
+        piece = piece.dictionary_encode()
     return keys_of(piece.dictionary, slot), raw_integers(piece.indices)
 
 
@@ -243,12 +242,12 @@ def encode_bag(column: pa.ChunkedArray, slot: Slot, source_number: int, vocabula
     codes, weights, lengths = [], [], []
     for piece in column.chunks:
         if slot.kind == MULTI:
-            values, numbers = pc.list_flatten(piece), pc.list_parent_indices(piece).to_numpy(zero_copy_only=False)
+            values, numbers = piece.flatten(), piece.value_parent_indices().to_numpy(zero_copy_only=False)
             value_weights = np.ones(len(values), np.float32)
         else:
             values, value_weights, numbers = flatten_map(piece)
         keep = values.is_valid().to_numpy(zero_copy_only=False) & np.isfinite(value_weights)
-        dictionary = pc.dictionary_encode(values)
+        dictionary = values.dictionary_encode()
         first = vocabulary.add(keys_of(dictionary.dictionary, slot), source_number)
         indices = dictionary.indices.fill_null(0).to_numpy(zero_copy_only=False)
         codes.append((indices[keep] + first).astype(np.int32))
@@ -266,9 +265,11 @@ def flatten_map(piece: pa.MapArray) -> tuple[pa.Array, NDArray[np.float32], NDAr
     """Return the keys, values (NaN where NULL) and row numbers of a map column's entries."""
     entries = pa.ListArray.from_arrays(piece.offsets, pa.StructArray.from_arrays([piece.keys, piece.items], ["k", "v"]))
     if piece.null_count:
+        import pyarrow.compute as pc  # takes 40 ms, and few columns need it
+
         entries = pc.if_else(piece.is_valid(), entries, pa.scalar([], entries.type))
-    flat = pc.list_flatten(entries)
-    return flat.field("k"), floats(flat.field("v")), pc.list_parent_indices(entries).to_numpy(zero_copy_only=False)
+    flat = entries.flatten()
+    return flat.field("k"), floats(flat.field("v")), entries.value_parent_indices().to_numpy(zero_copy_only=False)
 
 
 def encode_dense(table: pa.Table, columns: Columns, vocabulary: Vocabulary) -> tuple[NDArray[np.float32], Codes]:
@@ -295,13 +296,11 @@ def vector_lines(column: pa.ChunkedArray, slot: Slot) -> NDArray[np.float32]:
         DataError: a vector has another length than the slot's.
     """
     array = column.combine_chunks()
-    lengths = pc.list_value_length(array)
-    wrong = pc.fill_null(pc.not_equal(lengths, slot.dim), False)
-    if pc.any(wrong).as_py():
-        other = pc.filter(lengths, wrong)[0].as_py()
-        raise DataError(f"The vectors of {slot.name} have {slot.dim} elements; one has {other}. Filter it out in the query.")
+    lengths = array.value_lengths().fill_null(slot.dim).to_numpy()
+    if len(wrong := lengths[lengths != slot.dim]):
+        raise DataError(f"The vectors of {slot.name} have {slot.dim} elements; one has {wrong[0]}. Filter it out in the query.")
     vectors = np.full((len(array), slot.dim), np.nan, np.float32)
-    vectors[array.is_valid().to_numpy(zero_copy_only=False)] = floats(pc.list_flatten(array)).reshape(-1, slot.dim)
+    vectors[array.is_valid().to_numpy(zero_copy_only=False)] = floats(array.flatten()).reshape(-1, slot.dim)
     return vectors.T
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..engines.base import Scan
@@ -81,7 +80,7 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
     def dim(slot: Slot) -> int:
         for split in splits:
             for table in read(scan, split, [slot.name], CHUNK_ROWS):
-                lengths = pc.list_value_length(table.column(0)).drop_null()
+                lengths = table.column(0).combine_chunks().value_lengths().drop_null()
                 if len(lengths):
                     return int(lengths[0].as_py())
         return 0

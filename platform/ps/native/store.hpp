@@ -193,19 +193,41 @@ class Store {
         std::vector<Row> found;
         found.reserve(index_.slice_size(slice));
         index_.each(slice, [&](Row row) { found.push_back(row); });
-        std::vector<std::pair<uint64_t, Row>> entries;
+        std::vector<Entry> entries;
         entries.reserve(found.size());
         read(found.data(), found.size(), key_only, [&](size_t first, size_t count, const uint8_t* const* records) {
-            for (size_t i = 0; i < count; ++i) entries.emplace_back(load_key(records[i]), found[first + i]);
+            for (size_t i = 0; i < count; ++i) entries.push_back({load_key(records[i]), found[first + i]});
         });
-        std::sort(entries.begin(), entries.end());
-        for (size_t i = 0; i < entries.size(); ++i) {
-            keys[i] = entries[i].first;
-            rows[i] = entries[i].second;
-        }
+        order(entries, [&](size_t i, const Entry& entry) {
+            keys[i] = entry.key;
+            rows[i] = entry.row;
+        });
     }
 
   private:
+    struct Entry {
+        uint64_t key;
+        Row row;
+    };
+
+    // Calls put(i, entry) for the entries of a slice, ordered by key. Keys are hashes, so the bits after the slice's deal them out
+    // evenly, about one a bucket.
+    template <class Put>
+    static void order(const std::vector<Entry>& entries, Put put) {
+        int bits = 1;
+        while (entries.size() >> bits) ++bits;
+        const auto bucket = [bits](const Entry& entry) { return (entry.key << (64 - slice_shift)) >> (64 - bits); };
+        std::vector<uint32_t> ends((size_t{1} << bits) + 1);
+        for (const Entry& entry : entries) ++ends[bucket(entry) + 1];
+        for (size_t b = 1; b < ends.size(); ++b) ends[b] += ends[b - 1];
+        std::vector<Entry> ordered(entries.size());
+        for (const Entry& entry : entries) ordered[ends[bucket(entry)]++] = entry;
+        const auto before = [](const Entry& one, const Entry& other) { return one.key < other.key; };
+        for (size_t b = 0, first = 0; b + 1 < ends.size(); first = ends[b++])
+            std::sort(ordered.data() + first, ordered.data() + ends[b], before);
+        for (size_t i = 0; i < ordered.size(); ++i) put(i, ordered[i]);
+    }
+
     static uint64_t load_key(const uint8_t* record) {
         uint64_t key;
         std::memcpy(&key, record, sizeof key);
