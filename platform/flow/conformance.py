@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,6 +24,7 @@ LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price", "age"), (("embed
 SEQUENCES = Layout(bags=("tags", "scores"), labels=())
 EXAMPLES, ROWS, SEED, STEPS = 6, 24, 7, 60
 ABSENT = ROWS - 1
+ACCELERATORS = ("cuda", "tpu")
 
 Parameters = dict[str, jax.Array]
 
@@ -224,6 +226,17 @@ def every_operator_goes_before_its_optimizers(trial: AlgorithmTrial) -> None:
                     raise AssertionError(f"{part.name} before the optimizer of {spec.name} leaves column {name} not finite")
 
 
+def it_runs_on_accelerators(trial: AlgorithmTrial) -> None:
+    """Learning and scoring can be compiled for GPUs and TPUs: nothing of them is for CPUs alone."""
+    given = (trial.parameters(), trial.inputs(), None)
+    for what, step in (("learning", trial.learn), ("scoring", trial.score)):
+        for platform in ACCELERATORS:
+            try:
+                jax.export.export(jax.jit(step), platforms=[platform])(*given)  # refuses custom calls
+            except Exception as error:
+                raise AssertionError(f"{what} cannot be compiled for {platform}: {error}") from error
+
+
 def errors_of_training(trial: AlgorithmTrial) -> list[float]:
     """Return the mean error of a batch's predictions before each of STEPS updates on it."""
     algorithm, inputs = trial.algorithm, trial.inputs()
@@ -293,4 +306,5 @@ ALGORITHM_CHECKS: tuple[Callable[[AlgorithmTrial], None], ...] = (
     a_classifier_predicts_probabilities,
     it_learns_with_its_optimizers,
     every_operator_goes_before_its_optimizers,
+    it_runs_on_accelerators,
 )

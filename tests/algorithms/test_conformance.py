@@ -13,6 +13,7 @@ import pytest
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Inputs, Layout
 from xpsql.algorithms.linear import linear_scores
+from xpsql.algorithms.lookups import PREFIX
 from xpsql.algorithms.losses import LOGLOSS
 from xpsql.algorithms.slrm import SlrmOptions
 from xpsql.algorithms.xftrl import XftrlOptions, xftrl
@@ -71,6 +72,13 @@ def everywhere(rows: Any, inputs: Inputs) -> jax.Array:
     return linear_scores(rows["weights"], inputs) + rows["weights"].sum()
 
 
+def bound_to_cpus(rows: Any, inputs: Inputs) -> jax.Array:
+    weights = jax.lax.stop_gradient(rows["weights"][:, 0])
+    result = jax.ShapeDtypeStruct((len(inputs.weight),), weights.dtype)
+    found: jax.Array = jax.ffi.ffi_call(PREFIX + "total", result, vmap_method="sequential")(weights, inputs.scalar)
+    return found[:, None] + linear_scores(rows["weights"], inputs)
+
+
 @pytest.mark.parametrize(
     ("changes", "check"),
     [
@@ -80,6 +88,7 @@ def everywhere(rows: Any, inputs: Inputs) -> jax.Array:
         ({"scores": shouting}, conformance.finite_input_gives_finite_results),
         ({"scores": deaf}, conformance.only_the_rows_of_a_batch_learn),
         ({"scores": everywhere}, conformance.only_the_rows_of_a_batch_learn),
+        ({"scores": bound_to_cpus}, conformance.it_runs_on_accelerators),
         ({"link": lambda scores: scores}, conformance.a_classifier_predicts_probabilities),
         ({"loss": lambda scores, labels: -LOGLOSS.value(scores, labels)}, conformance.it_learns_with_its_optimizers),
     ],
