@@ -49,7 +49,7 @@ def run(names: set[str]) -> tuple[Program, dict[str, Any], dict[str, jax.Array]]
 SOME = [{*INPUTS}, {"v"}, {"@now"}, {"z", "count"}, {"@gradients", "@rate"}, {"slot"}, {"@mask"}]
 
 
-@pytest.mark.parametrize("names", SOME, ids=str)
+@pytest.mark.parametrize("names", SOME, ids=lambda names: ",".join(sorted(names)) or "none")
 def test_a_program_gets_what_was_put_with_zeros_after_the_last_row(names: set[str]) -> None:
     program, given, found = run(names)
     assert program.needs == names
