@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-NATIVE := $(wildcard platform/ps/native/*)
+NATIVE := $(wildcard platform/ps/native/* algorithms/native/*)
 
 .PHONY: demo test check bench chaos sanitize format clean
 

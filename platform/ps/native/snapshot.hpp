@@ -21,7 +21,8 @@ class Marks {
 
     void set(Row row) {
         if (row / 64 >= words_.size()) words_.resize(row / 64 + 1);
-        words_[row / 64] |= uint64_t{1} << row % 64;
+        // Most rows are marked already: what is only read, the caches of several cores share.
+        if (!test(row)) words_[row / 64] |= uint64_t{1} << row % 64;
     }
 
     void clear(Row row) {
