@@ -7,6 +7,7 @@ import secrets
 import shutil
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from ..platform.engines.types import spark_type
@@ -108,6 +109,14 @@ def _write(draft: Draft, engine: Engine, relation: Relation, table: Table, condi
     schema = rows_schema(table)
     with draft.writer(table) as writer:
         for batch in engine.reader(_kept(relation, table, condition)):
-            columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+            columns = [as_stored(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
             writer.write(pa.RecordBatch.from_arrays(columns, schema=schema))
         return writer.rows
+
+
+def as_stored(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column of a query in the type it is stored in; format 1 has the state of optimizers as lists."""
+    if not pa.types.is_fixed_size_binary(kind) or not pa.types.is_nested(column.type):
+        return column.cast(kind)
+    floats = np.ascontiguousarray(column.flatten().to_numpy(zero_copy_only=False), np.float32)
+    return pa.FixedSizeBinaryArray.from_buffers(kind, len(column), [None, pa.py_buffer(floats)])
