@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from .dense import dealt
 from .gang import Gang
 from .ladder import Ladder
-from .placement import Placement, merged, part_of
+from .placement import Placement, merged, parts_of
 from .shard import Pulled, Push, Shard
 from .table import Keys
 
@@ -32,7 +32,8 @@ class Client(Protocol):
     """Pulls and pushes the rows of one batch, whose keys are unique, and the dense parameters.
 
     A request may be started ahead; those of one client are carried out in the order in which they were started. The arrays of
-    a push that was started must not change before its result. A client serves one worker and is not thread-safe.
+    a push that was started must not change before its result, nor keys as long as they are used. A client serves one worker and
+    is not thread-safe.
     """
 
     def pull(self, keys: Keys, size: int) -> Pulled:
@@ -82,6 +83,7 @@ class Sharded:
     def __init__(self, ports: Sequence[Port]) -> None:
         self._ports = tuple(ports)
         self._ladder = Ladder()
+        self._placed: Placement | None = None
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """See Client."""
@@ -95,22 +97,29 @@ class Sharded:
         """See Client."""
         if len(self._ports) == 1:
             return self._ports[0].start_pull(keys, size, True)
-        placement = Placement(keys, len(self._ports))
-        parts = [
-            port.start_pull(part, self._ladder.size(len(part)), False)
-            for port, part in zip(self._ports, placement.keys, strict=True)
-        ]
+        placement = self._placement(keys)
+        own = zip(self._ports, placement.keys, self._sizes(placement), strict=True)
+        parts = [port.start_pull(part, padded, False) for port, part, padded in own]
         return Merging(parts, placement, size)
 
     def start_push(self, push: Push) -> Handle[None]:
         """See Client."""
         if len(self._ports) == 1:
             return self._ports[0].start_push(push)
-        placement = Placement(push.touched.keys, len(self._ports))
-        sizes = [self._ladder.size(len(part)) for part in placement.keys]
+        placement = self._placement(push.touched.keys)
         dense = dealt({name: values.size for name, values in push.dense.items()}, len(self._ports))
-        parts = (part_of(push, placement, i, sizes[i], dense[i]) for i in range(len(self._ports)))
+        parts = parts_of(push, placement, self._sizes(placement), dense)
         return All([port.start_push(part) for port, part in zip(self._ports, parts, strict=True)])
+
+    def _placement(self, keys: Keys) -> Placement:
+        """Return where keys belong; a push has those of the pull before it."""
+        placed = self._placed
+        if placed is None or placed.of is not keys:
+            placed = self._placed = Placement(keys, len(self._ports))
+        return placed
+
+    def _sizes(self, placement: Placement) -> list[int]:
+        return [self._ladder.size(len(part)) for part in placement.keys]
 
     def leave(self, worker: int) -> None:
         """See Client."""

@@ -21,6 +21,8 @@ from .sockets import Address, Stream, connect, pipe
 from .tls import client_context
 from .wire import FAILURE, Call, Limits, Status, error_of, message
 
+ALONE_SECONDS = 1.0
+
 Q = TypeVar("Q")
 A = TypeVar("A")
 
@@ -101,6 +103,11 @@ class Connection:
     def is_busy(self) -> bool:
         """Whether an answer is on its way."""
         return bool(self._pending)
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether some of a request has still to go."""
+        return bool(self._outgoing)
 
     @property
     def wanted(self) -> int:
@@ -229,13 +236,12 @@ class Exchange:
         """Wait until an answer is there, or will never be, no longer than `seconds`; tell whether it is so."""
         if pending.over:
             return True
-        deadline, left = time.monotonic() + seconds, seconds
-        while left > 0:
+        deadline = time.monotonic() + seconds
+        if not any(connection.is_sending for connection in self._connections):  # others' answers wait in their sockets
+            pending.connection.advance(select.POLLIN, min(seconds, ALONE_SECONDS))
+        while not pending.over and (left := deadline - time.monotonic()) > 0:
             self._move(left)
-            if pending.over:
-                return True
-            left = deadline - time.monotonic()
-        return False
+        return pending.over
 
     def _move(self, seconds: float) -> None:
         """Move bytes of all connections whose answers are on their way; wait until some can be."""

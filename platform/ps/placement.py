@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from .aligned import empty
 from .keys import NUM_SLICES, slices
 from .shard import Pulled, Push
 from .table import Floats, Keys
+
+T = TypeVar("T", bound=np.generic)
+A = TypeVar("A", bound=NDArray[Any])
 
 
 def shard_of(keys: Keys, num_shards: int) -> NDArray[np.int64]:
@@ -34,39 +38,65 @@ class Placement:
         num_shards: how many there are.
 
     Attributes:
+        of: the keys, as given.
         keys: for each shard its keys, in their order.
         positions: for each shard int32[its keys], where they stand among all.
     """
 
     def __init__(self, keys: Keys, num_shards: int) -> None:
-        grouped, order, starts = partition(keys, num_shards)
+        ordered, self._order, starts = partition(keys, num_shards)
         bounds = starts.tolist()
-        self.keys = [grouped[a:b] for a, b in itertools.pairwise(bounds)]
-        self.positions = [order[a:b] for a, b in itertools.pairwise(bounds)]
+        self.of = keys
+        self._runs = [slice(a, b) for a, b in itertools.pairwise(bounds)]
+        self.keys = [ordered[run] for run in self._runs]
+        self.positions = [self._order[run] for run in self._runs]
+
+    def grouped(self, values: NDArray[T]) -> list[NDArray[T]]:
+        """Return the values [n] of each shard's keys."""
+        whole = np.empty(len(self._order), values.dtype)
+        take_rows(values, self._order, whole)
+        return [whole[run] for run in self._runs]
+
+    def padded(self, values: Floats, sizes: Sequence[int]) -> list[Floats]:
+        """Return the rows [n, dim] of each shard's keys as [its size, dim]; what follows the last is not said."""
+        n = len(self._order)
+        whole = empty((n + max(sizes), values.shape[1]), values.dtype)
+        take_rows(values, self._order, whole)
+        whole[n:] = 0
+        return [whole[run.start : run.start + size] for run, size in zip(self._runs, sizes, strict=True)]
 
 
-def part_of(push: Push, placement: Placement, number: int, size: int, dense: Sequence[str]) -> Push:
-    """Return the push restricted to one shard's keys and dense parameters, its gradients and weights padded to `size`."""
-    where = placement.positions[number]
-    touched = push.touched._replace(
-        keys=placement.keys[number],
-        slots=push.touched.slots[where],
-        counts=push.touched.counts[where],
-        clicks=push.touched.clicks[where],
+def parts_of(push: Push, placement: Placement, sizes: Sequence[int], dense: Sequence[Sequence[str]]) -> list[Push]:
+    """Return the push restricted to each shard's keys and dense parameters.
+
+    Args:
+        sizes: rows of each shard's gradients and weights, at least as many as it has keys.
+        dense: the names of each shard's dense parameters.
+    """
+    touched = push.touched
+    slots = placement.grouped(touched.slots)
+    counts, clicks = placement.grouped(touched.counts), placement.grouped(touched.clicks)
+    updates = by_shard(push.updates, placement.grouped, len(sizes))
+    gradients, weights = (
+        by_shard(by_table, lambda rows: placement.padded(rows, sizes), len(sizes))
+        for by_table in (push.gradients, push.weights)
     )
-    updates = {name: values[where] for name, values in push.updates.items()}
-    gradients, weights = (padded(rows, where, size) for rows in (push.gradients, push.weights))
-    own = {name: push.dense[name] for name in dense}
-    return push._replace(touched=touched, updates=updates, gradients=gradients, weights=weights, dense=own)
+    return [
+        push._replace(
+            touched=touched._replace(keys=keys, slots=slots[i], counts=counts[i], clicks=clicks[i]),
+            updates=updates[i],
+            gradients=gradients[i],
+            weights=weights[i],
+            dense={name: push.dense[name] for name in dense[i]},
+        )
+        for i, keys in enumerate(placement.keys)
+    ]
 
 
-def padded(by_table: Mapping[str, Floats], where: NDArray[np.int32], size: int) -> dict[str, Floats]:
-    """Return the rows at `where` of each table's float32[n, dim], zeros after the last."""
-    parts = {name: empty((size, values.shape[1]), np.float32) for name, values in by_table.items()}
-    for name, values in by_table.items():
-        take_rows(values, where, parts[name])
-        parts[name][len(where) :] = 0
-    return parts
+def by_shard(arrays: Mapping[str, A], divided: Callable[[A], Sequence[A]], num_shards: int) -> list[dict[str, A]]:
+    """Return each shard's parts of some arrays."""
+    parts = {name: divided(values) for name, values in arrays.items()}
+    return [{name: own[i] for name, own in parts.items()} for i in range(num_shards)]
 
 
 def merged(parts: Sequence[Pulled], placement: Placement, size: int) -> Pulled:

@@ -52,7 +52,7 @@ class Program:
         if not rows:  # something must tell how many there are
             self._apart["@mask"] = (np.dtype(np.bool_), ())
         self._passed = (WORDS, *self._apart, *(name for name in rows if name in brought))
-        self._run = jax.jit(lambda given: function(self._complete(given)))
+        self._run = jax.jit(lambda *arrays: function(self._complete(dict(zip(self._passed, arrays, strict=True)))))
 
     def prepared(self, size: int) -> Filled:
         """Return arrays to fill, for all that a call needs and callers do not bring.
@@ -75,12 +75,12 @@ class Program:
 
     def __call__(self, given: Given) -> Any:
         """Run it on what `prepared` returned, filled, and on what callers bring; what it does not need is ignored."""
-        return self._run({name: given[name] for name in self._passed})
+        return self._run(*[given[name] for name in self._passed])
 
     def _complete(self, given: Given) -> Given:
         """Return all inputs, zeros for what the result does not depend on."""
         words = given[WORDS]
-        found = {name: given[name] for name in self._passed if name != WORDS}
+        found = {name: values for name, values in given.items() if name != WORDS}
         at = len(self._numbers)
         size = (len(words) - at) // len(self._together) if self._together else len(next(iter(found.values())))
         for place, (name, kind) in enumerate(self._numbers.items()):

@@ -23,7 +23,7 @@ from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.moments import no_moments
-from xpsql.platform.ps.placement import Placement, part_of, slices_of
+from xpsql.platform.ps.placement import Placement, parts_of, slices_of
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Push, Shard
 from xpsql.platform.ps.table import BatchId, Touched
@@ -71,9 +71,10 @@ def push_some(shards: Mapping[int, Shard], have: Sequence[int]) -> None:
     for batch in range(max(have)):
         whole = push_of(batch, 0)
         placement = Placement(whole.touched.keys, len(shards))
-        for number, shard in shards.items():
+        names = [shard.dense.names for shard in shards.values()]
+        for number, part in enumerate(parts_of(whole, placement, [SIZE] * len(shards), names)):
             if batch < have[number]:
-                shard.push(part_of(whole, placement, number, SIZE, shard.dense.names))
+                shards[number].push(part)
 
 
 def taken(shards: Mapping[int, Shard], place: Storage, number: int, full: bool, after: tuple[str, ...] = ()) -> Checkpoint:

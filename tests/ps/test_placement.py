@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from xpsql.platform.ps._native import partition, put_rows, take_rows
 from xpsql.platform.ps.keys import slices
-from xpsql.platform.ps.placement import Placement, shard_of, slices_of
+from xpsql.platform.ps.placement import Placement, parts_of, shard_of, slices_of
+from xpsql.platform.ps.shard import Push
+from xpsql.platform.ps.table import Touched
 
 KEYS = hnp.arrays(np.uint64, st.integers(0, 200))
 
@@ -34,6 +36,28 @@ def test_a_placement_gives_each_shard_the_keys_of_its_slices(keys: NDArray[np.ui
     for shard in range(num_shards):
         np.testing.assert_array_equal(keys[placement.positions[shard]], placement.keys[shard])
         assert set(slices(placement.keys[shard]).tolist()) <= set(slices_of(shard, num_shards))
+
+
+@given(KEYS, st.integers(1, 7), st.integers(0, 9))
+def test_a_push_is_divided_into_what_each_shard_has_of_it(keys: NDArray[np.uint64], num_shards: int, more: int) -> None:
+    n = len(keys)
+    counts = np.arange(n, dtype=np.uint32)
+    rows = np.arange(3 * (n + 2), dtype=np.float32).reshape(n + 2, 3)
+    touched = Touched(keys, counts.astype(np.uint16), counts + 1, counts + 2, 5, examples=6, positives=7)
+    dense = {name: np.zeros(1, np.float32) for name in "abcdefg"}
+    push = Push(touched, {"t": counts + 3}, {"t": rows}, {"t": -rows}, dense, worker=4)
+    placement, owner = Placement(keys, num_shards), shard_of(keys, num_shards)
+    sizes = [len(part) + more for part in placement.keys]
+    for number, part in enumerate(parts_of(push, placement, sizes, [[name] for name in list(dense)[:num_shards]])):
+        own = np.flatnonzero(owner == number)
+        for got, whole in zip(part.touched, touched.only(own), strict=True):
+            np.testing.assert_array_equal(got, whole)
+        np.testing.assert_array_equal(part.updates["t"], own + 3)
+        for got, whole in ((part.gradients["t"], rows), (part.weights["t"], -rows)):
+            assert got.shape == (sizes[number], 3)
+            np.testing.assert_array_equal(got[: len(own)], whole[own])
+        assert list(part.dense) == [list(dense)[number]]
+        assert part.worker == 4
 
 
 @pytest.mark.parametrize("num_shards", [0, 1025])
