@@ -26,6 +26,11 @@ def prepare_jax() -> None:
     pass_over_modules()
 
 
+def limit_threads(count: int) -> None:
+    """Let XLA use so many threads, unless it has been told before; means nothing once JAX runs."""
+    os.environ.setdefault("NPROC", str(count))
+
+
 @functools.cache
 def pass_over_modules() -> None:
     """Let the garbage collector pass over what there is, once: hundreds of thousands of objects of modules, which stay."""

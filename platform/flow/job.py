@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -194,8 +193,3 @@ def own_host(coordinator: Address) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((coordinator.host, coordinator.port))
         return str(probe.getsockname()[0])
-
-
-def limit_threads(cores: int) -> None:
-    """Let XLA use no more threads than the task has cores; means nothing once JAX runs."""
-    os.environ.setdefault("NPROC", str(cores))

@@ -20,9 +20,9 @@ from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.moments import Moments, merged
 from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import POLL_SECONDS, wait_until
-from .compiled import prepare_jax
+from .compiled import limit_threads, prepare_jax
 from .examples import Doubles, Evaluated, Examples, Features, united
-from .job import Job, check_version, limit_threads
+from .job import Job, check_version
 from .metrics import Tally
 from .prepared import Prepared
 from .recipe import recipe_of

@@ -12,17 +12,20 @@ import pyarrow as pa
 from ...algorithms.base import Algorithm, Layout
 from ...warehouse.manifest import Manifest
 from .. import parts
+from ..cores import cores
 from ..errors import StatementError
 from ..operators.base import Operator, TableSpec, chain
 from ..options import Value
-from ..ps.dense import DenseProgram
+from ..ps.dense import DenseProgram, size
 from ..ps.ladder import Ladder
 from ..ps.programs import Programs
 from .batches import Ladders
+from .compiled import limit_threads
 from .plan import Plan
 from .slots import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from, columns_of, offered_slots
 
 KEPT = 32
+MANY_FLOATS = 400_000  # of dense parameters, from which on a network's steps gain by threads
 
 
 class Recipe(NamedTuple):
@@ -82,6 +85,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         StatementError: see columns_of and recipe_of.
     """
     columns = columns_of(schema, plan, parent)
+    limit_threads(num_threads(found("algorithm", plan.algorithm.name).make(plan.algorithm.options, layout_of(columns))))
     made = [found("operator", use.name).make(use.options, TableSpec("", 1)) for use in plan.operators]
     offers = tuple(name for operator in made for name in operator.offers)
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
@@ -93,6 +97,13 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         logarithmic=algorithm.logarithmic,
         standardised=algorithm.standardised,
     )
+
+
+def num_threads(algorithm: Algorithm) -> int:
+    """Return how many threads XLA should have: one beside those that read, where the steps are small, since handing them to
+    another thread takes longer than it saves."""
+    many = not algorithm.serves or sum(map(size, algorithm.dense)) >= MANY_FLOATS
+    return cores() if many else 1
 
 
 def layout_of(columns: Columns) -> Layout:

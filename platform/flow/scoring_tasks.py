@@ -22,10 +22,10 @@ from ..ps.service import pull_handler
 from ..ps.watermarks import Turn, turns_of
 from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import cluster
-from .compiled import prepare_jax
+from .compiled import limit_threads, prepare_jax
 from .dealing import Dealer, Standing
 from .distributed import taken
-from .job import TAKE, WAIT_SECONDS, Take, Taken, check_version, limit_threads, own_host, own_version
+from .job import TAKE, WAIT_SECONDS, Take, Taken, check_version, own_host, own_version
 from .places import Places, places_of
 from .plan import Settings
 from .recovery import MOST

@@ -17,8 +17,8 @@ from ..ps.shard import Shard
 from ..ps.wire import Handler
 from .afar import checkpoint_handlers
 from .checkpoint import restore
-from .compiled import compilations, prepare_jax
-from .job import PRESSED, SAVE, SLOW, Job, Pressed, Save, Slow, check_version, limit_threads, own_host, saved_files
+from .compiled import compilations, limit_threads, prepare_jax
+from .job import PRESSED, SAVE, SLOW, Job, Pressed, Save, Slow, check_version, own_host, saved_files
 from .recipe import recipe_of
 from .state import Saved, load, new_shard, save
 

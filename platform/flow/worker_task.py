@@ -14,10 +14,10 @@ from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.remote import RemoteClient
 from ..ps.watermarks import Turn
 from .batches import Batch
-from .compiled import compilations, prepare_jax
+from .compiled import compilations, limit_threads, prepare_jax
 from .dealing import Dealt
 from .driver_state import as_lines
-from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_version, limit_threads
+from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_version
 from .metrics import Metrics
 from .prepared import Prepared
 from .recipe import recipe_of
