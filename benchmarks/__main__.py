@@ -94,16 +94,16 @@ def training(run: Run) -> Iterator[Figure]:
 
 
 def two_cores(run: Run) -> Iterator[Figure]:
-    """The same statement on two cores and on one, and against Vowpal Wabbit on two."""
+    """The same statement on two cores and on one, in turns, and against Vowpal Wabbit on two."""
     name = "train4" if run.large else "train"
     rows = num_rows(run.log / f"{name}.parquet")
+    statement = TRAIN.format(data=run.log / f"{name}.parquet")
     alone, both, theirs = [], [], []
-    run.xpsql.train(run.log / f"{name}.parquet")  # not counted: compiles what later processes find
+    run.xpsql.run(statement)  # not counted: compiles what later processes find
     for _ in range(run.rounds):
-        with cores(1):
-            alone.append(run.xpsql.train(run.log / f"{name}.parquet"))
+        for seen, done in zip((alone, both), run.xpsql.alternate([(1, statement), (2, statement)]), strict=True):
+            seen.append(done)
         with cores(2):
-            both.append(run.xpsql.train(run.log / f"{name}.parquet"))
             theirs.append(measure(vw.train(run.log / f"{name}.vw", run.folder / "vw.model")))
     yield from speeds(f"{name}, two cores", rows, middle(both), middle(theirs))
     bounds = (1.6, 1.3) if run.large else (None, None)
@@ -130,14 +130,15 @@ def algorithms(run: Run) -> Iterator[Figure | Note]:
 
 
 def algorithms_on_two_cores(run: Run) -> Iterator[Figure]:
-    """Two workers of an algorithm on two cores against one on one core, whole processes."""
+    """An algorithm on two cores against one, whole processes."""
     for written in ("fm", "xnn (dim = 16)"):
-        statement, medians = ALGORITHM.format(algorithm=written, data=run.log / "train.parquet"), []
-        for number in (1, 2):
-            parallel = statement.replace(" AS SELECT", f" WITH (workers = {number}) AS SELECT")
-            with cores(number):
-                medians.append(middle([run.xpsql.run(parallel) for _ in range(run.rounds + 1)][1:]).seconds)
-        yield Figure(f"{written}, two cores: times one core", medians[0] / medians[1], "x", 1.6)
+        statement = ALGORITHM.format(algorithm=written, data=run.log / "train.parquet")
+        parallel = statement.replace(" AS SELECT", " WITH (workers = 2) AS SELECT")
+        run.xpsql.run(statement)
+        done = [run.xpsql.alternate([(1, statement), (2, parallel), (2, statement)]) for _ in range(run.rounds)]
+        alone, two, default = (middle(runs).seconds for runs in zip(*done, strict=True))
+        yield Figure(f"{written}, two cores, two workers: times one core", alone / two, "x", 1.6)
+        yield Figure(f"{written}, two cores: times one core", alone / default, "x")
 
 
 def many_slots(run: Run) -> Iterator[Figure]:
@@ -208,12 +209,10 @@ def checkpoints(run: Run) -> Iterator[Figure]:
         target, at_least = CHECKPOINT_TARGETS.get(name, (None, True))
         yield Figure(f"checkpoint, {name}", float(value), unit, target, at_least)
     data, passes = run.log / "train.parquet", 1 if run.quick else LONG_PASSES
-    seen: dict[int, list[Measured]] = {0: [], 10: []}
-    for number in range(run.rounds):
-        with cores(2):
-            for seconds in (0, 10) if number % 2 else (10, 0):  # a machine that warms up slows what comes second
-                seen[seconds].append(run.xpsql.run(LONG.format(passes=passes, seconds=seconds, data=data)))
-    without, every = middle(seen[0]), middle(seen[10])
+    # A process that runs half of the time makes a checkpoint every 10 s of its own every 20 s.
+    texts = [LONG.format(passes=passes, seconds=seconds, data=data) for seconds in (0, 20)]
+    done = [run.xpsql.alternate([(2, text) for text in texts]) for _ in range(run.rounds)]
+    without, every = (middle(runs) for runs in zip(*done, strict=True))
     yield Figure("training of a minute: seconds", without.seconds, "s")
     share = extra * 1e-6 * (num_rows(data) * passes / LONG_BATCH) / without.cpu_seconds * 100
     yield Figure("bookkeeping without failures, part of its CPU seconds", share, "%", 2.0, at_least=False)

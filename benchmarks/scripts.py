@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from itertools import combinations, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from .process import Measured, measure
+from .process import Measured, alternate, measure
 
 TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) AS SELECT * FROM parquet.`{data}`"
 ALGORITHM = "TRAIN OR REPLACE MODEL ctr USING {algorithm} IGNORE (ts) AS SELECT * FROM parquet.`{data}`"
@@ -59,6 +60,13 @@ class Xpsql(NamedTuple):
     def run(self, statement: str) -> Measured:
         """Run a statement as a process of its own."""
         return measure([*self.command("run"), self.script(statement), "--quiet"])
+
+    def alternate(self, statements: Sequence[tuple[int, str]]) -> list[Measured]:
+        """Run statements in turns, each on so many cores and a warehouse of its own; see process.alternate."""
+        folders = [Xpsql(self.folder / f"turns{number}") for number in range(len(statements))]
+        return alternate(
+            [(count, [*own.command("sql"), text, "--quiet"]) for own, (count, text) in zip(folders, statements, strict=True)]
+        )
 
     def evaluate(self, data: Path) -> float:
         """Return the model's AUC."""
