@@ -127,6 +127,7 @@ def make(
     seed: int,
 ) -> Recipe:
     algorithm: Algorithm = part.make(options, layout)
+    limit_threads(num_threads(algorithm))
     programs: list[Programs] = []
     for spec in algorithm.tables:
         first = programs[0] if programs else None
