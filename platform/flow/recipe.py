@@ -85,6 +85,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         StatementError: see columns_of and recipe_of.
     """
     columns = columns_of(schema, plan, parent)
+    # Before operators are made: JAX runs where one is probed.
     limit_threads(num_threads(found("algorithm", plan.algorithm.name).make(plan.algorithm.options, layout_of(columns))))
     made = [found("operator", use.name).make(use.options, TableSpec("", 1)) for use in plan.operators]
     offers = tuple(name for operator in made for name in operator.offers)
