@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from xpsql.platform.ps._native import Store
+from xpsql.platform.ps._native import Arguments, Layout, Store
 
 Keys = NDArray[np.uint64]
 
@@ -62,11 +62,12 @@ def measure(dim: int, rows: int, batch: int, rounds: int) -> Iterator[tuple[str,
     yield f"insert {dim}", nanoseconds(store.insert, parts, 1), "ns/key"
     yield f"memory {dim}", store.memory_bytes / len(store), "bytes/row"
     yield f"overhead {dim}", store.overhead_bytes / len(store), "bytes/row"
-    weights = np.empty((batch, dim), np.float32)
+    arguments = Arguments(Layout([], [], [("w", "float32", (dim,))]), batch)
+    weights = arguments["w"]
     gradients = np.full((batch, dim), 1e-3, np.float32)
 
     def pull(some: Keys) -> NDArray[np.uint32]:
-        return store.pull(some, [0], [weights])
+        return store.pull(some, arguments)
 
     def update(some: Keys) -> None:
         found = pull(some)

@@ -4,7 +4,7 @@ Every function releases the GIL. Inputs are C-contiguous CPU arrays of exactly t
 JAX, Arrow buffers); a wrong dtype is a TypeError, a wrong shape a ValueError.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -230,6 +230,55 @@ class Deduplicator:
             ValueError: codes or examples outside their range.
         """
 
+class Layout:
+    """Where the inputs of a program stand in memory: numbers first, then what takes a word a row, in one array; others apart.
+
+    An input is its name, its dtype (float32, uint32, int32, uint16, bool) and the shape of a row.
+    """
+
+    def __init__(
+        self,
+        numbers: Sequence[tuple[str, str, tuple[int, ...]]],
+        words: Sequence[tuple[str, str, tuple[int, ...]]],
+        apart: Sequence[tuple[str, str, tuple[int, ...]]],
+    ) -> None:
+        """Lay inputs out.
+
+        Raises:
+            TypeError: another dtype.
+            ValueError: a number or a word is not of four bytes.
+        """
+
+class Arguments:
+    """The inputs of one call, uninitialised, in memory that starts where XLA wants arrays.
+
+    Attributes:
+        arrays: float32[numbers + size * words], then those that stand apart, [size, *row].
+    """
+
+    def __init__(self, layout: Layout, size: int) -> None: ...
+    @property
+    def arrays(self) -> list[npt.NDArray[Any]]: ...
+    def put(self, values: Mapping[str, Any]) -> None:
+        """Set those inputs that there are.
+
+        Args:
+            values: by name: a number, or an array of at most `size` rows that take as many bytes as the input's, after the last
+                of which zeros follow; None leaves an input as it is.
+
+        Raises:
+            TypeError: no number, or no C-contiguous array.
+            ValueError: too many rows, or of other lengths.
+        """
+
+    def __contains__(self, name: str) -> bool: ...
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """Return an input's own memory.
+
+        Raises:
+            KeyError: there is none of this name.
+        """
+
 class Store:
     """Rows of typed columns by 64-bit key.
 
@@ -270,10 +319,16 @@ class Store:
     def evict(self, keys: npt.NDArray[np.uint64]) -> int:
         """Remove the rows of keys and return how many there were. Their numbers are used again."""
 
-    def pull(
-        self, keys: npt.NDArray[np.uint64], columns: Sequence[int], outs: Sequence[npt.NDArray[Any]]
-    ) -> npt.NDArray[np.uint32]:
-        """Do lookup and gather in one pass over memory, and return the rows."""
+    def pull(self, keys: npt.NDArray[np.uint64], arguments: Arguments) -> npt.NDArray[np.uint32]:
+        """Do lookup and gather_into in one pass over memory, and return the rows."""
+
+    def gather_into(self, rows: npt.NDArray[np.uint32], arguments: Arguments) -> None:
+        """Copy those columns that are inputs of a program, by name, and set what follows the last row to zeros.
+
+        Raises:
+            ValueError: there are more rows than arguments.
+            TypeError: an input takes other bytes than its column.
+        """
 
     def gather(self, rows: npt.NDArray[np.uint32], columns: Sequence[int], outs: Sequence[npt.NDArray[Any]]) -> None:
         """Copy columns of rows into arrays.

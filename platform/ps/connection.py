@@ -21,7 +21,7 @@ from .sockets import Address, Stream, connect, pipe
 from .tls import client_context
 from .wire import FAILURE, Call, Limits, Status, error_of, message
 
-ALONE_SECONDS = 1.0
+ALONE_SECONDS = 0.2
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -236,11 +236,12 @@ class Exchange:
         """Wait until an answer is there, or will never be, no longer than `seconds`; tell whether it is so."""
         if pending.over:
             return True
-        deadline = time.monotonic() + seconds
-        if not any(connection.is_sending for connection in self._connections):  # others' answers wait in their sockets
-            pending.connection.advance(select.POLLIN, min(seconds, ALONE_SECONDS))
-        while not pending.over and (left := deadline - time.monotonic()) > 0:
-            self._move(left)
+        start = time.monotonic()
+        while not pending.over and (left := start + seconds - time.monotonic()) > 0:
+            if seconds - left < ALONE_SECONDS and not any(connection.is_sending for connection in self._connections):
+                pending.connection.advance(select.POLLIN, min(left, ALONE_SECONDS))  # others' answers wait in their sockets
+            else:
+                self._move(left)
         return pending.over
 
     def _move(self, seconds: float) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .candidates import Candidates
-from .program import put
 from .programs import Programs, Pushed
 from .table import MISSING, Counts, Floats, Gate, Keys, Mask, Table, Touched, drawn, refused
 
@@ -59,8 +58,9 @@ class LivingTable(Table):
         known = self._known(keys, missing, now)
         self._start(given, keys, absent)
         self._rest(given, keys, absent, now)
-        put(given, {"@known": known})
-        done: Pushed = program(self._pushed(given, touched, seen, pulled, gradients))
+        given.put({"@known": known})
+        self._tell(given, touched, seen)
+        done: Pushed = program(given, {"@gradients": gradients, "@pulled": pulled})
         if (row := done.refused_row) is not None:
             raise refused(touched, row)
         if done.ended is not None:
@@ -97,7 +97,7 @@ class LivingTable(Table):
         rows = first.store.lookup(touched.keys)
         given = first._gathered(program, rows, size)
         first._rest(given, touched.keys, rows == MISSING, now)
-        put(given, drawn(touched.batch))
+        given.put(drawn(touched.batch))
         own: Mask = np.asarray(program(given))[:n]
         return own & follows
 

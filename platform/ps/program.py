@@ -2,21 +2,22 @@
 
 Passing an array to a compiled program costs as much as computing on thousands of rows, so those that take a word of four bytes
 a row stand in one array, one after another, after the numbers. Wider ones stand apart, since programs work longer on parts of
-an array, which costs more where there is much of it.
+an array, which costs more where there is much of it. That memory is filled in native code, since at hundreds of shards a batch
+is hundreds of calls with few rows each.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
-from .aligned import empty
+from ._native import Arguments, Layout
 
 PROBE_ROWS = 64
 WORD_BYTES = 4
@@ -24,7 +25,7 @@ WORDS = "@words"  # the array that has the others
 
 Given = Mapping[str, Any]
 Inputs = dict[str, tuple[str, tuple[int, ...] | None]]
-Filled = dict[str, NDArray[Any]]
+NOTHING: Given = MappingProxyType({})
 
 
 class Program:
@@ -48,34 +49,29 @@ class Program:
         own = {name: row for name, row in rows.items() if name not in brought}
         self._numbers = {name: kind for name, (kind, shape) in needed.items() if shape is None}
         self._together = {name: row for name, row in own.items() if row[0].itemsize * math.prod(row[1]) == WORD_BYTES}
-        self._apart = {name: row for name, row in own.items() if name not in self._together}
+        apart = {name: row for name, row in own.items() if name not in self._together}
         if not rows:  # something must tell how many there are
-            self._apart["@mask"] = (np.dtype(np.bool_), ())
-        self._passed = (WORDS, *self._apart, *(name for name in rows if name in brought))
+            apart["@mask"] = (np.dtype(np.bool_), ())
+        self._layout = Layout(
+            [(name, kind.name, ()) for name, kind in self._numbers.items()],
+            [(name, kind.name, shape) for name, (kind, shape) in self._together.items()],
+            [(name, kind.name, shape) for name, (kind, shape) in apart.items()],
+        )
+        self._brought = tuple(name for name in rows if name in brought)
+        self._passed = (WORDS, *apart, *self._brought)
         self._run = jax.jit(lambda *arrays: function(self._complete(dict(zip(self._passed, arrays, strict=True)))))
 
-    def prepared(self, size: int) -> Filled:
-        """Return arrays to fill, for all that a call needs and callers do not bring.
+    def prepared(self, size: int) -> Arguments:
+        """Return memory to fill, for all that a call needs and callers do not bring.
 
         Args:
             size: the padded number of rows.
         """
-        words = empty(len(self._numbers) + size * len(self._together), np.float32)
-        filled: Filled = {WORDS: words}
-        at = 0
-        for name, kind in self._numbers.items():
-            filled[name] = np.ndarray((), kind, words, at)
-            at += WORD_BYTES
-        for name, (kind, shape) in self._together.items():
-            filled[name] = np.ndarray((size, *shape), kind, words, at)
-            at += size * WORD_BYTES
-        for name, (kind, shape) in self._apart.items():
-            filled[name] = empty((size, *shape), kind)
-        return filled
+        return Arguments(self._layout, size)
 
-    def __call__(self, given: Given) -> Any:
+    def __call__(self, given: Arguments, brought: Given = NOTHING) -> Any:
         """Run it on what `prepared` returned, filled, and on what callers bring; what it does not need is ignored."""
-        return self._run(*[given[name] for name in self._passed])
+        return self._run(*given.arrays, *[brought[name] for name in self._brought])
 
     def _complete(self, given: Given) -> Given:
         """Return all inputs, zeros for what the result does not depend on."""
@@ -94,22 +90,16 @@ class Program:
         return found
 
 
-def put(given: Filled, values: Mapping[str, Any]) -> None:
-    """Set those of some inputs that a program needs, with zeros after the last row."""
-    for name, value in values.items():
-        whole = given.get(name)
-        if whole is None:
-            continue
-        if whole.ndim:
-            whole[: len(value)] = value
-            whole[len(value) :] = 0
-        else:
-            whole[()] = value
-
-
 def probe(kind: str, shape: tuple[int, ...] | None) -> jax.ShapeDtypeStruct:
     whole = () if shape is None else (PROBE_ROWS, *shape)
     return jax.ShapeDtypeStruct(whole, np.dtype(kind))  # type: ignore[no-untyped-call]
+
+
+def returned(function: Callable[[Given], jax.Array], inputs: Inputs) -> str | None:
+    """Return the name of the input that a function returns as it is; None if it returns none."""
+    probes = {name: probe(kind, shape) for name, (kind, shape) in inputs.items()}
+    jaxpr = jax.make_jaxpr(function)(probes).jaxpr
+    return next((name for name, var in zip(sorted(inputs), jaxpr.invars, strict=True) if var is jaxpr.outvars[0]), None)
 
 
 def used(function: Callable[[Given], Any], inputs: Mapping[str, jax.ShapeDtypeStruct]) -> frozenset[str]:

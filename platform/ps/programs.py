@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..operators.base import Context, Operator, Rows, TableSpec, updated
-from ._native import put_rows
-from .program import Given, Inputs, Program
+from ._native import Arguments, put_rows
+from .program import Given, Inputs, Program, returned
 
 OFFERED = "offered"  # the column of what the chain's operators offer, kept with w for readers
 STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
@@ -66,6 +66,7 @@ class Programs:
         dims: floats of each of them.
         initial: of those that do not start at zero: keys uint32[n, 2] -> float32[n, dim], jitted.
         read_dims: floats of each column that a version keeps: those stored, `w`, and what operators offer, if anything.
+        pulls_stored: what a pull returns is the stored column `w` and nothing else, so that no program need run.
         needs_pulled: a push must bring the weights that it was computed on.
         gated: a row needs admission to start.
         lives: rows are admitted or expire, by this table's operators or by the first's.
@@ -102,12 +103,17 @@ class Programs:
         self.pull = Program(self._pull, rows)
         self.read = Program(self._read, rows)
         self.push = Program(self._push, {**rows, **pushed}, BROUGHT)
+        plain = chain.expire is None and chain.offer is None
+        self.pulls_stored = plain and returned(lambda given: self._unpadded(given)["w"], rows) == "w"
         self.needs_pulled = "@pulled" in self.push.needs
 
-    def start(self, columns: Mapping[str, NDArray[Any]], halves: NDArray[np.uint32], rows: NDArray[np.int32]) -> None:
+    def start(
+        self, columns: Mapping[str, NDArray[Any]] | Arguments, halves: NDArray[np.uint32], rows: NDArray[np.int32]
+    ) -> None:
         """Set columns of new rows to their initial values, in place; `halves` are their keys, uint32[size, 2]."""
-        for name in columns.keys() & self.initial.keys():
-            put_rows(columns[name], rows, np.asarray(self.initial[name](halves)))
+        for name, initial in self.initial.items():
+            if name in columns:
+                put_rows(columns[name], rows, np.asarray(initial(halves)))
 
     @cached_property
     def watched_push(self) -> Program:
@@ -170,11 +176,15 @@ class Programs:
 
     def _read(self, given: Given) -> dict[str, jax.Array]:
         """Return the columns that a version keeps, as the chain reads them; zeros on padding. mask: the row is absent."""
+        rows = self._unpadded(given)
+        return {name: cleared(rows[name], given["@rows"]) for name in self.read_dims}
+
+    def _unpadded(self, given: Given) -> Rows:
         context = self._context(given)
         rows = {**self.chain.read(stored_in(given, self.stored), context)}
         if self.chain.offer is not None:
             rows[OFFERED] = jnp.where(context.new[:, None], 0, self.chain.offer(rows, context))
-        return {name: cleared(rows[name], given["@rows"]) for name in self.read_dims}
+        return rows
 
     def _context(self, given: Given) -> Context:
         """Return the context of a pull; mask: the row is absent."""

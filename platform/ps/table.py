@@ -7,17 +7,17 @@ as one jitted function on arrays padded to a short ladder of sizes, and scatters
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._native import Store
+from ._native import Arguments, Store
 from .aligned import empty
 from .candidates import Candidates
 from .ladder import Ladder, rung
-from .program import Filled, Program, put
+from .program import Program
 from .programs import STATISTICS, Programs, Pushed
 from .watch import Watch
 
@@ -166,8 +166,11 @@ class Table:
             absent |= gone
         if not self.programs.gated:
             self._start(given, keys, absent)
-        self._rest(given, keys, absent, now)
-        weights, offered, ended = program(given)
+        if self.programs.pulls_stored:
+            weights, offered, ended = given["w"], None, None
+        else:
+            self._rest(given, keys, absent, now)
+            weights, offered, ended = program(given)
         if ended is not None:
             absent |= (ended := np.asarray(ended)[: len(keys)])
             gone = ended if self.first is None else gone
@@ -206,7 +209,8 @@ class Table:
         new = rows == MISSING
         self._start(given, keys, new)
         self._rest(given, keys, new, now)
-        done: Pushed = program(self._pushed(given, touched, seen, pulled, gradients))
+        self._tell(given, touched, seen)
+        done: Pushed = program(given, {"@gradients": gradients, "@pulled": pulled})
         if (row := done.refused_row) is not None:
             raise refused(touched, row)
         columns = [np.asarray(done.columns[name]) for name in self.programs.stored]
@@ -287,54 +291,43 @@ class Table:
         read = program(given)
         return keys, columns | {name: np.asarray(values)[:n] for name, values in read.items()}
 
-    def _start(self, columns: Mapping[str, NDArray[Any]], keys: Keys, new: NDArray[np.bool_]) -> None:
+    def _start(self, columns: Mapping[str, NDArray[Any]] | Arguments, keys: Keys, new: NDArray[np.bool_]) -> None:
         """Set float columns of new rows to their initial values, in place."""
         if self.programs.initial and new.any():
             rows = np.flatnonzero(new).astype(np.int32)
             self.programs.start(columns, split_keys(keys[rows], self._ladder.size(len(rows))), rows)
 
-    def _looked_up(self, program: Program, keys: Keys, size: int) -> tuple[Filled, NDArray[np.uint32]]:
+    def _looked_up(self, program: Program, keys: Keys, size: int) -> tuple[Arguments, NDArray[np.uint32]]:
         """Return the inputs of a program, its columns those of keys, padded with zeros to `size`; and the rows of keys."""
         given = program.prepared(size)
-        columns = self._columns(given)
-        rows = self.store.pull(keys, list(columns), list(columns.values()))
-        pad(columns.values(), len(keys))
-        return given, rows
+        return given, self.store.pull(keys, given)
 
-    def _gathered(self, program: Program, rows: NDArray[np.uint32], size: int) -> Filled:
+    def _gathered(self, program: Program, rows: NDArray[np.uint32], size: int) -> Arguments:
         """Return the inputs of a program, its columns those of rows, padded with zeros to `size`."""
         given = program.prepared(size)
-        columns = self._columns(given)
-        self.store.gather(rows, list(columns), list(columns.values()))
-        pad(columns.values(), len(rows))
+        self.store.gather_into(rows, given)
         return given
 
-    def _columns(self, given: Filled) -> dict[int, NDArray[Any]]:
-        """Return those inputs that are columns, by number."""
-        return {self._numbers[name]: values for name, values in given.items() if name in self._numbers}
-
-    def _blank(self, given: Filled, chosen: Mask) -> None:
+    def _blank(self, given: Arguments, chosen: Mask) -> None:
         """Set columns of the rows chosen to zero, in place: those of a row that has ended are still in memory."""
         if chosen.any():
-            for values in self._columns(given).values():
-                values[: len(chosen)][chosen] = 0
+            for name in self._numbers:
+                if name in given:
+                    given[name][: len(chosen)][chosen] = 0
 
-    def _rest(self, given: Filled, keys: Keys, mask: Mask, now: int) -> None:
+    def _rest(self, given: Arguments, keys: Keys, mask: Mask, now: int) -> None:
         """Set the inputs of a program that are no columns."""
         numbers = {"@now": now, "@since": self.since, "@rows": len(mask), "@base_rate": self.base_rate}
-        put(given, {"@mask": mask, **numbers, "@keys": halves(keys)})
+        given.put({"@mask": mask, "@keys": keys, **numbers})
 
     @property
     def _push_program(self) -> Program:
         return self.programs.push if self.watch is None else self.programs.watched_push
 
-    def _pushed(
-        self, given: Filled, touched: Touched, seen: Counts | None, pulled: Floats | None, gradients: Floats
-    ) -> dict[str, Any]:
-        """Return the inputs of a program with those that a push brings."""
-        counted = {"@counts": touched.counts, "@clicks": touched.clicks, "@seen": () if seen is None else seen}
-        put(given, {**counted, "slot": touched.slots, **drawn(touched.batch)})
-        return {**given, "@gradients": gradients, "@pulled": pulled}
+    def _tell(self, given: Arguments, touched: Touched, seen: Counts | None) -> None:
+        """Set the inputs of a program that a push brings."""
+        counted = {"@counts": touched.counts, "@clicks": touched.clicks, "@seen": seen, "slot": touched.slots}
+        given.put({**counted, **drawn(touched.batch)})
 
     def _report(self, done: Pushed) -> dict[str, float]:
         if self.watch is not None and done.bounds is not None:
@@ -365,22 +358,12 @@ class Table:
             self.store.scatter(rows[created], [NUMBER["slot"]], [touched.slots[created]])
 
 
-def halves(keys: Keys) -> Counts:
-    """Return keys as uint32[n, 2], low and high half: JAX has no 64-bit integers."""
-    return keys.view(np.uint32).reshape(-1, 2)
-
-
 def split_keys(keys: Keys, size: int) -> Counts:
-    """Return halves of keys as uint32[size, 2], zeros after the last."""
+    """Return keys as uint32[size, 2], low and high half, zeros after the last: JAX has no 64-bit integers."""
     whole = empty((size, 2), np.uint32)
-    put({"@keys": whole}, {"@keys": halves(keys)})
+    whole[: len(keys)] = keys.view(np.uint32).reshape(-1, 2)
+    whole[len(keys) :] = 0
     return whole
-
-
-def pad(arrays: Iterable[NDArray[Any]], n: int) -> None:
-    """Set what follows row n to zeros, in place."""
-    for values in arrays:
-        values[n:] = 0
 
 
 def drawn(batch: BatchId) -> dict[str, int]:

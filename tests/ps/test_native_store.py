@@ -13,11 +13,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from xpsql.platform.ps._native import Store
+from xpsql.platform.ps._native import Arguments, Layout, Store
 
 MISSING = 0xFFFFFFFF
 COLUMNS = [("slot", "uint16", 1), ("w", "float32", 1), ("count", "uint32", 1), ("v", "float32", 3)]
 SLOT, W, COUNT, V = range(4)
+LAYOUT = Layout([("@now", "uint32", ())], [("count", "uint32", (1,))], [("@mask", "bool", ()), ("v", "float32", (3,))])
 
 # Few distinct keys, so that they meet again; small ones share a slice and grow it, the others differ in their top bits.
 keys_list = st.lists(
@@ -118,9 +119,18 @@ class StoreMachine(RuleBasedStateMachine):
         rows = self.store.lookup(keys)
         assert (rows != MISSING).tolist() == [key in self.model for key in keys.tolist()]
         self.compare(keys, gathered(self.store, rows))
-        pulled = np.empty((len(keys), 3), np.float32)
-        assert np.array_equal(self.store.pull(keys, [V], [pulled]), rows)
-        assert np.array_equal(pulled, gathered(self.store, rows)["v"])
+        arguments = Arguments(LAYOUT, len(keys) + 2)
+        assert np.array_equal(self.store.pull(keys, arguments), rows)
+        self.compare_arguments(arguments, rows)
+        arguments = Arguments(LAYOUT, len(keys) + 1)
+        self.store.gather_into(rows, arguments)
+        self.compare_arguments(arguments, rows)
+
+    def compare_arguments(self, arguments: Arguments, rows: np.ndarray) -> None:
+        for name in ("v", "count"):
+            values = arguments[name]
+            assert np.array_equal(values[: len(rows)], gathered(self.store, rows)[name])
+            assert not values[len(rows) :].any()
 
     @rule(begin=st.integers(0, 1024), end=st.integers(0, 1024))
     def iterate(self, begin: int, end: int) -> None:

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from xpsql.platform.ps.program import WORDS, Given, Inputs, Program, put
+from xpsql.platform.ps._native import Arguments, Layout
+from xpsql.platform.ps.program import Given, Inputs, Program
 
 INPUTS: Inputs = {
     "@mask": ("bool", ()),
@@ -32,18 +33,18 @@ def values() -> dict[str, Any]:
     return {**made, "@now": 4_000_000_000, "@rate": 0.3}
 
 
-def run(names: set[str]) -> tuple[Program, dict[str, Any], dict[str, jax.Array]]:
-    """Return a program that returns these inputs, its prepared arrays, and what it returned of `values`."""
+def run(names: set[str]) -> tuple[Program, Arguments, dict[str, jax.Array]]:
+    """Return a program that returns these inputs, its prepared memory, and what it returned of `values`."""
 
     def chosen(given: Given) -> dict[str, jax.Array]:
         return {name: given[name] * 1 for name in names}
 
     program = Program(chosen, INPUTS, ("@gradients",))
     given, all_of_them = program.prepared(SIZE), values()
-    put(given, all_of_them)
+    given.put(all_of_them)
     brought = np.zeros((SIZE, 3), np.float32)
     brought[:N] = all_of_them["@gradients"]
-    return program, given, program({**given, "@gradients": brought})
+    return program, given, program(given, {"@gradients": brought})
 
 
 SOME = [{*INPUTS}, {"v"}, {"@now"}, {"z", "count"}, {"@gradients", "@rate"}, {"slot"}, {"@mask"}]
@@ -53,7 +54,8 @@ SOME = [{*INPUTS}, {"v"}, {"@now"}, {"z", "count"}, {"@gradients", "@rate"}, {"s
 def test_a_program_gets_what_was_put_with_zeros_after_the_last_row(names: set[str]) -> None:
     program, given, found = run(names)
     assert program.needs == names
-    assert given.keys() - {WORDS} == names - {"@gradients"} or given.keys() == {WORDS, "@now", "@mask"}
+    own = {name for name in INPUTS if name in given}
+    assert own == names - {"@gradients"} or own == {"@now", "@mask"}
     for name, value in values().items():
         if name not in names:
             continue
@@ -74,6 +76,24 @@ def test_what_no_result_depends_on_is_zero_and_of_the_size_of_the_rest() -> None
 
     program = Program(function, INPUTS)
     given = program.prepared(SIZE)
-    put(given, values())
-    assert given.keys() == {WORDS, "z"}
+    given.put(values())
+    assert {name for name in INPUTS if name in given} == {"z"}
     assert program(given).shape == (SIZE, 1)
+
+
+def test_arguments_refuse_what_is_not_as_declared() -> None:
+    arguments = Arguments(Layout([("now", "uint32", ())], [("z", "float32", ())], [("v", "float32", (5,))]), 4)
+    with pytest.raises(ValueError, match=r"input z has rows of 4 bytes, at most 4 of them; got 20 bytes for 5"):
+        arguments.put({"z": np.zeros(5, np.float32)})
+    with pytest.raises(ValueError, match=r"input v has rows of 20 bytes, at most 4 of them; got 24 bytes for 2"):
+        arguments.put({"v": np.zeros((2, 3), np.float32)})
+    with pytest.raises(TypeError, match="now must be a number of its type"):
+        arguments.put({"now": -1})
+    with pytest.raises(TypeError):
+        arguments.put({"z": "text"})
+    with pytest.raises(KeyError, match="w"):
+        arguments["w"]
+    with pytest.raises(ValueError, match="input v is no word"):
+        Layout([], [("v", "float32", (5,))], [])
+    with pytest.raises(TypeError, match="got int64"):
+        Layout([], [], [("v", "int64", ())])

@@ -232,3 +232,20 @@ def test_only_columns_that_the_chain_uses_are_gathered() -> None:
     assert not plain.push.needs & {"updates", "last_seen", "@seen", "@now", "@counts"}
     timed = Programs(SPEC, decayed_chain(), seed=7)
     assert {"last_seen", "@now"} <= timed.push.needs
+
+
+@pytest.mark.parametrize("num_shards", [1, 2])
+def test_weights_that_are_stored_are_pulled_as_they_are(num_shards: int) -> None:
+    adagrad = next(part for part in OPERATORS if part.name == "adagrad")
+    stored = chain(adagrad.make(adagrad.options(), SPEC))
+    assert Programs(SPEC, stored, seed=7).pulls_stored
+    for other in (PLAIN, chain(decay(DecayOptions(half_life="1 day"), SPEC), adagrad.make(adagrad.options(), SPEC))):
+        assert not Programs(SPEC, other, seed=7).pulls_stored
+    shards, keys = client(num_shards, stored), random_keys(90, 3)
+    push(shards, keys, np.linspace(-1, 1, 90, dtype=np.float32))
+    more = np.concatenate([keys[::-1], random_keys(7, 4)])
+    pulled = shards.pull(more, rung(len(more)) + 5).weights["weights"]
+    kept = rows(shards)
+    assert [row.tolist() for row in pulled[:90]] == [kept[key]["w"] for key in more[:90].tolist()]
+    assert pulled[:90].all()
+    assert not pulled[90:].any()

@@ -72,30 +72,40 @@ Span<T> view(const Out& array, const char* name, std::initializer_list<int64_t> 
 }
 
 // Where XLA wants arrays to start: it copies those that start elsewhere before each call.
-constexpr std::align_val_t array_alignment{64};
+constexpr size_t array_alignment = 64;
+
+// Memory that starts there. Taken from malloc with room to spare, and what malloc gave kept before it: aligned allocation has no
+// cache of small pieces in glibc, and leaves gaps that every later call walks.
+template <class T>
+T* allocate_aligned(size_t count) {
+    static_assert(std::is_trivial_v<T>);
+    auto* given = static_cast<uint8_t*>(::operator new(count * sizeof(T) + array_alignment));
+    auto* start = given + array_alignment - reinterpret_cast<uintptr_t>(given) % array_alignment;
+    reinterpret_cast<void**>(start)[-1] = given;
+    return reinterpret_cast<T*>(start);
+}
+
+struct AlignedDelete {
+    void operator()(void* start) const noexcept { ::operator delete(static_cast<void**>(start)[-1]); }
+};
 
 // A new NumPy array, written without the GIL and then handed to Python.
 template <class T>
 class Result {
   public:
-    static_assert(std::is_trivial_v<T>);
-    explicit Result(size_t capacity) : data_(static_cast<T*>(::operator new(capacity * sizeof(T), array_alignment))) {}
+    explicit Result(size_t capacity) : data_(allocate_aligned<T>(capacity)) {}
 
     T* data() { return data_.get(); }
     T& operator[](size_t i) { return data_[i]; }
 
     NumpyVector<T> take(size_t size) {
-        nb::capsule owner(data_.get(), [](void* data) noexcept { Delete{}(static_cast<T*>(data)); });
+        nb::capsule owner(data_.get(), [](void* data) noexcept { AlignedDelete{}(data); });
         T* data = data_.release();
         return NumpyVector<T>(data, {size}, owner);
     }
 
   private:
-    struct Delete {
-        void operator()(T* data) const noexcept { ::operator delete(data, array_alignment); }
-    };
-
-    std::unique_ptr<T[], Delete> data_;
+    std::unique_ptr<T[], AlignedDelete> data_;
 };
 
 [[noreturn]] void refuse_value(const char* name, const char* expected);

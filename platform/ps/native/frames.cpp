@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "arrays.hpp"
 #include "codec.hpp"
 
 namespace xpsql {
@@ -49,7 +50,7 @@ static_assert(sizeof(Header) == Header::bytes, "a header is read from its bytes,
 class Memory {
   public:
     explicit Memory(size_t size)
-        : data_(static_cast<uint8_t*>(::operator new(std::max<size_t>(size, 1), std::align_val_t{alignment}))), size_(size) {}
+        : data_(allocate_aligned<uint8_t>(size)), size_(size) {}
 
     uint8_t* data() const { return data_.get(); }
 
@@ -59,11 +60,7 @@ class Memory {
     }
 
   private:
-    struct Delete {
-        void operator()(uint8_t* data) const noexcept { ::operator delete(data, std::align_val_t{alignment}); }
-    };
-
-    std::unique_ptr<uint8_t[], Delete> data_;
+    std::unique_ptr<uint8_t[], AlignedDelete> data_;
     size_t size_;
 };
 

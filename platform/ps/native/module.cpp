@@ -3,6 +3,7 @@
 
 namespace xpsql {
 
+void bind_arguments(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
 void bind_counter(nanobind::module_& module);
 void bind_hash(nanobind::module_& module);
@@ -16,6 +17,7 @@ void bind_store(nanobind::module_& module);
 
 NB_MODULE(_native, module) {
     module.doc() = "Hashing, uniqueness, placement, counters and the row store of the parameter server.";
+    xpsql::bind_arguments(module);
     xpsql::bind_arrays(module);
     xpsql::bind_counter(module);
     xpsql::bind_hash(module);

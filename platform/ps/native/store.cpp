@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "arguments.hpp"
 #include "arrays.hpp"
 
 namespace xpsql {
@@ -110,6 +111,34 @@ Transfer<Byte> transfer(const Store& store, const std::vector<size_t>& numbers, 
     return result;
 }
 
+// Columns that are inputs of a program too, and their rows there.
+Transfer<uint8_t> transfer(const Store& store, const Arguments& arguments) {
+    Transfer<uint8_t> result;
+    for (size_t i = 0; i < arguments.layout().inputs().size(); ++i) {
+        const Input& input = arguments.layout().inputs()[i];
+        for (const Column& column : store.columns()) {
+            if (input.is_number || column.name != input.name) continue;
+            if (column.bytes() != input.bytes) throw nb::type_error(("input " + input.name + " is not as the column").c_str());
+            result.columns.push_back(&column);
+            result.arrays.push_back(arguments.at(i));
+        }
+    }
+    return result;
+}
+
+void check_room(size_t n, const Arguments& arguments) {
+    if (n > arguments.size())
+        throw nb::value_error(("the arguments have " + std::to_string(arguments.size()) + " rows, got " + std::to_string(n)).c_str());
+}
+
+// Sets what follows row n of the arrays to zeros.
+void clear_after(const Transfer<uint8_t>& to, size_t n, size_t size) {
+    for (size_t i = 0; i < to.columns.size(); ++i) {
+        const size_t bytes = to.columns[i]->bytes();
+        std::memset(to.arrays[i] + n * bytes, 0, (size - n) * bytes);
+    }
+}
+
 auto copy_out(const Transfer<uint8_t>& to) {
     return [&to](size_t first, size_t count, const uint8_t* const* records) {
         for (size_t i = 0; i < to.columns.size(); ++i) {
@@ -155,14 +184,24 @@ void gather(const Store& store, const In& rows, const std::vector<size_t>& colum
     store.read(all.data, all.size, extent_of(to.columns), copy_out(to));
 }
 
-NumpyVector<Row> pull(const Store& store, const In& keys, const std::vector<size_t>& columns,
-                      const std::vector<Out>& outs) {
+void gather_into(const Store& store, const In& rows, const Arguments& arguments) {
+    const auto all = view<Row>(rows, "rows");
+    const auto to = transfer(store, arguments);
+    check_room(all.size, arguments);
+    nb::gil_scoped_release unlocked;
+    store.read(all.data, all.size, extent_of(to.columns), copy_out(to));
+    clear_after(to, all.size, arguments.size());
+}
+
+NumpyVector<Row> pull(const Store& store, const In& keys, const Arguments& arguments) {
     const auto all = view<uint64_t>(keys, "keys");
-    const auto to = transfer<uint8_t>(store, columns, outs, all.size);
+    const auto to = transfer(store, arguments);
+    check_room(all.size, arguments);
     Result<Row> rows(all.size);
     {
         nb::gil_scoped_release unlocked;
         store.pull(all.data, all.size, rows.data(), extent_of(to.columns), copy_out(to));
+        clear_after(to, all.size, arguments.size());
     }
     return rows.take(all.size);
 }
@@ -341,8 +380,9 @@ void bind_store(nb::module_& module) {
         .def("lookup", lookup, "keys"_a)
         .def("insert", insert, "keys"_a)
         .def("evict", evict, "keys"_a)
-        .def("pull", pull, "keys"_a, "columns"_a, "outs"_a)
+        .def("pull", pull, "keys"_a, "arguments"_a)
         .def("gather", gather, "rows"_a, "columns"_a, "outs"_a)
+        .def("gather_into", gather_into, "rows"_a, "arguments"_a)
         .def("scatter", scatter, "rows"_a, "columns"_a, "values"_a)
         .def("update", update, "rows"_a, "columns"_a, "values"_a, "added"_a, "amounts"_a, "raised"_a, "least"_a)
         .def("fill", fill, "rows"_a, "column"_a, "value"_a)
