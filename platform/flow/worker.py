@@ -73,11 +73,11 @@ class Worker:
             lap("pace_wait")
             pulling = self._client.start_pull(batch.keys, batch.size)
             lap("pull")
-            if pushed is not None:
-                pushed.result()
-                lap("push")
             pulled = pulling.result()
             lap("pull")
+            if pushed is not None:
+                pushed.result()  # it came before the rows
+                lap("push")
             pushed = self._take(batch, pulled)
         if pushed is not None:
             pushed.result()
