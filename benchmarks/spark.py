@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SETTINGS = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "2g"}
 TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) {settings} AS SELECT * FROM parquet.`{log}`"
 TWO_WORKERS = "WITH (workers = 2)"
+SPARK, EMBEDDED = "one shard and one worker", "embedded engine as it comes"
 JOIN = """
 SELECT l.*, d.region FROM parquet.`{log}` l
 JOIN (SELECT id AS day, concat('region', id % 7) AS region FROM range(1000)) d
@@ -35,10 +36,14 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def trainings(session: xpsql.Session, log: Path, settings: str, rounds: int) -> list[float]:
-    """Return the seconds of some trainings, the first of which starts processes and loads programs."""
-    statement = TRAIN.format(settings=settings, log=log)
-    return [seconds(lambda: session.sql(statement)) for _ in range(rounds + 1)]
+def trainings(sessions: Mapping[str, tuple[xpsql.Session, str]], log: Path, rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of trainings by sessions, each with its settings, in turns; the first of each starts processes."""
+    found: dict[str, list[float]] = {name: [] for name in sessions}
+    for _ in range(rounds + 1):
+        for name, (session, settings) in sessions.items():
+            statement = TRAIN.format(settings=settings, log=log)
+            found[name].append(seconds(lambda session=session, statement=statement: session.sql(statement)))
+    return found
 
 
 def staging(engine: SparkEngine, log: Path, folder: Path, rounds: int) -> dict[str, float]:
@@ -58,17 +63,21 @@ def staging(engine: SparkEngine, log: Path, folder: Path, rounds: int) -> dict[s
 def main(log: str, folder: str, rounds: str) -> None:
     """Print the figures."""
     data, count = Path(log), int(rounds)
-    with xpsql.connect(f"{folder}/here", reporter=SilentReporter()) as session:
-        here = statistics.median(trainings(session, data, TWO_WORKERS, count)[1:])
-    print(f"{here:.3f} s embedded engine, two workers", flush=True)
     start = time.perf_counter()
-    with xpsql.connect(f"{folder}/there", "spark", SilentReporter(), master="local[2]", conf=SETTINGS) as session:
+    with (
+        xpsql.connect(f"{folder}/there", "spark", SilentReporter(), master="local[2]", conf=SETTINGS) as session,
+        xpsql.connect(f"{folder}/here", reporter=SilentReporter()) as embedded,
+    ):
         print(f"{time.perf_counter() - start:.3f} s start of the session", flush=True)
-        first, *others = trainings(session, data, "", count)
-        there = statistics.median(others)
-        print(f"{first:.3f} s first training, which starts processes", flush=True)
-        print(f"{there:.3f} s training, one shard and one worker", flush=True)
-        print(f"{here / there:.3f} x embedded engine", flush=True)
+        sessions = {SPARK: (session, ""), "embedded engine, two workers": (embedded, TWO_WORKERS), EMBEDDED: (embedded, "")}
+        found = trainings(sessions, data, count)
+        print(f"{found[SPARK][0]:.3f} s first training, which starts processes", flush=True)
+        medians = {name: statistics.median(times[1:]) for name, times in found.items()}
+        for name, value in medians.items():
+            print(f"{value:.3f} s {name}", flush=True)
+        for name, value in medians.items():
+            if name != SPARK:
+                print(f"{value / medians[SPARK]:.3f} x {name}", flush=True)
         for name, value in staging(session.engine, data, Path(folder), count).items():  # type: ignore[arg-type]
             print(f"{value:.3f} s a join: {name}", flush=True)
 

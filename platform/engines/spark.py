@@ -77,9 +77,11 @@ class SparkEngine:
 
     def scan(self, query: str) -> Scan | Staged:
         """Return how to read a query's result in place, or why it has to be staged."""
+        check_query(query)
         text = sent(query)
         with explained(text, self.relations):
-            return reading_of(self.spark, text.text, self._frame)
+            self._tables.prepare(query)
+            return reading_of(self.spark, text.text)
 
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query and write its rows; a file is a partition, and files are in the order of rows."""

@@ -15,7 +15,8 @@ give; whatever differs is staged. The WHERE of the query itself is taken off bef
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -35,7 +36,6 @@ from .spark_frames import configured, schema_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Frames = Callable[[str], "DataFrame"]
 PLAN = re.compile(r"== Optimized Logical Plan ==\n(?P<plan>.*?)\n\n== Physical Plan ==", re.DOTALL)
 ID = r"#(\d+)L?"
 
@@ -73,25 +73,26 @@ class Split(NamedTuple):
     condition: exp.Expr
 
 
-def reading_of(spark: SparkSession, query: str, frame_of: Frames) -> Scan | Staged:
+def reading_of(spark: SparkSession, query: str) -> Scan | Staged:
     """Return how to read a query's result in place, or why it has to be staged.
 
-    Args:
-        frame_of: analyses a query.
+    Spark looks for the files and reads their schema each time it analyses a query, so its plan is made beside.
 
     Raises:
         StatementError: the query cannot run.
     """
-    frame = frame_of(query)
-    schema = schema_of(frame)
-    if len({name.lower() for name in schema.names}) < len(schema):
-        return Staged(schema, "two of its columns have one name")
     split = split_where(query)
-    unfiltered, whole = (query, frame) if split is None else (split.unfiltered, frame_of(split.unfiltered))
-    found = reference_of(spark, whole, unfiltered)
+    unfiltered = query if split is None else split.unfiltered
+    with ThreadPoolExecutor(1, thread_name_prefix="xpsql-plan") as pool:
+        plan = pool.submit(plan_of, spark, unfiltered)
+        frame = spark.sql(query)
+        schema = schema_of(frame)
+        if len({name.lower() for name in schema.names}) < len(schema):
+            return Staged(schema, "two of its columns have one name")
+        found = reference_of(plan.result(), frame if split is None else spark.sql(unfiltered))
     if isinstance(found, Unfit):
         return Staged(schema, found.reason)
-    scan = scan_of(found, schema) if split is None else filtered(spark, split, found, schema, frame_of)
+    scan = scan_of(found, schema) if split is None else filtered(spark, split, found, schema)
     return Staged(schema, scan.reason) if isinstance(scan, Unfit) else scan
 
 
@@ -102,12 +103,12 @@ def scan_of(found: Reference, schema: pa.Schema) -> Scan | Unfit:
     return Scan(found.files, found.columns, None, tuple(dict.fromkeys(found.columns.values())), schema)
 
 
-def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Schema, frame_of: Frames) -> Scan | Unfit:
+def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Schema) -> Scan | Unfit:
     """Return how to read the rows of a reference that pass a condition."""
     if not as_stored(found.columns, schema, found.stored):
         return OTHER_TYPES
-    whole = frame_of(split.origin)
-    under = reference_of(spark, whole, split.origin)
+    whole = spark.sql(split.origin)
+    under = reference_of(plan_of(spark, split.origin), whole)
     if isinstance(under, Unfit):
         return under
     columns = {name.lower(): own for name, own in under.columns.items()}
@@ -122,9 +123,8 @@ def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Sch
     return Scan(found.files, own, Kept(condition, found.columns, schema), needed, schema)
 
 
-def reference_of(spark: SparkSession, frame: DataFrame, query: str) -> Reference | Unfit:
+def reference_of(plan: list[str], frame: DataFrame) -> Reference | Unfit:
     """Return the files and columns that a query without WHERE names, if it does nothing else."""
-    plan = plan_of(spark, query)
     if len(plan) > 2 or not plan[-1].endswith(" parquet"):
         return MORE
     files = local_files(frame.inputFiles())
