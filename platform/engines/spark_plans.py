@@ -1,7 +1,6 @@
 """Which queries on Spark are read in place: those that Spark's own optimizer reduces to columns of Parquet files.
 
-Spark tells by `EXPLAIN EXTENDED`. Views, subqueries and WITH are gone from the optimized plan, so there are two plans by which
-a query can be read in place:
+Views, subqueries and WITH are gone from the optimized plan, so there are two plans by which a query can be read in place:
 
     Relation [day#1,user#2L] parquet
 
@@ -15,10 +14,10 @@ give; whatever differs is staged. The WHERE of the query itself is taken off bef
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -36,7 +35,6 @@ from .spark_frames import configured, schema_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PLAN = re.compile(r"== Optimized Logical Plan ==\n(?P<plan>.*?)\n\n== Physical Plan ==", re.DOTALL)
 ID = r"#(\d+)L?"
 
 
@@ -76,20 +74,15 @@ class Split(NamedTuple):
 def reading_of(spark: SparkSession, query: str) -> Scan | Staged:
     """Return how to read a query's result in place, or why it has to be staged.
 
-    Spark looks for the files and reads their schema each time it analyses a query, so its plan is made beside.
-
     Raises:
         StatementError: the query cannot run.
     """
+    frame = spark.sql(query)
+    schema = schema_of(frame)
+    if len({name.lower() for name in schema.names}) < len(schema):
+        return Staged(schema, "two of its columns have one name")
     split = split_where(query)
-    unfiltered = query if split is None else split.unfiltered
-    with ThreadPoolExecutor(1, thread_name_prefix="xpsql-plan") as pool:
-        plan = pool.submit(plan_of, spark, unfiltered)
-        frame = spark.sql(query)
-        schema = schema_of(frame)
-        if len({name.lower() for name in schema.names}) < len(schema):
-            return Staged(schema, "two of its columns have one name")
-        found = reference_of(plan.result(), frame if split is None else spark.sql(unfiltered))
+    found = reference_of(frame if split is None else spark.sql(split.unfiltered))
     if isinstance(found, Unfit):
         return Staged(schema, found.reason)
     scan = scan_of(found, schema) if split is None else filtered(spark, split, found, schema)
@@ -108,7 +101,7 @@ def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Sch
     if not as_stored(found.columns, schema, found.stored):
         return OTHER_TYPES
     whole = spark.sql(split.origin)
-    under = reference_of(plan_of(spark, split.origin), whole)
+    under = reference_of(whole)
     if isinstance(under, Unfit):
         return under
     columns = {name.lower(): own for name, own in under.columns.items()}
@@ -123,8 +116,9 @@ def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Sch
     return Scan(found.files, own, Kept(condition, found.columns, schema), needed, schema)
 
 
-def reference_of(plan: list[str], frame: DataFrame) -> Reference | Unfit:
+def reference_of(frame: DataFrame) -> Reference | Unfit:
     """Return the files and columns that a query without WHERE names, if it does nothing else."""
+    plan = plan_of(frame)
     if len(plan) > 2 or not plan[-1].endswith(" parquet"):
         return MORE
     files = local_files(frame.inputFiles())
@@ -154,12 +148,30 @@ def local_files(found: Iterable[str]) -> tuple[str, ...] | Unfit:
     return tuple(str(path.parent / path.readlink() if path.is_symlink() else path) for path in paths)
 
 
-def plan_of(spark: SparkSession, query: str) -> list[str]:
-    """Return the lines of Spark's optimized plan of a query."""
-    with configured(spark, {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}):
-        (row,) = spark.sql(f"EXPLAIN EXTENDED {query}").collect()
-    found = PLAN.search(row[0])
-    return found["plan"].split("\n") if found else [""]
+def plan_of(frame: DataFrame) -> list[str]:
+    """Return the lines of Spark's optimized plan of a query.
+
+    They are those of EXPLAIN EXTENDED, which would look for the files, read their schema and plan the query all over again.
+    """
+    spark, java = frame.sparkSession, cast(Any, frame)._jdf
+    with configured(spark, {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}), active(spark):
+        text: str = java.queryExecution().optimizedPlan().toString()
+    return text.rstrip("\n").split("\n")
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Let a session's settings hold for what this thread asks of plans."""
+    sessions, java = cast(Any, spark)._jvm.SparkSession, cast(Any, spark)._jsparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(java)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def columns_in(plan: list[str], stored: Iterable[str], names: Iterable[str]) -> dict[str, str] | None:
