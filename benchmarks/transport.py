@@ -73,11 +73,14 @@ def new_shard(optimizer: str, number: int, num_shards: int) -> Shard:
 def serve(optimizer: str, rows: int, number: int, num_shards: int) -> None:
     """Be a shard that has its part of the rows, until the input ends."""
     from xpsql.platform.flow.compiled import prepare_jax
+    from xpsql.platform.flow.shard_task import KEPT_BYTES
+    from xpsql.platform.ps._native import keep_freed_memory
     from xpsql.platform.ps.placement import shard_of
     from xpsql.platform.ps.server import Server
     from xpsql.platform.ps.service import shard_handlers
     from xpsql.platform.ps.wire import Handler
 
+    keep_freed_memory(KEPT_BYTES)
     prepare_jax()
     shard, keys = new_shard(optimizer, number, num_shards), all_keys(rows)
     table = shard.tables["weights"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...warehouse.checkpoints import Checkpoints
 from ..engines.tasks import Task
+from ..ps._native import keep_freed_memory
 from ..ps.gang import Gang
 from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.pressure import Pressure
@@ -23,6 +24,7 @@ from .recipe import recipe_of
 from .state import Saved, load, new_shard, save
 
 PRESSED_SECONDS = 3600.0  # the driver takes a last checkpoint
+KEPT_BYTES = 1 << 27  # several times the arrays of a large request
 
 
 def host_shard(job: Job, task: Task) -> None:
@@ -33,6 +35,7 @@ def host_shard(job: Job, task: Task) -> None:
     """
     check_version(job.xpsql)
     limit_threads(task.cores)
+    keep_freed_memory(KEPT_BYTES)
     prepare_jax()
     number, num_shards = task.number, job.places.shards
     shard = new_shard(recipe_of(job.plan, job.columns), number, num_shards, job.columns, job.epoch)

@@ -16,6 +16,10 @@ _Seeds: TypeAlias = int | npt.NDArray[np.uint64]
 def memory(size: int) -> npt.NDArray[np.uint8]:
     """Return uninitialised bytes that start where XLA wants arrays; see aligned.py."""
 
+def keep_freed_memory(bytes: int) -> None:
+    """Let all threads of this process that are still to come take memory from one pool, and let it keep so many freed bytes, so
+    that requests of one size after the other take the same pages. Means nothing but with glibc."""
+
 def hash_bytes(
     offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64],
     data: npt.NDArray[np.uint8],

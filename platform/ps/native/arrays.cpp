@@ -1,6 +1,19 @@
 #include "arrays.hpp"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace xpsql {
+
+// A thread that takes and frees the arrays of large requests over and over otherwise gives their pages back each time.
+static void keep_freed_memory([[maybe_unused]] int bytes) {
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 1 << 25);  // the most that glibc takes; larger arrays are mapped by themselves
+    mallopt(M_TRIM_THRESHOLD, bytes);
+#endif
+}
 
 static std::string kind(uint8_t code) {
     switch (static_cast<nb::dlpack::dtype_code>(code)) {
@@ -35,6 +48,7 @@ void refuse_value(const char* name, const char* expected) {
 
 void bind_arrays(nb::module_& module) {
     module.def("memory", [](size_t size) { return Result<uint8_t>(size).take(size); }, nb::arg("size"));
+    module.def("keep_freed_memory", keep_freed_memory, nb::arg("bytes"));
 }
 
 }  // namespace xpsql
