@@ -268,7 +268,7 @@ class Arguments:
 
         Args:
             values: by name: a number, or an array of at most `size` rows that take as many bytes as the input's, after the last
-                of which zeros follow; None leaves an input as it is.
+                of which zeros follow; None is no rows.
 
         Raises:
             TypeError: no number, or no C-contiguous array.

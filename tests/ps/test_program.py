@@ -81,6 +81,15 @@ def test_what_no_result_depends_on_is_zero_and_of_the_size_of_the_rest() -> None
     assert program(given).shape == (SIZE, 1)
 
 
+def test_no_rows_are_zeros() -> None:
+    arguments = Arguments(Layout([], [("z", "float32", ())], [("v", "float32", (5,)), ("slot", "uint16", ())]), 4)
+    arguments.put({"z": np.ones(4, np.float32), "v": np.ones((4, 5), np.float32), "slot": np.ones(4, np.uint16)})
+    arguments.put({"z": None, "v": np.zeros((0, 5), np.float32)})
+    assert not arguments["z"].any()
+    assert not arguments["v"].any()
+    assert arguments["slot"].all()
+
+
 def test_arguments_refuse_what_is_not_as_declared() -> None:
     arguments = Arguments(Layout([("now", "uint32", ())], [("z", "float32", ())], [("v", "float32", (5,))]), 4)
     with pytest.raises(ValueError, match=r"input z has rows of 4 bytes, at most 4 of them; got 20 bytes for 5"):

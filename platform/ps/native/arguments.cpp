@@ -70,9 +70,13 @@ void Arguments::put(const nb::dict& values) const {
     for (size_t i = 0; i < starts_.size(); ++i) {
         const Input& input = layout_->inputs()[i];
         PyObject* value = PyDict_GetItemString(values.ptr(), input.name.c_str());
-        if (value == nullptr || value == Py_None) continue;
+        if (value == nullptr) continue;
         if (input.is_number) {
             set_number(starts_[i], input, value);
+            continue;
+        }
+        if (value == Py_None) {
+            std::memset(starts_[i], 0, size_ * input.bytes);
             continue;
         }
         const View rows(value, PyBUF_C_CONTIGUOUS);
@@ -81,7 +85,7 @@ void Arguments::put(const nb::dict& values) const {
             throw nb::value_error(("input " + input.name + " has rows of " + std::to_string(input.bytes) + " bytes, at most " +
                                    std::to_string(size_) + " of them; got " + std::to_string(rows.size()) + " bytes for " +
                                    std::to_string(n)).c_str());
-        std::memcpy(starts_[i], rows.data(), rows.size());
+        if (n > 0) std::memcpy(starts_[i], rows.data(), rows.size());
         std::memset(starts_[i] + rows.size(), 0, size_ * input.bytes - rows.size());
     }
 }
