@@ -74,8 +74,8 @@ Span<T> view(const Out& array, const char* name, std::initializer_list<int64_t> 
 // Where XLA wants arrays to start: it copies those that start elsewhere before each call.
 constexpr size_t array_alignment = 64;
 
-// Memory that starts there. Taken from malloc with room to spare, and what malloc gave kept before it: aligned allocation has no
-// cache of small pieces in glibc, and leaves gaps that every later call walks.
+// Memory that starts there, taken with room to spare, and what was given kept before it: glibc has no cache of small pieces for
+// aligned allocation.
 template <class T>
 T* allocate_aligned(size_t count) {
     static_assert(std::is_trivial_v<T>);
