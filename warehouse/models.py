@@ -6,7 +6,8 @@
     <root>/models/<name>/v<N>/            manifest.json, rows/, dense/, candidates/, progress.jsonl, lock; staged/, checkpoints/
 
 Every change appears by one atomic step: a folder renamed into or out of its place, or a file replaced. Leftovers of a
-killed process have names that begin with a dot, and go with the next change of the model.
+killed process have names that begin with a dot, those of a cluster's tasks that outlive their training are versions without
+a manifest; both go with the next change of the model.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .checkpoints import Checkpoints, place_of
 from .draft import DATA, RESUMED, Draft
 from .durable import remove, replace_text, storing, sync
 from .locks import Lock, busy, held
-from .manifest import FORMAT, Manifest, read_json, read_manifest, write_manifest
+from .manifest import FILE, FORMAT, Manifest, read_json, read_manifest, write_manifest
 from .names import folder_name, model_name
 from .progress import mend_progress
 from .storage import Storage
@@ -60,11 +61,11 @@ class Models:
 
     def exists(self, name: str) -> bool:
         """Tell whether a model has a version that can be used (`ready` or `held`)."""
-        return any(v.manifest.status in COMMITTED for v in self._versions(name))
+        return any(v.manifest.status in COMMITTED for v in self.present(name))
 
     def served(self, name: str) -> int | None:
         """Return the number of the version served; None where none is, or the model is absent."""
-        return next((version.number for version in self._versions(name) if version.served), None)
+        return next((version.number for version in self.present(name) if version.served), None)
 
     def versions(self, name: str) -> list[Version]:
         """Return the versions of a model, oldest first.
@@ -72,10 +73,19 @@ class Models:
         Raises:
             ModelError: no such model; a damaged manifest, or one of a newer format.
         """
-        found = self._versions(name)
+        found = self.present(name)
         if not found:
             raise self._unknown(name)
         return found
+
+    def present(self, name: str) -> list[Version]:
+        """Return the versions of a model, oldest first; none where it is absent."""
+        folder = self._folder(name)
+        read = [m for m in (_read(folder / f"v{n}") for n in _numbers(folder)) if m is not None]
+        first = max((m.version for m in read if m.replaces and m.status == "ready"), default=0)
+        kept = [m for m in read if m.version >= first]
+        served = _served(folder, kept)
+        return [Version(folder / f"v{m.version}", m, m.version == served) for m in kept]
 
     def find(self, name: str, number: int | None = None) -> Version:
         """Return a version of any status: the one of that number, or the one served, or else the newest.
@@ -211,7 +221,7 @@ class Models:
 
     def _abandon(self, folder: Path, number: int) -> None:
         """Let interrupted trainings before a version be resumed no more, and remove what they kept for it."""
-        for version in self._versions(model_name(folder.name)):
+        for version in self.present(model_name(folder.name)):
             if version.number < number and version.manifest.status == "interrupted":
                 error = f"It was interrupted, and version {number} was trained instead of resuming it."
                 write_manifest(version.folder, dataclasses.replace(version.manifest, status="failed", error=error))
@@ -287,14 +297,6 @@ class Models:
     def _unknown(self, name: str) -> ModelError:
         return ModelError(f"There is no model {name}.{suggestion(name, self.names())}")
 
-    def _versions(self, name: str) -> list[Version]:
-        folder = self._folder(name)
-        read = [m for m in (_read(folder / f"v{n}") for n in _numbers(folder)) if m is not None]
-        first = max((m.version for m in read if m.replaces and m.status == "ready"), default=0)
-        kept = [m for m in read if m.version >= first]
-        served = _served(folder, kept)
-        return [Version(folder / f"v{m.version}", m, m.version == served) for m in kept]
-
     def _sweep(self, folder: Path) -> None:
         """Remove what killed processes left, what a replacing version made needless, and the data of versions that failed."""
         for leftover in self.folder.glob(".trash-*"):
@@ -303,13 +305,13 @@ class Models:
             remove(leftover)
         for leftover in folder.glob(".*.json-*"):
             leftover.unlink(missing_ok=True)
-        kept = {v.number: v for v in self._versions(model_name(folder.name))}
-        for number in _numbers(folder):
+        kept = {v.number: v for v in self.present(model_name(folder.name))}
+        for number, version in _folders(folder):
             if number not in kept:
-                _trash(folder / f"v{number}")
+                _trash(version)
             else:
                 for name in _leftovers(kept[number].manifest):
-                    remove(folder / f"v{number}" / name)
+                    remove(version / name)
 
 
 def _leftovers(manifest: Manifest) -> tuple[str, ...]:
@@ -332,9 +334,15 @@ def _pattern(like: str) -> re.Pattern[str]:
 
 def _numbers(folder: Path) -> list[int]:
     """Return the numbers of the versions in a model's folder, sorted; none where it is absent."""
+    return [number for number, version in _folders(folder) if (version / FILE).exists()]
+
+
+def _folders(folder: Path) -> list[tuple[int, Path]]:
+    """Return the numbers and folders of versions, sorted, and what tasks of a training that failed wrote after it was removed:
+    folders without a manifest."""
     if not folder.is_dir():
         return []
-    return sorted(int(m[1]) for m in (VERSION.fullmatch(f.name) for f in folder.iterdir()) if m)
+    return sorted((int(m[1]), f) for f in folder.iterdir() if (m := VERSION.fullmatch(f.name)))
 
 
 def _last(folder: Path) -> int:

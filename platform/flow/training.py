@@ -154,7 +154,7 @@ def evaluation_of(monitor: Monitor, held: Held) -> dict[str, float | None]:
 
 def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     """Return the metrics of the version served, those over its windows where it has any; None where none is served."""
-    version = next((v for v in models.versions(name) if v.served), None) if name in models.names() else None
+    version = next((v for v in models.present(name) if v.served), None)
     return None if version is None else {**version.manifest.metrics, **version.manifest.evaluation}
 
 

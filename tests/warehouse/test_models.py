@@ -233,6 +233,16 @@ def test_a_reader_of_a_dropped_version_is_told_so(models: Models) -> None:
         file.open()
 
 
+def test_what_a_task_writes_after_its_training_was_removed_is_no_version(models: Models) -> None:
+    late = models.folder / "ctr" / "v1" / "staged" / "_temporary"
+    late.mkdir(parents=True)
+    assert models.names() == models.numbers("ctr") == models.present("ctr") == []
+    with pytest.raises(ModelError, match=r"no model ctr\. Valid: none\."):
+        models.versions("ctr")
+    assert train(models) == 1
+    assert not late.exists()
+
+
 def test_leftovers_of_killed_processes_go_with_the_next_change(models: Models) -> None:
     train(models)
     folder = models.folder / "ctr"

@@ -33,9 +33,9 @@ class Resume:
 
 def resumed(session: Session, model: str, statement: str) -> Resume | None:
     """Return the training to go on with in place of a statement, in a session that resumes; None where there is none."""
-    if not session.resumes or model not in session.models.names():
+    if not session.resumes:
         return None
-    trained = (v.manifest for v in session.models.versions(model))
+    trained = (v.manifest for v in session.models.present(model))
     waiting = any(m.status == "interrupted" and m.splits and m.statement == statement for m in trained)
     return Resume(model) if waiting else None
 

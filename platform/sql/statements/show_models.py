@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ from ..base import Statement
 from ..cursor import Cursor
 
 if TYPE_CHECKING:
-    from ....warehouse.models import Models
     from ....warehouse.version import Version
     from ...session import Session
 
@@ -37,14 +37,15 @@ class ShowModels:
     like: str | None
 
     def run(self, session: Session) -> pa.Table:
-        names = session.models.names(self.like)
-        return pa.Table.from_pylist([row(session.models, name) for name in names], SCHEMA)
+        found = ((name, session.models.present(name)) for name in session.models.names(self.like))
+        # A model may have been dropped between the two looks.
+        return pa.Table.from_pylist([row(name, versions) for name, versions in found if versions], SCHEMA)
 
 
-def row(models: Models, name: str) -> dict[str, Any]:
+def row(name: str, versions: Sequence[Version]) -> dict[str, Any]:
     """Tell about the served version, or the newest one without its number where none is served; and how far the newest one has
     come where its training has not ended."""
-    version = models.find(name)
+    version = next((v for v in versions if v.served), versions[-1])
     manifest = version.manifest
     return {
         "name": name,
@@ -55,7 +56,7 @@ def row(models: Models, name: str) -> dict[str, Any]:
         "rows": manifest.rows,
         "auc": manifest.metrics.get("auc"),
         "created": manifest.created,
-        "progress": progress(models.versions(name)[-1]),
+        "progress": progress(versions[-1]),
     }
 
 
