@@ -30,6 +30,7 @@ SETTINGS = re.compile(r"\n  file = (?P<file>.*?)\n.*", re.DOTALL)
 ADVICE = re.compile(r'\s*Did you mean "[^"]*"\?')
 TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "VARCHAR": "STRING", "BLOB": "BINARY"}
 TYPE = re.compile(rf"\b({'|'.join(TYPES)})\b")
+READS = re.compile(r"(?:read_(?P<kind>parquet|csv|json).*|read_files|parquet_scan)")
 GENERATED = re.compile(r'"?xpsql_relation_\d+"?\.?')
 
 
@@ -37,6 +38,18 @@ class Words(Spark.Tokenizer):
     """Cuts Spark SQL into words; sqlglot's own takes what follows SHOW as one."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+def no_function(name: str, hint: str, position: Position | None) -> StatementError:
+    """Return the error of a function that there is not; one by which others read files has its own hint.
+
+    Args:
+        hint: follows the message.
+    """
+    if (reads := READS.fullmatch(name.lower())) is not None:
+        kind = reads["kind"] or "parquet"
+        hint = f" Read files as a table: {kind}.`path`, or CREATE TEMPORARY VIEW v USING {kind} OPTIONS (path 'path')."
+    return StatementError(f"There is no function {name}.{hint}", position)
 
 
 def place(text: str, start: int, end: int) -> Position:

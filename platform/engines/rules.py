@@ -19,6 +19,7 @@ from .calls import Call, call, cast, string
 from .casts import spark_cast, spark_try_cast, string_of
 from .decimals import LARGEST, OF_INTEGERS, Decimal, added, decimal_of, divided, multiplied, remaining, typed_literal
 from .dialect import position_of
+from .failures import no_function
 from .functions import RENAMED, SPECIAL, TYPE_NAMES, held
 from .generators import EXPLODES, generated, generator_query
 from .lambdas import HIGHER_ORDER
@@ -40,7 +41,7 @@ def call_rule(node: exp.Anonymous, typer: Typer) -> exp.Expr:
     if written not in held():
         if written in COMPUTED_NAMES:
             return node
-        raise StatementError(f"There is no function {written} here.{near(written)}", position_of(node))
+        raise no_function(written, near(written), position_of(node))
     arguments = list(node.expressions)
     of = Call(name, arguments, node, typer)
     if name in HIGHER_ORDER and (name != "array_sort" or len(arguments) > 1):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import Position, StatementError
-from .failures import absent, find_word
+from .failures import absent, find_word, no_function
 from .spark_calls import Sent
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ def explain(error: PySparkException, statement: Sent, relations: Callable[[], It
             message = f"Column {told['expression']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
             return StatementError(message, position or find_word(statement.written, told["expression"].rpartition(".")[2]))
         case ["UNRESOLVED_ROUTINE"]:
-            return StatementError(f"There is no function {told['routineName']}.", position)
+            return no_function(bare(told["routineName"]), "", position)
+        case ["UNRESOLVABLE_TABLE_VALUED_FUNCTION"]:
+            return no_function(bare(told["name"]), "", position)
         case ["PATH_NOT_FOUND"]:
             return StatementError(f"The path {told['path']} does not exist. Check its spelling.", position)
     return StatementError(f"The query failed: {plain(str(error))}", position)

@@ -84,7 +84,7 @@ def input_rows(
     examples = sum(split.rows for split in splits)
     places = fitting(places, plan.settings, examples, len(splits) * plan.settings.passes)
     algorithm = recipe.algorithm
-    size_of_batch = batch_size(plan.settings, examples, algorithm.large_batches, algorithm.least_batch)
+    size_of_batch = batch_size(plan.settings, examples, places.workers, algorithm.large_batches, algorithm.least_batch)
     how = "read in place" if scan.project is None else "read in place, expressions and filters evaluated piece by piece"
     features = estimated_features(scan, splits, vector_dims(columns, scan, splits))
     size = estimated_bytes(recipe, features)

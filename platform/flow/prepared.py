@@ -86,8 +86,8 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
     rows = sum(split.rows for split in splits)
-    size = batch_size(plan.settings, rows, recipe.algorithm.large_batches, recipe.algorithm.least_batch)
     places = fitting(places, plan.settings, rows, len(splits) * plan.settings.passes)
+    size = batch_size(plan.settings, rows, places.workers, recipe.algorithm.large_batches, recipe.algorithm.least_batch)
     return Prepared(plan, recipe, columns, scan, splits, size, parent, places)
 
 

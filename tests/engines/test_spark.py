@@ -192,6 +192,11 @@ def test_a_stream_has_the_rows_of_all_partitions_in_order(engine: SparkEngine) -
         ("SELECT * FROM\nnowhere", "There is no table or view nowhere.", (2, 1, "nowhere")),
         ("SELECT * FROM parquet.`/nowhere`", "The path file:/nowhere does not exist.", None),
         ("SELECT nothing(1)", "There is no function nothing.", (1, 8, "nothing(1)")),
+        (
+            "SELECT * FROM read_json('x')",
+            "There is no function read_json. Read files as a table: json.`path`",
+            (1, 15, "read_json('x')"),
+        ),
         ("SELECT * FRM range(3)", "Syntax error at or near 'range'", (1, 14, "range(3)")),
         ("SELECT 1/0", "The query failed: Division by zero.", (1, 8, "1/0")),
         ("SELECT CAST('x' AS INT)", "The query failed: The value 'x' of the type", (1, 8, "CAST('x' AS INT)")),

@@ -81,7 +81,8 @@ def test_every_function_that_is_translated_is_held() -> None:
         ("SELECT * FROM sample LATERAL VIEW explod(a) t AS e", r"no function explod.*explode.*line 1, column 35"),
         ("SELECT soundex(s) FROM sample", r"no function soundex.*line 1, column 8"),
         ("SELECT list_value(1) FROM sample", r"no function list_value"),
-        ("SELECT id FROM read_csv('x')", r"no function read_csv"),
+        ("SELECT id FROM read_csv('x')", r"no function read_csv\. Read files as a table: csv\.`path`"),
+        ("SELECT * FROM parquet_scan('x')", r"no function parquet_scan\..* CREATE TEMPORARY VIEW v USING parquet"),
     ],
 )
 def test_a_function_outside_the_table_is_refused_by_name(
