@@ -12,9 +12,11 @@ $(VENV)/.demo: pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --editable '.[examples]'
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.demo
+$(VENV)/.dev: pyproject.toml $(NATIVE)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev,examples]'
-	touch $@
+	touch $(VENV)/.demo $@
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
