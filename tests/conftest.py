@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
+from tests import java
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.engines.spark import SparkEngine
@@ -19,6 +20,9 @@ from xpsql.platform.engines.spark_start import started
 
 settings.register_profile("xpsql", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 settings.load_profile("xpsql")
+
+for variable in java.VARIABLES:  # of the processes that tests start, too
+    os.environ.setdefault(variable, java.OPTIONS)
 
 MASTER = "local[6]"  # room for three shards and three workers at once
 SETTINGS = {

@@ -27,10 +27,12 @@ from xpsql.platform.progress import SilentReporter
 
 from ..clusters.standalone import standalone
 from ..flow.processes import ProcessTasks
+from ..java import EXECUTORS
 from .model import mistakes, weights, write_log
 from .victims import Fault, Killer, Tasks
 
 SETTINGS = {
+    **EXECUTORS,
     "spark.ui.enabled": "false",
     "spark.log.level": "OFF",
     "spark.executor.memory": "512m",

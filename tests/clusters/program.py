@@ -16,7 +16,10 @@ from xpsql.platform.engines.tasks import Task
 from xpsql.platform.flow import prediction
 from xpsql.platform.progress import SilentReporter
 
+from ..java import EXECUTORS
+
 SETTINGS = {
+    **EXECUTORS,
     "spark.ui.port": "0",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "2",
