@@ -13,6 +13,7 @@ From this one declaration come the check of a statement's values (`parse`), the 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
@@ -169,7 +170,13 @@ def convert(value: Any, expected: str) -> Any:
     kind = expected.removesuffix(" or none")
     if kind == "float" and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    if kind == "int" and isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value):
+    if (
+        kind == "int"
+        and isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value == int(value)
+    ):
         return int(value)
     if kind == "bool" and isinstance(value, bool):
         return value
@@ -181,9 +188,9 @@ def convert(value: Any, expected: str) -> Any:
 
 
 def inside(number: float, limits: Limits) -> bool:
-    """Tell whether a number lies in the declared range; NaN lies in none."""
+    """Tell whether a number lies in the declared range; one that is not finite lies in none."""
     low, high = limits.minimum, limits.maximum
-    if number != number:
+    if not math.isfinite(number):
         return False
     if low is not None and (number < low or (limits.open_minimum and number == low)):
         return False

@@ -21,6 +21,7 @@ from .slots import CATEGORICAL, CONTINUOUS, INTERCEPT, MULTI, VECTOR, WEIGHTED, 
 Codes = NDArray[np.int32]
 ABSENT = -1
 DENSE_RANGE = 4
+LAST_SECOND = 2**32 - 1
 
 
 class Bag(NamedTuple):
@@ -149,7 +150,7 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool) -> Chunk:
         offered_codes if final is None else final.take(offered_codes),
         labels_of(table, columns) if with_labels else np.zeros((0, rows), np.float32),
         floats(table.column(columns.weight)) if with_labels and columns.weight else np.ones(table.num_rows, np.float32),
-        seconds(table.column(columns.time)) if with_labels and columns.time else np.zeros(rows, np.uint32),
+        seconds(table.column(columns.time), columns.time) if with_labels and columns.time else np.zeros(rows, np.uint32),
         facets_of(table, columns) if with_labels and (columns.grouped or columns.by) else None,
     )
 
@@ -305,13 +306,14 @@ def vector_lines(column: pa.ChunkedArray, slot: Slot) -> NDArray[np.float32]:
 
 
 def floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float32]:
-    """Return numbers, decimals or booleans as float32, NaN where NULL."""
+    """Return numbers, decimals or booleans as float32, NaN where NULL, infinite beyond its range."""
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     array = values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()
-    return np.asarray(array, np.float32)
+    with np.errstate(over="ignore"):
+        return np.asarray(array, np.float32)
 
 
 def shown(value: np.float32) -> str:
@@ -319,12 +321,21 @@ def shown(value: np.float32) -> str:
     return "NULL" if np.isnan(value) else f"{value:g}"
 
 
-def seconds(column: pa.ChunkedArray) -> NDArray[np.uint32]:
-    """Return a timestamp, date or integer column as seconds since 1970, 0 where NULL or earlier."""
+def seconds(column: pa.ChunkedArray, name: str) -> NDArray[np.uint32]:
+    """Return a timestamp, date or integer column as seconds since 1970, 0 where NULL or earlier.
+
+    Raises:
+        DataError: a time is later than 32 bits can tell; names the column and the time.
+    """
     kind = column.type
     if pa.types.is_date(kind):
         column = column.cast(pa.timestamp("s"))
     elif pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("s", kind.tz), safe=False)
     values: NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy()
-    return np.clip(values, 0, 2**32 - 1).astype(np.uint32)
+    if len(values) and (latest := int(values.max())) > LAST_SECOND:
+        raise DataError(
+            f"TIME {name} must be seconds since 1970, at most {LAST_SECOND} (in 2106); one is {latest}. Divide milliseconds by "
+            "1000, or leave later times out in the query."
+        )
+    return np.maximum(values, 0).astype(np.uint32)

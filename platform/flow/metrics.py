@@ -8,6 +8,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import TrainingError
+
 BINS = 1 << 16
 LOGIT_LIMIT = 16.0
 PROBABILITY_LIMIT = 1e-7
@@ -136,6 +138,11 @@ class Metrics:
         labels = np.concatenate([labels for labels, _ in self._waiting]).astype(np.float64)
         predictions = np.concatenate([predictions for _, predictions in self._waiting]).astype(np.float64)
         self._waiting, self._num_waiting = [], 0
+        if np.isnan(predictions).any():
+            raise TrainingError(
+                "The model predicts NaN: numbers grew beyond what float32 holds. Look for huge values in continuous columns, "
+                "vectors or WEIGHT, or lower the learning rate; the operator safety refuses such updates."
+            )
         self.labels += float(labels.sum())
         self.predictions += float(predictions.sum())
         differences = labels - predictions

@@ -62,7 +62,8 @@ def deviation(moments: Moments) -> NDArray[np.float64]:
 def scale(dense: Floats, moments: Moments, batch_size: int) -> Floats:
     """Return a batch's dense values as algorithms take them: continuous slots standardised, elements of vectors as they are.
 
-    Values are clipped to 8 standard deviations, so that one outlier cannot throw a weight.
+    Values are clipped to 8 standard deviations, infinite ones too, so that one outlier cannot throw a weight; an infinite
+    element of a vector counts as absent.
 
     Args:
         dense: float32[num_dense, examples], NaN where absent; the continuous slots first.
@@ -78,7 +79,7 @@ def scale(dense: Floats, moments: Moments, batch_size: int) -> Floats:
         values = np.clip((dense[:n] - moments.mean[:, None]) / deviation(moments)[:, None], -LIMIT, LIMIT)
         scaled[:examples, :n] = np.nan_to_num(values, nan=0.0).T
     if n < len(dense):
-        scaled[:examples, n:] = np.nan_to_num(dense[n:], nan=0.0).T
+        scaled[:examples, n:] = np.nan_to_num(dense[n:], nan=0.0, posinf=0.0, neginf=0.0).T
     return scaled
 
 

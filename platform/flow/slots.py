@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ...warehouse.manifest import Manifest
+from ..engines.types import spark_type
 from ..errors import StatementError, suggestion
 from ..operators.base import INTERCEPT_NUMBER
 from .plan import Plan
@@ -26,7 +27,7 @@ class Slot:
     Attributes:
         name: the column.
         kind: categorical, continuous, multi-valued, weighted or vector.
-        type: the column's Arrow type.
+        type: the column's, in Spark's words.
         number: as stored with each row.
         source: the slot whose rows it uses; its own name unless shared.
         hashed: values are ready-made 64-bit ids.
@@ -113,6 +114,8 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise StatementError(f"The query has two columns named {', '.join(twice)}; give each column a name of its own with AS.")
+    if INTERCEPT in names:
+        raise StatementError(f"{INTERCEPT} is the name of what every example has; give that column another one with AS.")
     own = {name.lower(): name for name in schema.names}
     roles = [("LABEL", plan.labels), ("IGNORE", plan.ignore)]
     roles += [(role, (c,)) for role, c in (("WEIGHT", plan.weight), ("TIME", plan.time), ("GROUP", plan.group)) if c]
@@ -126,6 +129,9 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
                     f"{role} names {column!r}, which the query does not return.{suggestion(column, own.values())}"
                 )
     found = {role: tuple(own[c.lower()] for c in wanted) for role, wanted in roles}
+    for role in ("LABEL", "IGNORE"):
+        if twice := sorted({name for name in found[role] if found[role].count(name) > 1}):
+            raise StatementError(f"{role} names {', '.join(twice)} twice; name each column once.")
     check_ignored(found)
     for role in ("LABEL", "WEIGHT"):
         for column in found.get(role, ()):
@@ -139,7 +145,12 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     shared = {own[a.lower()]: own[b.lower()] for a, b in plan.settings.share}
     slots = tuple(
         Slot(
-            f.name, kind_of(f, found["WITH hashed"]), str(f.type), i, shared.get(f.name, f.name), f.name in found["WITH hashed"]
+            f.name,
+            kind_of(f, found["WITH hashed"]),
+            type_words(f.type),
+            i,
+            shared.get(f.name, f.name),
+            f.name in found["WITH hashed"],
         )
         for i, f in enumerate(left)
     )
@@ -174,9 +185,10 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
         if slot is None:
             raise StatementError(
                 f"CONTINUE needs the slot {old.name} of version {parent.version}; the query does not return it. Select it, or "
-                f"CAST(NULL AS {old.type}) AS {old.name}."
+                f"CAST(NULL AS {old.type.upper()}) AS `{old.name}`."
             )
-        if (slot.kind, slot.hashed, slot.source) != (old.kind, old.hashed, old.share or old.name):
+        as_before = slot.kind == old.kind and not rewritten(slot.kind, slot.type, old.type)
+        if not as_before or (slot.hashed, slot.source) != (old.hashed, old.share or old.name):
             raise StatementError(
                 f"Slot {old.name} is {slot.kind} ({slot.type}) and was {old.kind} ({old.type}) in version {parent.version}. "
                 "CAST it in the query, and use the same hashed and share settings."
@@ -240,12 +252,37 @@ def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[
             )
         found[name] = own[name.lower()]
         field = schema.field(found[name])
-        if name in slots and (kind := kind_of(field, [field.name] if slots[name].hashed else [])) != slots[name].kind:
+        if name not in slots:
+            continue
+        slot, kind, words = slots[name], kind_of(field, [field.name] if slots[name].hashed else []), type_words(field.type)
+        if kind != slot.kind or rewritten(kind, words, slot.type):
             raise StatementError(
-                f"Column {name} is {field.type}, a {kind} slot; the model learned it as {slots[name].kind} "
-                f"({slots[name].type}). CAST it in the query."
+                f"Column {name} is {words}, a {kind} slot; the model learned it as {slot.kind} ({slot.type}). "
+                "CAST it in the query."
             )
     return found
+
+
+def rewritten(kind: str, now: str, before: str) -> bool:
+    """Tell whether a categorical column's values are written in another way than before: 1 is not true, nor a date.
+
+    Strings may be written in any.
+    """
+    ways = {way(now), way(before)}
+    return kind == CATEGORICAL and len(ways) > 1 and "string" not in ways
+
+
+def way(words: str) -> str:
+    """Return how values of a type are written: as boolean, date, int or string."""
+    return next((one for one in ("boolean", "date") if words.startswith(one)), "int" if words.endswith("int") else "string")
+
+
+def type_words(kind: pa.DataType) -> str:
+    """Return a type in Spark's words, in Arrow's where Spark has none."""
+    try:
+        return spark_type(kind)
+    except TypeError:
+        return str(kind)
 
 
 def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
@@ -256,7 +293,7 @@ def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
     """
     kind = field.type
     if field.name in hashed and not (pa.types.is_int64(kind) or (is_list(kind) and pa.types.is_int64(kind.value_type))):
-        raise StatementError(f"WITH hashed expects a BIGINT or array<bigint> column; {field.name} is {kind}.")
+        raise StatementError(f"WITH hashed expects a BIGINT or array<bigint> column; {field.name} is {type_words(kind)}.")
     if is_category(kind):
         return CATEGORICAL
     if is_number(kind):
@@ -265,11 +302,11 @@ def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
         return MULTI
     if is_list(kind) and pa.types.is_floating(kind.value_type):
         return VECTOR
-    if pa.types.is_map(kind) and is_category(kind.key_type) and is_number(kind.item_type):
+    if pa.types.is_map(kind) and is_category(kind.key_type) and is_weight(kind.item_type):
         return WEIGHTED
     raise StatementError(
-        f"Column {field.name} has type {kind}, which is no kind of slot. Cast it (strings, integers, booleans and dates are "
-        "categories; float and decimal continuous; array and map<string, float> multi-valued), or name it in IGNORE."
+        f"Column {field.name} has type {type_words(kind)}, which is no kind of slot. Cast it (strings, integers, booleans and "
+        "dates are categories; float and decimal continuous; array and map<string, float> multi-valued), or name it in IGNORE."
     )
 
 
@@ -282,6 +319,10 @@ def is_category(kind: pa.DataType) -> bool:
     if t.is_dictionary(kind):
         return is_category(kind.value_type)
     return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_boolean(kind) or t.is_integer(kind) or t.is_date(kind))
+
+
+def is_weight(kind: pa.DataType) -> bool:
+    return is_number(kind) or bool(pa.types.is_integer(kind))
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -304,14 +345,16 @@ def check_ignored(roles: Mapping[str, Sequence[str]]) -> None:
 
 def require_number(field: pa.Field, role: str) -> None:
     if not (is_number(field.type) or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)):
-        raise StatementError(f"{role} expects a number or boolean; {field.name} is {field.type}. CAST it in the query.")
+        raise StatementError(
+            f"{role} expects a number or boolean; {field.name} is {type_words(field.type)}. CAST it in the query."
+        )
 
 
 def require_time(field: pa.Field) -> None:
     t = pa.types
     if not (t.is_timestamp(field.type) or t.is_date(field.type) or t.is_integer(field.type)):
         raise StatementError(
-            f"TIME expects a timestamp, a date, or seconds since 1970 as an integer; {field.name} is {field.type}."
+            f"TIME expects a timestamp, a date, or seconds since 1970 as an integer; {field.name} is {type_words(field.type)}."
         )
 
 

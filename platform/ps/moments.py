@@ -24,11 +24,11 @@ def no_moments(num_slots: int) -> Moments:
 
 
 def moments_of(values: NDArray[np.float32]) -> Moments:
-    """Return the statistics of float32[num_slots, n], NaN where absent."""
+    """Return the statistics of float32[num_slots, n], NaN where absent; infinities do not count."""
     if not len(values):
         return no_moments(0)
     exact = values.astype(np.float64)
-    present = ~np.isnan(exact)
+    present = np.isfinite(exact)
     count = present.sum(axis=1).astype(np.float64)
     mean = np.where(present, exact, 0).sum(axis=1) / np.maximum(count, 1)
     squares = (np.where(present, exact - mean[:, None], 0) ** 2).sum(axis=1)

@@ -49,6 +49,11 @@ def path(session: xpsql.Session, tmp_path: Path) -> Path:
             )
             for role in ("LABEL", "WEIGHT", "TIME", "GROUP")
         ),
+        ("TRAIN MODEL m USING xftrl LABEL label, LABEL IGNORE (ts) AS SELECT * FROM {}", "LABEL names label twice"),
+        ("TRAIN MODEL m USING xftrl IGNORE (ts, item, ITEM) AS SELECT * FROM {}", "IGNORE names item twice"),
+        ("TRAIN MODEL m USING xftrl AS SELECT label, user AS `(intercept)` FROM {}", "give that column another"),
+        ("TRAIN MODEL m USING xftrl(alpha = 1e400) IGNORE (ts) AS SELECT * FROM {}", r"alpha .* \(0, inf\), got inf"),
+        ("TRAIN MODEL m USING xftrl IGNORE (ts) WITH (batch_size = 1e400) AS SELECT * FROM {}", "an int or none, got inf"),
         ("TRAIN MODEL m USING xftrl(alpha = NULL) AS SELECT * FROM {}", "alpha .* expects a float, got NULL"),
         ("TRAIN MODEL m USING xftrl AS SELECT * FROM {}", "ts has type"),
         ("TRAIN MODEL m USING xftrl AS SELECT label, usr FROM {}", "usr"),
@@ -102,6 +107,50 @@ def test_a_bad_weight_fails_the_version_and_names_the_row(
     path = write(table, tmp_path / "bad.parquet", row_group_rows=60)
     with pytest.raises(DataError, match=rf"WEIGHT w must be .*; row 39 of row group 1 of .*bad\.parquet has {told}\."):
         session.sql(f"TRAIN MODEL m USING xftrl WEIGHT w AS SELECT * FROM parquet.`{path}`")
+
+
+def test_weights_beyond_float32_are_told_instead_of_predictions_that_are_no_numbers(
+    session: xpsql.Session, tmp_path: Path
+) -> None:
+    path = write(pa.table({"label": [0, 1] * 50, "user": ["a"] * 100, "w": [1e30] * 100}), tmp_path / "log.parquet")
+    with pytest.raises(XpsqlError, match=r"predicts NaN: .*huge values in continuous columns, vectors or WEIGHT"):
+        session.sql(f"TRAIN MODEL m USING xftrl WEIGHT w WITH (batch_size = 5) AS SELECT * FROM parquet.`{path}`")
+    assert not session.models.exists("m")
+
+
+def test_times_in_milliseconds_are_refused(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(pa.table({"label": [0, 1], "user": ["a", "b"], "t": [0, 1_700_000_000_000]}), tmp_path / "log.parquet")
+    with pytest.raises(DataError, match=r"TIME t must be seconds since 1970, .* one is 1700000000000\. Divide milliseconds"):
+        session.sql(f"TRAIN MODEL m USING xftrl TIME t AS SELECT * FROM parquet.`{path}`")
+
+
+@pytest.mark.parametrize("now", [pa.array([0, 1]), pa.array([0, 1], pa.date32())])
+def test_a_category_written_in_another_way_is_refused_and_strings_are_taken(
+    session: xpsql.Session, tmp_path: Path, now: pa.Array
+) -> None:
+    before = write(pa.table({"label": [0, 1], "flag": [False, True], "User Id": [1, 2]}), tmp_path / "before.parquet")
+    after = write(pa.table({"label": [0, 1], "flag": now, "User Id": [1, 2]}), tmp_path / "after.parquet")
+    session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{before}`")
+    with pytest.raises(StatementError, match=r"Slot flag is categorical \((bigint|date)\) and was categorical \(boolean\)"):
+        session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{after}`")
+    with pytest.raises(StatementError, match=r"learned it as categorical \(boolean\)"):
+        session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{after}`))")
+    with pytest.raises(StatementError, match="Select it, or CAST\\(NULL AS BIGINT\\) AS `User Id`"):
+        session.sql(f"CONTINUE MODEL m AS SELECT label, flag FROM parquet.`{before}`")
+    query = f"SELECT label, CAST(flag AS STRING) AS flag, `User Id` FROM parquet.`{before}`"
+    assert session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, ({query}))").arrow().num_rows == 2
+
+
+def test_an_infinite_value_is_an_outlier_of_its_row_and_spoils_no_other(session: xpsql.Session, tmp_path: Path) -> None:
+    high = [number % 100 >= 50 for number in range(5000)]
+    value = [float(number % 100) for number in range(5000)]
+    value[77], value[78], value[2] = float("inf"), 1e39, -float("inf")
+    vector = [[1.0 if is_high else -1.0, float("inf") if number == 7 else 0.0] for number, is_high in enumerate(high)]
+    for name, column in {"value": value, "vector": vector}.items():
+        path = write(pa.table({"label": pa.array(high).cast("int32"), "x": column}), tmp_path / f"{name}.parquet")
+        session.sql(f"TRAIN MODEL {name} USING xftrl AS SELECT * FROM parquet.`{path}`")
+        measured = session.sql(f"SELECT auc FROM ML.EVALUATE(MODEL {name}, (SELECT * FROM parquet.`{path}`))").arrow()
+        assert measured["auc"][0].as_py() > 0.99
 
 
 def test_a_table_that_is_dropped_meanwhile_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

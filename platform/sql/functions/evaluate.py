@@ -49,7 +49,7 @@ def typed(row: pa.Table) -> pa.Table:
 EVALUATE = TableFunction(
     "EVALUATE",
     "ML.EVALUATE(MODEL name [VERSION n] [, TABLE t | (query)])",
-    "One row of metrics: on data with labels, or without data those of the training.",
+    "One row of metrics: on data with labels, or without data those of the training; of several labels those of the first.",
     "optional",
     (),
     run,
