@@ -125,8 +125,9 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     for role, wanted in roles:
         for column in wanted:
             if column.lower() not in own:
+                usual = " where it is not written" if plan.labels == ("label",) and role == "LABEL" else ""
                 raise StatementError(
-                    f"{role} names {column!r}, which the query does not return.{suggestion(column, own.values())}"
+                    f"{role} names {column!r}{usual}, which the query does not return.{suggestion(column, own.values())}"
                 )
     found = {role: tuple(own[c.lower()] for c in wanted) for role, wanted in roles}
     for role in ("LABEL", "IGNORE"):
