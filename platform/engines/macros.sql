@@ -14,7 +14,7 @@ CREATE MACRO xpsql_scientific(t) AS
       || 'E' || CAST(length(split_part(t, '.', 1)) - 1 AS VARCHAR)
   END;
 CREATE MACRO xpsql_real_text(t, x) AS
-  CASE WHEN x IS NULL THEN NULL WHEN isnan(x) THEN 'NaN'
+  CASE WHEN x IS NULL THEN NULL WHEN spark_isnan(x) THEN 'NaN'
     WHEN isinf(x) THEN CASE WHEN x > 0 THEN 'Infinity' ELSE '-Infinity' END
     WHEN x = 0 OR (abs(x) >= 0.001 AND abs(x) < 10000000) THEN t
     WHEN x < 0 THEN '-' || xpsql_scientific(t[2:]) ELSE xpsql_scientific(t) END;
@@ -98,8 +98,9 @@ CREATE MACRO spark_e() AS exp(1);
 CREATE MACRO spark_hypot(a, b) AS sqrt(CAST(a AS DOUBLE) * a + CAST(b AS DOUBLE) * b);
 CREATE MACRO spark_asin(x) AS CASE WHEN abs(x) > 1 THEN CAST('NaN' AS DOUBLE) ELSE asin(x) END;
 CREATE MACRO spark_acos(x) AS CASE WHEN abs(x) > 1 THEN CAST('NaN' AS DOUBLE) ELSE acos(x) END;
-CREATE MACRO spark_isnan(x) AS coalesce(isnan(CAST(x AS DOUBLE)), false);
-CREATE MACRO spark_nanvl(a, b) AS CASE WHEN isnan(a) THEN b ELSE a END;
+-- DuckDB answers isnan(x) from the least and greatest value of a Parquet file, which leave NaN out; nullif hides them from it.
+CREATE MACRO spark_isnan(x) AS coalesce(isnan(nullif(CAST(x AS DOUBLE), 'inf')), false);
+CREATE MACRO spark_nanvl(a, b) AS CASE WHEN spark_isnan(a) THEN b ELSE a END;
 CREATE MACRO spark_factorial(n) AS CASE WHEN n BETWEEN 0 AND 20 THEN CAST(factorial(CAST(n AS INTEGER)) AS BIGINT) END;
 CREATE MACRO spark_negative(x) AS -x;
 CREATE MACRO spark_positive(x) AS x;

@@ -50,6 +50,17 @@ def test_inserted_rows_come_after_those_there(engine: Engine) -> None:
     assert [kind for _, kind, _ in described] == ["bigint", "string", "decimal(10,0)", "timestamp", "array<int>"]
 
 
+@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
+@pytest.mark.parametrize("others", ["id", "7", "if(id = 5, CAST('-inf' AS DOUBLE), CAST('inf' AS DOUBLE))"])
+def test_nan_in_a_table_is_found(engine: Engine, kind: str, others: str) -> None:
+    engine.execute(f"CREATE TABLE t AS SELECT id, CAST(if(id = 3, double('nan'), {others}) AS {kind}) AS x FROM range(10)")
+    engine.execute("INSERT INTO t VALUES (10, NULL)")
+    assert rows(engine, "SELECT isnan(x), nanvl(x, -1D), CAST(x AS STRING) FROM t WHERE id = 3") == [(True, -1.0, "NaN")]
+    assert rows(engine, "SELECT id FROM t WHERE isnan(x)") == [(3,)]
+    assert rows(engine, "SELECT count(*), count_if(isnan(x)) FROM t WHERE NOT isnan(x) OR id = 3") == [(11, 1)]
+    assert rows(engine, "SELECT count(*) FROM t WHERE isnan(-x + 1) OR nanvl(x, -1D) = -1") == [(1,)]
+
+
 def test_overwriting_replaces_all_rows_and_keeps_the_columns(engine: Engine) -> None:
     engine.execute("CREATE TABLE t AS SELECT 1L AS a")
     engine.execute("INSERT OVERWRITE TABLE t VALUES (7), (8)")
