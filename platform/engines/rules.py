@@ -206,7 +206,15 @@ def table_rule(node: exp.Table, typer: Typer) -> exp.Expr:
         return node
     alias = node.args.get("alias")
     names = [column.name for column in alias.columns] if alias is not None else []
-    return exp.Subquery(this=generator_query(node.this, typer, names), alias=alias.copy() if alias is not None else None)
+    query = generator_query(node.this, typer, names)
+    return exp.Subquery(this=query, alias=alias.copy() if alias is not None else None, sample=node.args.get("sample"))
+
+
+def sample_rule(node: exp.TableSample, typer: Typer) -> exp.Expr:
+    """TABLESAMPLE (n PERCENT) draws each row by itself; DuckDB would draw whole blocks."""
+    if node.args.get("percent") is not None:
+        node.set("method", exp.var("BERNOULLI"))
+    return node
 
 
 def select_rule(node: exp.Select, typer: Typer) -> exp.Expr:
@@ -299,6 +307,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.WithinGroup: within_group_rule,
     exp.IgnoreNulls: ignore_nulls_rule,
     exp.Table: table_rule,
+    exp.TableSample: sample_rule,
     exp.Lateral: lateral_rule,
     exp.Join: semi_join_rule,
     exp.Select: select_rule,

@@ -82,6 +82,17 @@ def test_a_name_of_with_comes_before_a_table(engine: DuckDBEngine) -> None:
     assert rows(engine, "WITH t AS (SELECT 9 AS a) SELECT w.a, t.a FROM w, t") == [(1, 9)]
 
 
+@pytest.mark.parametrize("source", ["t", "t AS s", "range(20000)", "(SELECT * FROM t)"])
+def test_a_percentage_of_a_table_is_drawn_row_by_row(engine: DuckDBEngine, source: str) -> None:
+    engine.execute("CREATE TABLE t AS SELECT id FROM range(20000)")
+    for seed in ("", "REPEATABLE (7)"):
+        drawn = rows(engine, query := f"SELECT id FROM {source} TABLESAMPLE (10 PERCENT) {seed}")
+        assert (drawn == rows(engine, query)) == bool(seed)
+        assert 1700 <= len(drawn) <= 2300
+        assert len({row[0] // 200 for row in drawn}) == 100
+    assert rows(engine, f"SELECT count(*) FROM {source} TABLESAMPLE (10 ROWS)") == [(10,)]
+
+
 def test_relations_and_columns_are_listed(engine: DuckDBEngine) -> None:
     engine.execute("CREATE TABLE b AS SELECT 1 AS x, 2 AS y")
     engine.execute("CREATE VIEW a AS SELECT 1 AS z")
