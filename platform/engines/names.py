@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from .dialect import SparkSQL
+from .functions import TYPE_NAMES
 from .generators import EXPLODES
 
 
@@ -17,11 +18,21 @@ def name_columns(select: exp.Select) -> None:
         if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
             item.replace(exp.alias_(item.copy(), item.name, quoted=True))
         elif not isinstance(item, exp.Alias | exp.Aliases | exp.Star | exp.Column) and not makes_rows(item):
-            item.replace(exp.alias_(item.copy(), pretty(item), quoted=True))
+            item.replace(exp.alias_(item.copy(), column_name(item), quoted=True))
 
 
 def makes_rows(item: exp.Expr) -> bool:
     return isinstance(item, exp.Anonymous) and item.name.lower() in EXPLODES
+
+
+def column_name(item: exp.Expr) -> str:
+    """Return the name of a column without alias: that of the plain column that it is or casts, else its text."""
+    core = item.unnest()
+    if isinstance(core, exp.Cast):
+        core = core.this.unnest()
+    elif isinstance(core, exp.Anonymous) and core.name.lower() in TYPE_NAMES and len(core.expressions) == 1:
+        core = core.expressions[0].unnest()
+    return core.name if isinstance(core, exp.Column) else pretty(item)
 
 
 def pretty(item: exp.Expr) -> str:
@@ -36,6 +47,12 @@ def plain(node: exp.Expr) -> exp.Expr:
         return exp.Literal.number(1)
     if isinstance(node, exp.Column):
         return exp.Var(this=node.name)
+    if isinstance(node, exp.Exists):
+        return exp.Var(this="exists()")
+    if isinstance(node, exp.In) and node.args.get("query"):
+        return exp.Paren(this=exp.In(this=node.this, expressions=[exp.Var(this="listquery()")]))
+    if isinstance(node, exp.Subquery):
+        return exp.Var(this="scalarsubquery()")
     if isinstance(node, exp.Binary) and not isinstance(node, exp.Dot | exp.Bracket) and not isinstance(node.parent, exp.Paren):
         return exp.Paren(this=node)
     return node

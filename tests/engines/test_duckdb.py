@@ -37,6 +37,30 @@ def test_schemas_are_in_spark_s_types(engine: DuckDBEngine) -> None:
     assert engine.reader(TYPES).read_all().schema == schema
 
 
+@pytest.mark.parametrize(
+    ("item", "name"),
+    [
+        ("CAST(k AS STRING)", "k"),
+        ("t.K::double", "K"),
+        ("try_cast((k) AS STRING)", "k"),
+        ("string(k)", "k"),
+        ("CAST(k + 1 AS STRING)", "CAST((k + 1) AS STRING)"),
+        ("CAST(CAST(k AS STRING) AS INT)", "CAST(CAST(k AS STRING) AS INT)"),
+        ("CAST(1 AS STRING)", "CAST(1 AS STRING)"),
+        ("(SELECT max(k) FROM t)", "scalarsubquery()"),
+        ("((SELECT 1))", "scalarsubquery()"),
+        ("coalesce((SELECT max(k) FROM t), 2)", "coalesce(scalarsubquery(), 2)"),
+        ("EXISTS (SELECT k FROM t)", "exists()"),
+        ("k IN (SELECT k FROM t)", "(k IN (listquery()))"),
+    ],
+)
+def test_columns_without_alias_have_spark_s_names(engine: DuckDBEngine, item: str, name: str) -> None:
+    engine.execute("CREATE TABLE t AS SELECT 1 AS k")
+    assert engine.schema(f"SELECT {item} FROM t").names == [name]
+    engine.execute(f"CREATE TABLE other AS SELECT {item} FROM t")
+    assert engine.columns("other") == [name]
+
+
 def test_a_schema_does_not_run_the_query(engine: DuckDBEngine) -> None:
     assert engine.schema("SELECT sum(id) AS a, count(*) AS n FROM range(100000000000000)").names == ["a", "n"]
 
