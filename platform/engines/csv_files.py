@@ -68,7 +68,11 @@ def truth(options: Mapping[str, str], name: str) -> bool:
 
 
 def reader(found: Listing, options: Mapping[str, str], names: list[str], header: bool) -> str:
-    """Return the call of DuckDB's reader, all columns strings."""
+    """Return what follows FROM: DuckDB's reader, all columns strings.
+
+    An empty value is NULL, as the one that nullValue names; then one in quotes is an empty string.
+    """
+    absent = options["nullvalue"]
     if options["encoding"].lower() not in ("utf-8", "utf8"):
         raise StatementError(f"CSV files are read as UTF-8, got the encoding {options['encoding']!r}. Convert them.")
     arguments = {
@@ -78,14 +82,19 @@ def reader(found: Listing, options: Mapping[str, str], names: list[str], header:
         "quote": literal(options["quote"]),
         "escape": literal(options["escape"]),
         "comment": literal(options["comment"]),
-        "nullstr": literal(options["nullvalue"]),
+        "nullstr": "''",
+        "allow_quoted_nulls": str(not absent).lower(),
         "null_padding": "true",
         "strict_mode": "false",
         "parallel": str(not truth(options, "multiline")).lower(),
         "columns": "{" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names) + "}",
     }
     listed = ", ".join(f"{name} = {value}" for name, value in arguments.items())
-    return f"read_csv({found.array}, {listed}, {found.arguments})"
+    rows = f"read_csv({found.array}, {listed}, {found.arguments})"
+    if not absent:
+        return rows
+    values = [f"nullif({quoted(name)}, {literal(absent)}) AS {quoted(name)}" for name in names]
+    return f"(SELECT {', '.join([*values, *map(quoted, found.partitions)])} FROM {rows})"
 
 
 def first_line(found: Listing, options: Mapping[str, str]) -> list[str]:

@@ -78,6 +78,16 @@ def test_csv_rows_may_be_ragged_and_values_of_another_type_are_null(engine: Duck
     assert rows(engine, "SELECT a FROM v WHERE b IS NULL") == [("3",), ('4"u',)]
 
 
+def test_csv_values_that_are_empty_or_null_s_are_null(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('e,f,y\na,1,0\n,2,1\nNA,NA,0\n"",,1\n"NA",5,1\n')
+    options = f"path '{tmp_path}/a.csv', header 'true', inferSchema 'true'"
+    engine.execute(f"CREATE TEMPORARY VIEW v USING csv OPTIONS ({options}, nullValue 'NA')")
+    assert types(engine, "v") == {"e": "string", "f": "int", "y": "int"}
+    assert rows(engine, "SELECT e, f FROM v") == [("a", 1), (None, 2), (None, None), ("", None), (None, 5)]
+    engine.execute(f"CREATE OR REPLACE TEMPORARY VIEW v USING csv OPTIONS ({options})")
+    assert rows(engine, "SELECT e, f FROM v")[1:4] == [(None, "2"), ("NA", "NA"), (None, None)]
+
+
 def test_csv_options_choose_separator_quote_and_comment(engine: DuckDBEngine, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("#note\nx\ty\n'a\tb'\t2\n")
     options = f"path '{tmp_path}/a.csv', header 'true', sep '\\t', quote '\\'', comment '#'"
