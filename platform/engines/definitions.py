@@ -15,7 +15,7 @@ from .inserts import fitted
 from .parsing import parse_query
 from .queries import Queries
 from .relations import Relations
-from .results import found_schema, is_known, streamed
+from .results import is_known, streamed
 from .source import open_source
 from .statements import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, name_sql
 from .tables import Change, Tables
@@ -130,8 +130,7 @@ class Definitions:
             raise StatementError(f"{name.name} is a view; INSERT takes a table.", name.position)
         schema = self._queries.schema(whole(name))
         with self._queries.ready(statement.query, self._queries.wide) as (connection, sql):
-            found = found_schema(connection, sql)
-            rows = streamed(connection, fitted(sql, found, schema, statement), statement.query.text)
+            rows = streamed(connection, fitted(connection, sql, schema, statement), statement.query.text)
         self._put(name, rows, "replace" if statement.overwrite else "append")
 
     def _drop(self, statement: Drop) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from sqlglot import exp
 
 from ..errors import StatementError
+from .casts import spark_cast
 from .failures import absent
+from .macros import make
 from .statements import Insert
 from .types import duckdb_type, quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 
 def places_of(statement: Insert, width: int, columns: Sequence[str]) -> dict[str, int]:
@@ -32,17 +39,24 @@ def places_of(statement: Insert, width: int, columns: Sequence[str]) -> dict[str
     return {column: place for place, column in enumerate(given)}
 
 
-def fitted(sql: str, found: pa.Schema, table: pa.Schema, statement: Insert) -> str:
-    """Return DuckDB's query of the rows that an INSERT adds; columns that it does not name are NULL.
+def fitted(connection: DuckDBPyConnection, sql: str, table: pa.Schema, statement: Insert) -> str:
+    """Return DuckDB's query of the rows that an INSERT adds, cast as Spark does; columns that it does not name are NULL.
 
     Args:
-        sql: DuckDB's query of what is inserted, and `found` its columns.
+        sql: DuckDB's query of what is inserted.
         table: the table's columns.
 
     Raises:
         StatementError: another number of columns, or a name that the table does not have.
     """
-    places = {column: f"c{i}" for column, i in places_of(statement, len(found), table.names).items()}
-    values = [(places.get(field.name.lower(), "NULL"), field) for field in table]
-    items = ", ".join(f"CAST({value} AS {duckdb_type(field.type)}) AS {quoted(field.name)}" for value, field in values)
-    return f"SELECT {items} FROM ({sql}) AS inserted({', '.join(places.values())})"
+    kinds = connection.sql(sql).types
+    places = places_of(statement, len(kinds), table.names)
+    items = []
+    for field in table:
+        place, to = places.get(field.name.lower()), exp.DataType.build(duckdb_type(field.type), dialect="duckdb")
+        value = exp.cast(exp.null(), to) if place is None else spark_cast(exp.column(f"c{place}"), kinds[place], to)
+        items.append(f"{value.sql('duckdb')} AS {quoted(field.name)}")
+    columns = ", ".join(f"c{place}" for place in places.values())
+    made = f"SELECT {', '.join(items)} FROM ({sql}) AS inserted({columns})"
+    make(made, connection)
+    return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,6 +49,20 @@ def test_inserted_rows_come_after_those_there(engine: Engine) -> None:
     assert rows(engine, "SELECT a, b FROM t ORDER BY a") == [(1, "x"), (2, "y")]
     described = rows(engine, "DESCRIBE TABLE t")
     assert [kind for _, kind, _ in described] == ["bigint", "string", "decimal(10,0)", "timestamp", "array<int>"]
+
+
+def test_inserted_values_are_cast_as_spark_does(engine: Engine) -> None:
+    engine.execute("CREATE TABLE t (a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(5,1), f ARRAY<INT>, g BOOLEAN, h BINARY)")
+    engine.execute("INSERT INTO t SELECT 2.7D, -3.5D, 1e10D, 3, 1.25, array(2.7D, NULL), true, encode('x', 'utf-8')")
+    engine.execute("INSERT INTO t (b, c, e, a) SELECT 9.99, true, 2, CAST(-2.7 AS FLOAT)")
+    engine.execute("INSERT INTO t SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL")
+    assert rows(engine, "SELECT * FROM t") == [
+        (2, -3, "1.0E10", 3.0, Decimal("1.3"), [2, None], True, b"x"),
+        (-2, 9, "true", None, Decimal("2.0"), None, None, None),
+        (None,) * 8,
+    ]
+    with pytest.raises(StatementError):
+        engine.execute("INSERT INTO t (a) SELECT 3000000000")
 
 
 @pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
