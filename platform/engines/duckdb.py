@@ -14,7 +14,7 @@ from .definitions import Definitions
 from .queries import Queries
 from .relations import Relations
 from .scans import all_columns, scan_of
-from .source import Source
+from .source import Source, check_names
 from .statements import QUERY_STARTS, STATEMENTS, Query, name_sql, read, read_name, read_query
 from .tables import Tables
 from .views import Views
@@ -68,7 +68,13 @@ class DuckDBEngine:
         return all_columns((str(path),), rows.schema)
 
     def register(self, name: str, files: Sequence[Path]) -> None:
-        """Make Parquet files a temporary view."""
+        """Make Parquet files a temporary view.
+
+        Raises:
+            StatementError: the first file's columns are not told apart by their names.
+        """
+        if files:
+            check_names(files[0])
         self._relations.temporary[name.lower()] = Source.of_files([str(file.absolute()) for file in files])
 
     def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool, format: str) -> None:

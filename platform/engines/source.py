@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from ..errors import Position, StatementError, suggestion
 from .csv_files import CSV_OPTIONS, csv_sql, truth
@@ -74,8 +78,28 @@ def open_source(
         return Source(csv_sql(connection, found, given, columns))
     if format == "json":
         return Source(json_sql(connection, found, given, columns))
+    check_names(found.first, places.get("path", position))
     source = Source.of_parquet(found, truth(given, "mergeschema"))
     if columns is None:
         return source
     items = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in columns.items())
     return Source(f"SELECT {items} FROM ({source.sql})")
+
+
+def check_names(file: Path, position: Position | None = None) -> None:
+    """Require that the columns of a Parquet file have names that tell them apart, whatever their case.
+
+    Raises:
+        StatementError: they do not, or the file cannot be read.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        names = pq.read_schema(file).names
+    except (pa.ArrowException, OSError) as error:
+        raise StatementError(f"{file} cannot be read as Parquet: {error}.", position) from error
+    count = Counter(map(str.lower, names))
+    wrong = [repr(name) for name in names if not name or count[name.lower()] > 1]
+    if wrong:
+        told = f"Columns of {file} are not told apart by their names: {', '.join(wrong)}. Rename them in the file."
+        raise StatementError(told, position)

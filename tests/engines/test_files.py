@@ -182,6 +182,18 @@ def test_types_that_spark_lacks_become_the_next_wider_ones(engine: DuckDBEngine,
     assert rows(engine, query) == [(255, 4_000_000_000, "x", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), -1)]
 
 
+@pytest.mark.parametrize("names", [["a", "A", "b"], ["a", "a", "b"], ["", "", "b"], ["", "a", "b"]])
+def test_parquet_columns_must_have_names_of_their_own(engine: DuckDBEngine, tmp_path: Path, names: list[str]) -> None:
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array([1])] * 3, names), file)
+    wrong = f"a.parquet are not told apart by their names: '{names[0]}'.*Rename them"
+    for statement in ("SELECT b FROM parquet.`{}`", "CREATE TEMPORARY VIEW v USING parquet OPTIONS (path '{}')"):
+        with pytest.raises(StatementError, match=wrong):
+            engine.execute(statement.format(file))
+    with pytest.raises(StatementError, match=wrong):
+        engine.register("v", [file])
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
