@@ -24,6 +24,10 @@ MACRO = re.compile(r"Macro \w+\(\) does not support the supplied arguments.*Cand
 NO_ARRAY = "Invalid LIST argument during lambda function binding"
 CANDIDATES = re.compile(r"Candidate tables?:.*", re.DOTALL)
 BROKEN_LINE = "does not support null_padding in conjunction with quoted new lines"
+BROKEN_JSON = re.compile(
+    r"(?:(?P<malformed>Malformed JSON)|JSON transform error(?=.*: Expected OBJECT)) "
+    r'in file "(?P<file>[^"]*)", .*?in \S+ (?P<line>\d+): (?P<why>.*)'
+)
 PREFIX = re.compile(r"^(?:[A-Z][A-Za-z/ -]*? (?:Error|Exception): )+")
 EXCERPT = re.compile(r"\s*\nLINE \d+:.*", re.DOTALL)
 SETTINGS = re.compile(r"\n  file = (?P<file>.*?)\n.*", re.DOTALL)
@@ -116,6 +120,10 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
         return StatementError("A function that takes an array got something else. Give it one: array(1, 2).")
     if BROKEN_LINE in message:
         return StatementError("A quoted value of the CSV file has a line break; read it with the option multiLine 'true'.")
+    if found := BROKEN_JSON.search(message):
+        line = int(found["line"]) - bool(found["malformed"])  # DuckDB counts a line that it cannot parse twice
+        told = f"{found['file']} has no JSON object in line {line}, not counting empty ones: {found['why'].strip(' .')}."
+        return StatementError(f"{told} Correct it, or read an object of several lines with the option multiLine 'true'.")
     return StatementError(f"The query failed: {plain(message)}")
 
 

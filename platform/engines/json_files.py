@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .csv_files import truth
@@ -22,7 +24,7 @@ def json_sql(
     connection: DuckDBPyConnection, found: Listing, options: Mapping[str, str], columns: Mapping[str, str] | None
 ) -> str:
     """Return DuckDB's query of JSON files."""
-    shape = "auto" if truth(options, "multiline") else "newline_delimited"
+    shape = "auto" if truth(options, "multiline") or is_array(found.first) else "newline_delimited"
     arguments = f"{found.array}, format = '{shape}', {found.arguments}"
     if columns is None:
         whole = "sample_size = -1, map_inference_threshold = -1, maximum_depth = -1"
@@ -30,7 +32,14 @@ def json_sql(
         columns = {name: kind for name, kind in columns.items() if name not in found.partitions}
     named = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns.items())
     items = ", ".join(quoted(name) for name in [*columns, *found.partitions])
-    return f"SELECT {items} FROM read_json({arguments}, columns = {{{named}}})"
+    return f"SELECT {items} FROM read_json({arguments}, records = true, columns = {{{named}}})"
+
+
+def is_array(file: Path) -> bool:
+    """Tell whether a file is an array of rows."""
+    opened = gzip.open if file.suffix == ".gz" else open
+    with opened(file, "rb") as content:
+        return content.read(4096).lstrip().startswith(b"[")
 
 
 def inferred(connection: DuckDBPyConnection, rows: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..errors import Position, StatementError, suggestion
 from .csv_files import CSV_OPTIONS, csv_sql, truth
+from .failures import explained
 from .files import Listing, listing
 from .json_files import JSON_OPTIONS, json_sql
 from .types import quoted
@@ -74,10 +75,9 @@ def open_source(
         raise StatementError("OPTIONS must have path: the file, folder or glob to read.", position)
     found = listing(options["path"], places.get("path", position))
     given = {name: value for name, value in {**OPTIONS[format], **options}.items() if value is not None}
-    if format == "csv":
-        return Source(csv_sql(connection, found, given, columns))
-    if format == "json":
-        return Source(json_sql(connection, found, given, columns))
+    if format != "parquet":
+        with explained(""):
+            return Source((csv_sql if format == "csv" else json_sql)(connection, found, given, columns))
     check_names(found.first, places.get("path", position))
     source = Source.of_parquet(found, truth(given, "mergeschema"))
     if columns is None:

@@ -133,6 +133,28 @@ def test_json_columns_are_sorted_and_texts_stay_texts(engine: DuckDBEngine, tmp_
     assert types(engine, "v") == {"d": "string", "b": "int"}
 
 
+def test_a_json_array_is_its_rows(engine: DuckDBEngine, tmp_path: Path) -> None:
+    text = ' [{"a":1,"y":0},{"a":2,"y":1}]\n'
+    (tmp_path / "a.json").write_text(text)
+    with gzip.open(tmp_path / "b.json.gz", "wt") as file:
+        file.write(text)
+    for path in ("a.json", "b.json.gz"):
+        query = f"SELECT * FROM json.`{tmp_path}/{path}`"
+        assert engine.schema(query) == pa.schema([("a", pa.int64()), ("y", pa.int64())])
+        assert rows(engine, query) == [(1, 0), (2, 1)]
+    engine.execute(f"CREATE TEMPORARY VIEW v (y INT) USING json OPTIONS (path '{tmp_path}/a.json')")
+    assert rows(engine, "SELECT * FROM v") == [(0,), (1,)]
+
+
+@pytest.mark.parametrize("line", ['{"a":3,"b"', '{"a" 3}', "hello", '{"a":1}}', "[1, 2]", "7"])
+def test_a_broken_line_of_json_is_named(engine: DuckDBEngine, tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.json").write_text(f'{{"a":1}}\n{line}\n{{"a":2}}\n')
+    engine.execute(f"CREATE TEMPORARY VIEW v (a INT) USING json OPTIONS (path '{tmp_path}/a.json')")
+    for query in (f"SELECT * FROM json.`{tmp_path}/a.json`", "SELECT * FROM v"):
+        with pytest.raises(StatementError, match=r"a\.json has no JSON object in line 2\b.*multiLine 'true'"):
+            engine.execute(query)
+
+
 def test_a_folder_is_its_visible_files_in_sorted_order(engine: DuckDBEngine, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
