@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.base import Peers
@@ -77,6 +78,7 @@ def learn_part(job: Job, task: Task) -> None:
         XpsqlError: of data, another worker or the driver; the driver has been told if it can be.
     """
     check_version(job.xpsql)
+    pa.set_cpu_count(task.cores)
     prepare_jax()
     number, count = task.number, job.places.workers
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", number, task.attempt) as member:

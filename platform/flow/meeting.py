@@ -13,6 +13,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..engines.tasks import Task
@@ -80,6 +81,7 @@ def evaluate_examples(job: Job, task: Task) -> None:
     """
     check_version(job.xpsql)
     limit_threads(task.cores)
+    pa.set_cpu_count(task.cores)
     prepare_jax()
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)

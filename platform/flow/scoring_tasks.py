@@ -12,6 +12,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+
 from ..engines.tasks import Task, Tasks
 from ..errors import LostError, TrainingError
 from ..ps.coordinator import Contact, Coordinator
@@ -199,6 +201,7 @@ def score_splits(job: Job, task: Task) -> None:
     """Take splits from the driver, one after the other, and write their predictions."""
     check_version(job.xpsql)
     limit_threads(task.cores)
+    pa.set_cpu_count(task.cores)
     prepare_jax()
     with (
         contextlib.suppress(EndedError),

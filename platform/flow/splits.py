@@ -152,7 +152,7 @@ def chunks(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterat
     metadata = pq.read_metadata(split.path, memory_map=True)
     coded = in_dictionaries(metadata.row_group(split.row_group), strings)
     with pq.ParquetFile(split.path, metadata=metadata, read_dictionary=coded, memory_map=True) as file:
-        for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=sources, use_threads=False):
+        for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=sources, use_threads=pa.cpu_count() > 1):
             table = pa.Table.from_batches([batch])
             if scan.project is not None:
                 yield scan.project(table).select(list(wanted))

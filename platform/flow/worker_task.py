@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..engines.tasks import Task
@@ -42,6 +43,7 @@ def work(job: Job, generation: int, task: Task) -> None:
     task = task._replace(attempt=generation * MOST_ATTEMPTS + task.attempt)
     check_version(job.xpsql)
     limit_threads(task.cores)
+    pa.set_cpu_count(task.cores)
     prepare_jax()
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)
