@@ -77,6 +77,14 @@ class LostError(TrainingError):
     """A process, machine or connection that is gone, or does not answer; what it did can be done again elsewhere."""
 
 
+def no_number(what: str) -> TrainingError:
+    """Return the error of numbers that became NaN."""
+    return TrainingError(
+        f"{what}: numbers grew beyond what float32 holds. Look for huge values in continuous columns, vectors or WEIGHT, or "
+        "lower the learning rate; the operator safety refuses such updates."
+    )
+
+
 def brief(text: str) -> str:
     """Return the start of a text, which may be a whole script on one line, as a message can hold it."""
     return text if len(text) <= BRIEF else f"{text[:BRIEF]}..."

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import TrainingError
+from ..errors import no_number
 
 BINS = 1 << 16
 LOGIT_LIMIT = 16.0
@@ -139,10 +139,7 @@ class Metrics:
         predictions = np.concatenate([predictions for _, predictions in self._waiting]).astype(np.float64)
         self._waiting, self._num_waiting = [], 0
         if np.isnan(predictions).any():
-            raise TrainingError(
-                "The model predicts NaN: numbers grew beyond what float32 holds. Look for huge values in continuous columns, "
-                "vectors or WEIGHT, or lower the learning rate; the operator safety refuses such updates."
-            )
+            raise no_number("The model predicts NaN")
         self.labels += float(labels.sum())
         self.predictions += float(predictions.sum())
         differences = labels - predictions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from ...warehouse.manifest import Table as TableEntry
 from ...warehouse.rows import rows_schema
 from ...warehouse.version import Version
 from ..cores import cores
-from ..errors import StatementError
+from ..errors import StatementError, no_number
 from ..ps.candidates import Counted
 from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
@@ -223,12 +224,20 @@ def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry) -> lis
 
 
 def save_part(part: Part, files: VersionFiles) -> Saved:
+    """Write a part of a table.
+
+    Raises:
+        TrainingError: a weight is NaN, with which no prediction would be a number.
+    """
     schema, low, high = rows_schema(part.entry), 0.0, 0.0
     with files.writer(part.entry, part.number) as writer:
         for keys, columns in part.shard.tables[part.entry.name].dump(part.shard.now, part.slices):
             arrays = [pa.array(keys.view(np.int64))]
             arrays += [as_arrow(columns[field.name], field.type) for field in list(schema)[1:]]
-            low, high = min(low, float(columns["w"].min())), max(high, float(columns["w"].max()))
+            least, most = float(columns["w"].min()), float(columns["w"].max())
+            if math.isnan(least):
+                raise no_number("A weight is NaN")
+            low, high = min(low, least), max(high, most)
             writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return Saved(writer.rows, low, high)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from xpsql.platform.errors import TrainingError
 from xpsql.platform.flow.metrics import Metrics, gauc
 
 
@@ -34,6 +35,14 @@ def test_batches_add_up_to_the_whole() -> None:
     for at in range(0, 1000, 7):
         parts.add(labels[at : at + 7], predictions[at : at + 7])
     assert parts.as_dict() == pytest.approx(whole.as_dict())
+
+
+@pytest.mark.parametrize("classifier", [True, False])
+def test_predictions_that_are_no_numbers_are_an_error_that_says_where_to_look(classifier: bool) -> None:
+    metrics = Metrics(classifier)
+    metrics.add(np.zeros(2, np.float32), np.array([0.5, np.nan], np.float32))
+    with pytest.raises(TrainingError, match=r"The model predicts NaN: .* Look for huge values"):
+        metrics.as_dict()
 
 
 def test_metrics_follow_their_definitions() -> None:
