@@ -12,7 +12,10 @@ namespace xpsql {
 
 namespace {
 
+constexpr size_t lanes = 4;
+
 // Groups keys by shard in one counting sort; shard s holds the slices [s * 1024 / num_shards, (s + 1) * 1024 / num_shards).
+// Quarters of the keys take turns, each with counts of its own, since counts of few shards would wait for each other.
 nb::tuple partition(const In& keys, size_t num_shards) {
     const auto all = view<uint64_t>(keys, "keys");
     if (num_shards < 1 || num_shards > num_slices)
@@ -24,19 +27,25 @@ nb::tuple partition(const In& keys, size_t num_shards) {
     {
         nb::gil_scoped_release unlocked;
         const auto shard_of = [num_shards](uint64_t key) { return (key >> slice_shift) * num_shards / num_slices; };
-        std::vector<size_t> next(num_shards);
-        for (size_t i = 0; i < all.size; ++i) ++next[shard_of(all[i])];
-        size_t at = 0;
-        for (size_t shard = 0; shard < num_shards; ++shard) {
-            starts[shard] = static_cast<int64_t>(at);
-            at += std::exchange(next[shard], at);
+        const size_t quarter = (all.size + lanes - 1) / lanes;
+        const auto each = [&](auto visit) {
+            for (size_t i = 0; i < quarter; ++i)
+                for (size_t lane = 0, at = i; lane < lanes && at < all.size; ++lane, at += quarter)
+                    visit(at, shard_of(all[at]) * lanes + lane);
+        };
+        std::vector<size_t> next(num_shards * lanes);
+        each([&](size_t, size_t place) { ++next[place]; });
+        size_t end = 0;
+        for (size_t place = 0; place < next.size(); ++place) {
+            if (place % lanes == 0) starts[place / lanes] = static_cast<int64_t>(end);
+            end += std::exchange(next[place], end);
         }
-        starts[num_shards] = static_cast<int64_t>(at);
-        for (size_t i = 0; i < all.size; ++i) {
-            const size_t to = next[shard_of(all[i])]++;
-            grouped[to] = all[i];
-            order[to] = static_cast<int32_t>(i);
-        }
+        starts[num_shards] = static_cast<int64_t>(end);
+        each([&](size_t at, size_t place) {
+            const size_t to = next[place]++;
+            grouped[to] = all[at];
+            order[to] = static_cast<int32_t>(at);
+        });
     }
     return nb::make_tuple(grouped.take(all.size), order.take(all.size), starts.take(num_shards + 1));
 }
@@ -77,13 +86,17 @@ void with_bytes(size_t bytes, Move move) {
 }
 
 void check_positions(const Span<const int32_t>& positions, size_t rows) {
-    int32_t low = 0, high = -1;
+    const auto inside = [rows](int32_t position) { return position >= 0 && static_cast<size_t>(position) < rows; };
+    uint32_t outside = 0;  // its top bit is set by a position below 0 or above the last: no comparison, which compilers vectorise worse
+    const auto last = static_cast<uint32_t>(std::min<size_t>(rows, size_t{INT32_MAX} + 1) - 1);
     for (size_t i = 0; i < positions.size; ++i) {
-        low = std::min(low, positions[i]);
-        high = std::max(high, positions[i]);
+        const auto position = static_cast<uint32_t>(positions[i]);
+        outside |= position | (last - position);
     }
-    if (low >= 0 && high < static_cast<int64_t>(rows)) return;
-    throw nb::index_error(("positions must lie in [0, " + std::to_string(rows) + "), got " + std::to_string(low < 0 ? low : high)).c_str());
+    if (outside >> 31 == 0) return;
+    for (size_t i = 0; i < positions.size; ++i)
+        if (!inside(positions[i]))
+            throw nb::index_error(("positions must lie in [0, " + std::to_string(rows) + "), got " + std::to_string(positions[i])).c_str());
 }
 
 void check_rows(size_t to_bytes, size_t from_bytes, size_t rows, size_t needed) {
