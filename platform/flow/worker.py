@@ -57,7 +57,7 @@ class Worker:
             begin: waits until the next step may begin; False ends the work.
             paced: a step begins when the push before it is acknowledged.
         """
-        pushed: Handle[None] | None = None
+        pushed: Handle[object] | None = None
         lap = self._clock.lap
         for batch in batches:
             lap("input_wait")
@@ -83,7 +83,7 @@ class Worker:
             pushed.result()
             lap("push")
 
-    def _take(self, batch: Batch, pulled: Pulled) -> Handle[None] | None:
+    def _take(self, batch: Batch, pulled: Pulled) -> Handle[object] | None:
         """Score a batch and learn from it; return its push, None where shards have it."""
         num_labels = len(batch.label) if self._standardised else 0
         moments = measured(batch, pulled.moments, num_labels)
@@ -103,7 +103,7 @@ class Worker:
         random = None if self._seed is None else random_of(batch, self._seed)
         return self._step(parameters, inputs_of(batch, dense, random), offered)
 
-    def _push(self, batch: Batch, pulled: Pulled, moments: Moments, learned: Learned) -> Handle[None]:
+    def _push(self, batch: Batch, pulled: Pulled, moments: Moments, learned: Learned) -> Handle[object]:
         gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
         positives = int(np.count_nonzero(batch.label[0, : batch.examples] > 0))
         arrays = (batch.keys, batch.slots, batch.counts, batch.clicks)

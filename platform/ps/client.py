@@ -48,7 +48,7 @@ class Client(Protocol):
         """Start a pull."""
         ...
 
-    def start_push(self, push: Push) -> Handle[None]:
+    def start_push(self, push: Push) -> Handle[object]:
         """Start a push."""
         ...
 
@@ -64,11 +64,11 @@ class Port(Protocol):
         """Start a pull of keys that are all this shard's; see service.Pull."""
         ...
 
-    def start_push(self, push: Push) -> Handle[None]:
+    def start_push(self, push: Push) -> Handle[object]:
         """Start a push of keys that are all this shard's."""
         ...
 
-    def start_leave(self, worker: int) -> Handle[None]:
+    def start_leave(self, worker: int) -> Handle[object]:
         """Start telling that a worker pushes no more."""
         ...
 
@@ -98,28 +98,25 @@ class Sharded:
         if len(self._ports) == 1:
             return self._ports[0].start_pull(keys, size, True)
         placement = self._placement(keys)
-        own = zip(self._ports, placement.keys, self._sizes(placement), strict=True)
+        own = zip(self._ports, placement.keys, placement.sizes, strict=True)
         parts = [port.start_pull(part, padded, False) for port, part, padded in own]
         return Merging(parts, placement, size)
 
-    def start_push(self, push: Push) -> Handle[None]:
+    def start_push(self, push: Push) -> Handle[object]:
         """See Client."""
         if len(self._ports) == 1:
             return self._ports[0].start_push(push)
         placement = self._placement(push.touched.keys)
         dense = dealt({name: values.size for name, values in push.dense.items()}, len(self._ports))
-        parts = parts_of(push, placement, self._sizes(placement), dense)
+        parts = parts_of(push, placement, dense)
         return All([port.start_push(part) for port, part in zip(self._ports, parts, strict=True)])
 
     def _placement(self, keys: Keys) -> Placement:
         """Return where keys belong; a push has those of the pull before it."""
         placed = self._placed
         if placed is None or placed.of is not keys:
-            placed = self._placed = Placement(keys, len(self._ports))
+            placed = self._placed = Placement(keys, len(self._ports), self._ladder)
         return placed
-
-    def _sizes(self, placement: Placement) -> list[int]:
-        return [self._ladder.size(len(part)) for part in placement.keys]
 
     def leave(self, worker: int) -> None:
         """See Client."""
@@ -141,7 +138,7 @@ class Merging(NamedTuple):
 class All(NamedTuple):
     """Requests to several shards on their way."""
 
-    parts: Sequence[Handle[None]]
+    parts: Sequence[Handle[object]]
 
     def result(self) -> None:
         """See Handle."""
@@ -168,12 +165,12 @@ class LocalPort(NamedTuple):
         """See Port; the answer is padded in any case."""
         return Ready(self.shard.pull(keys, size))
 
-    def start_push(self, push: Push) -> Handle[None]:
+    def start_push(self, push: Push) -> Handle[object]:
         """See Port."""
         self.shard.push(push)
         return Ready(None)
 
-    def start_leave(self, worker: int) -> Handle[None]:
+    def start_leave(self, worker: int) -> Handle[object]:
         """See Port."""
         self.shard.leave(worker)
         return Ready(None)

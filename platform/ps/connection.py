@@ -6,6 +6,7 @@ both ways, so that neither a slow server nor two large messages that cross can b
 
 from __future__ import annotations
 
+import operator
 import select
 import socket
 import time
@@ -22,33 +23,34 @@ from .tls import client_context
 from .wire import FAILURE, Call, Limits, Status, error_of, message
 
 ALONE_SECONDS = 0.2
+OUTGOING = operator.attrgetter("outgoing")
 
 Q = TypeVar("Q")
 A = TypeVar("A")
 
 
 class Pending(Generic[A]):
-    """An answer on its way, made by Connection.start."""
+    """An answer on its way, made by Connection.start.
+
+    Attributes:
+        over: whether the answer is there, or will never be.
+    """
 
     def __init__(self, connection: Connection, call: Call[Any, A], number: int) -> None:
         self.call = call
         self.number = number
         self.connection = connection
+        self.over = False
         self._answer: A | None = None
         self._error: XpsqlError | None = None
 
     def fulfil(self, answer: A) -> None:
         """Set what the server answered."""
-        self._answer = answer
+        self._answer, self.over = answer, True
 
     def fail(self, error: XpsqlError) -> None:
         """Set why there is no answer."""
-        self._error = error
-
-    @property
-    def over(self) -> bool:
-        """Whether the answer is there, or will never be."""
-        return self._answer is not None or self._error is not None
+        self._error, self.over = error, True
 
     def look(self) -> A | None:
         """Return the answer, None while it is not there.
@@ -71,6 +73,9 @@ class Connection:
         limits: what the client grants the server.
         public: the server's certificate as PEM; None without TLS.
 
+    Attributes:
+        outgoing: requests of which some has still to go.
+
     Raises:
         LostError: nobody is there, or somebody else.
     """
@@ -78,7 +83,7 @@ class Connection:
     def __init__(self, peer: str, address: Address, secret: bytes, limits: Limits, public: str | None) -> None:
         self.peer = f"{peer} at {address}"
         self._limits = limits
-        self._outgoing: deque[Outgoing] = deque()
+        self.outgoing: deque[Outgoing] = deque()
         self._pending: deque[Pending[Any]] = deque()
         self._last = 0
         self._lost: LostError | None = None
@@ -105,14 +110,9 @@ class Connection:
         return bool(self._pending)
 
     @property
-    def is_sending(self) -> bool:
-        """Whether some of a request has still to go."""
-        return bool(self._outgoing)
-
-    @property
     def wanted(self) -> int:
         """What poll should wait for."""
-        return select.POLLIN | select.POLLOUT if self._outgoing else select.POLLIN
+        return select.POLLIN | select.POLLOUT if self.outgoing else select.POLLIN
 
     def fileno(self) -> int:
         """Return the socket's number, for poll."""
@@ -136,7 +136,7 @@ class Connection:
             )
         pending: Pending[A] = Pending(self, call, self._last)
         self._pending.append(pending)
-        self._outgoing.append(frame)
+        self.outgoing.append(frame)
         self.advance(select.POLLOUT, 0)
         return pending
 
@@ -161,7 +161,7 @@ class Connection:
 
     def _write(self) -> None:
         """Send what the socket takes."""
-        outgoing, end = self._outgoing, self._pipe
+        outgoing, end = self.outgoing, self._pipe
         while outgoing and end.send(outgoing[0], 0):
             outgoing.popleft()
 
@@ -199,7 +199,7 @@ class Connection:
     def _end(self, lost: LostError) -> None:
         self._lost = lost
         self._socket.close()
-        self._outgoing.clear()
+        self.outgoing.clear()
         while self._pending:
             self._pending.popleft().fail(lost)
 
@@ -238,7 +238,7 @@ class Exchange:
             return True
         start = time.monotonic()
         while not pending.over and (left := start + seconds - time.monotonic()) > 0:
-            if seconds - left < ALONE_SECONDS and not any(connection.is_sending for connection in self._connections):
+            if seconds - left < ALONE_SECONDS and not any(map(OUTGOING, self._connections)):
                 pending.connection.advance(select.POLLIN, min(left, ALONE_SECONDS))  # others' answers wait in their sockets
             else:
                 self._move(left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 
 LOWEST = 64
 EIGHTHS = (8, 9, 10, 11, 12, 14)
@@ -32,8 +33,7 @@ class Ladder:
     def size(self, n: int) -> int:
         """Return the padded size for n entries, at least n."""
         with self._lock:
-            found = next((size for size in self._sizes if n <= size <= max(LOWEST, WASTE * n)), None)
-            if found is None:
-                found = rung(int(n * HEADROOM))
-                self._sizes = sorted([*self._sizes, found])
-            return found
+            at = bisect_left(self._sizes, n)
+            if at == len(self._sizes) or self._sizes[at] > max(LOWEST, WASTE * n):
+                self._sizes.insert(at, rung(int(n * HEADROOM)))
+            return self._sizes[at]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ._native import partition, put_rows, take_rows
 from .aligned import empty
 from .keys import NUM_SLICES, slices
+from .ladder import Ladder
 from .shard import Pulled, Push
 from .table import Floats, Keys
 
@@ -36,20 +37,23 @@ class Placement:
     Args:
         keys: uint64[n].
         num_shards: how many there are.
+        ladder: the sizes that rows are padded to.
 
     Attributes:
         of: the keys, as given.
         keys: for each shard its keys, in their order.
         positions: for each shard int32[its keys], where they stand among all.
+        sizes: for each shard how many rows its gradients and weights have, at least as many as it has keys.
     """
 
-    def __init__(self, keys: Keys, num_shards: int) -> None:
+    def __init__(self, keys: Keys, num_shards: int, ladder: Ladder) -> None:
         ordered, self._order, starts = partition(keys, num_shards)
         bounds = starts.tolist()
         self.of = keys
         self._runs = [slice(a, b) for a, b in itertools.pairwise(bounds)]
         self.keys = [ordered[run] for run in self._runs]
         self.positions = [self._order[run] for run in self._runs]
+        self.sizes = [ladder.size(len(part)) for part in self.keys]
 
     def grouped(self, values: NDArray[T]) -> list[NDArray[T]]:
         """Return the values [n] of each shard's keys."""
@@ -57,30 +61,27 @@ class Placement:
         take_rows(values, self._order, whole)
         return [whole[run] for run in self._runs]
 
-    def padded(self, values: Floats, sizes: Sequence[int]) -> list[Floats]:
+    def padded(self, values: Floats) -> list[Floats]:
         """Return the rows [n, dim] of each shard's keys as [its size, dim]; what follows the last is not said."""
         n = len(self._order)
-        whole = empty((n + max(sizes), values.shape[1]), values.dtype)
+        whole = empty((n + max(self.sizes), values.shape[1]), values.dtype)
         take_rows(values, self._order, whole)
         whole[n:] = 0
-        return [whole[run.start : run.start + size] for run, size in zip(self._runs, sizes, strict=True)]
+        return [whole[run.start : run.start + size] for run, size in zip(self._runs, self.sizes, strict=True)]
 
 
-def parts_of(push: Push, placement: Placement, sizes: Sequence[int], dense: Sequence[Sequence[str]]) -> list[Push]:
+def parts_of(push: Push, placement: Placement, dense: Sequence[Sequence[str]]) -> list[Push]:
     """Return the push restricted to each shard's keys and dense parameters.
 
     Args:
-        sizes: rows of each shard's gradients and weights, at least as many as it has keys.
         dense: the names of each shard's dense parameters.
     """
-    touched = push.touched
+    touched, num_shards = push.touched, len(placement.keys)
     slots = placement.grouped(touched.slots)
     counts, clicks = placement.grouped(touched.counts), placement.grouped(touched.clicks)
-    updates = by_shard(push.updates, placement.grouped, len(sizes))
-    gradients, weights = (
-        by_shard(by_table, lambda rows: placement.padded(rows, sizes), len(sizes))
-        for by_table in (push.gradients, push.weights)
-    )
+    updates = by_shard(push.updates, placement.grouped, num_shards)
+    gradients = by_shard(push.gradients, placement.padded, num_shards)
+    weights = by_shard(push.weights, placement.padded, num_shards)
     return [
         push._replace(
             touched=touched._replace(keys=keys, slots=slots[i], counts=counts[i], clicks=clicks[i]),

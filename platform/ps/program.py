@@ -71,7 +71,7 @@ class Program:
 
     def __call__(self, given: Arguments, brought: Given = NOTHING) -> Any:
         """Run it on what `prepared` returned, filled, and on what callers bring; what it does not need is ignored."""
-        return self._run(*given.arrays, *[brought[name] for name in self._brought])
+        return self._run(*given.arrays, *map(brought.__getitem__, self._brought))
 
     def _complete(self, given: Given) -> Given:
         """Return all inputs, zeros for what the result does not depend on."""

@@ -35,16 +35,6 @@ class Awaited(NamedTuple, Generic[A]):
         return self.exchange.result(self.pending, self.seconds)
 
 
-class Acknowledging(NamedTuple):
-    """An acknowledgement that travels."""
-
-    answer: Handle[object]
-
-    def result(self) -> None:
-        """See Handle."""
-        self.answer.result()
-
-
 class RemotePort(NamedTuple):
     """A shard behind a server."""
 
@@ -56,13 +46,13 @@ class RemotePort(NamedTuple):
         """See Port."""
         return Awaited(self.exchange, self.connection.start(PULL, Pull(keys, size, padded)), self.seconds)
 
-    def start_push(self, push: Push) -> Handle[None]:
+    def start_push(self, push: Push) -> Handle[object]:
         """See Port."""
-        return Acknowledging(Awaited(self.exchange, self.connection.start(PUSH, push), self.seconds))
+        return Awaited(self.exchange, self.connection.start(PUSH, push), self.seconds)
 
-    def start_leave(self, worker: int) -> Handle[None]:
+    def start_leave(self, worker: int) -> Handle[object]:
         """See Port."""
-        return Acknowledging(Awaited(self.exchange, self.connection.start(LEAVE, Leave(worker)), self.seconds))
+        return Awaited(self.exchange, self.connection.start(LEAVE, Leave(worker)), self.seconds)
 
 
 class RemoteClient(Sharded):

@@ -60,10 +60,9 @@ def pull_handler(source: Callable[[Keys, int], Pulled]) -> Handler[Pull, Pulled]
         pulled, n = source(request.keys, request.size), len(request.keys)
         if request.padded:
             return pulled
-        weights, offered = (
-            {name: rows[:n] for name, rows in by_table.items()} for by_table in (pulled.weights, pulled.offered)
-        )
-        return pulled._replace(weights=weights, offered=offered)
+        weights = {name: rows[:n] for name, rows in pulled.weights.items()}
+        offered = {name: rows[:n] for name, rows in pulled.offered.items()}
+        return Pulled(weights, pulled.updates, pulled.dense, pulled.moments, offered)
 
     return Handler(PULL, pull)
 

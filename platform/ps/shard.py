@@ -17,7 +17,7 @@ from .moments import Moments, merged, no_moments
 from .programs import Programs
 from .snapshot import LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
-from .table import Counts, Floats, Gate, Keys, RefusedError, Table, Touched
+from .table import Counts, Floats, Gate, Keys, Mask, RefusedError, Table, Touched
 from .watch import Watch
 from .watermarks import Entry, Watermarks
 
@@ -123,15 +123,15 @@ class Shard:
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """Return the rows of unique keys, padded to `size`, and the dense parameters; creates no row."""
-        pulled, gone = {}, None
+        pulled = Pulled({}, {}, self.dense.pull(), self.moments, {})
+        gone: Mask | None = None
         for name, table in self.tables.items():
-            pulled[name] = table.pull(keys, size, self.now, gone)
-            gone = pulled[name].gone
-        dense, moments = self.dense.pull(), self.moments
-        weights = {name: rows.weights for name, rows in pulled.items()}
-        updates = {name: rows.updates for name, rows in pulled.items() if rows.updates is not None}
-        offered = {name: rows.offered for name, rows in pulled.items() if rows.offered is not None}
-        return Pulled(weights, updates, dense, moments, offered)
+            pulled.weights[name], updates, offered, gone = table.pull(keys, size, self.now, gone)
+            if updates is not None:
+                pulled.updates[name] = updates
+            if offered is not None:
+                pulled.offered[name] = offered
+        return pulled
 
     def push(self, push: Push) -> None:
         """Apply one batch, once: one that it has is acknowledged and ignored.

@@ -22,6 +22,7 @@ from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
+from xpsql.platform.ps.ladder import Ladder
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.placement import Placement, parts_of, slices_of
 from xpsql.platform.ps.programs import Programs
@@ -70,9 +71,9 @@ def push_some(shards: Mapping[int, Shard], have: Sequence[int]) -> None:
     """Let each shard have so many batches of split 0, as shards of workers that do not wait for each other."""
     for batch in range(max(have)):
         whole = push_of(batch, 0)
-        placement = Placement(whole.touched.keys, len(shards))
+        placement = Placement(whole.touched.keys, len(shards), Ladder())
         names = [shard.dense.names for shard in shards.values()]
-        for number, part in enumerate(parts_of(whole, placement, [SIZE] * len(shards), names)):
+        for number, part in enumerate(parts_of(whole, placement, names)):
             if batch < have[number]:
                 shards[number].push(part)
 
