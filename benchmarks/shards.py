@@ -1,4 +1,5 @@
-"""Measure what trainings on Spark cost with 1, 2 and 4 shards: the CPU of all Python processes per example, in turns.
+"""Measure what trainings on Spark cost with 1, 2 and 4 shards: the CPU of all Python processes per example, in turns; the
+ratios are medians of the rounds' ratios.
 
 python -m benchmarks.shards LOG.parquet WAREHOUSE ROUNDS
 """
@@ -52,10 +53,9 @@ def main() -> None:
                 session.sql(STATEMENT.format(shards=shards, data=data))
                 if turn:  # the first starts processes
                     found.append(sum(used - before.get(process, 0.0) for process, used in spent().items()))
-    alone = statistics.median(seen[1])
     for shards, found in seen.items():
-        each = statistics.median(found)
-        print(f"{shards} shards: {each / rows * 1e6:.3f} us of CPU per example, {each / alone:.3f} times one")
+        times = statistics.median(each / alone for each, alone in zip(found, seen[1], strict=True))
+        print(f"{shards} shards: {statistics.median(found) / rows * 1e6:.3f} us of CPU per example, {times:.3f} times one")
 
 
 if __name__ == "__main__":
