@@ -26,6 +26,9 @@ class Clock:
     def start(self, title: str, total_examples: int | None) -> None:
         self.started = time.monotonic()
 
+    def go_on(self, examples: int) -> None:
+        pass
+
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
         pass
 

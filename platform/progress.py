@@ -14,14 +14,18 @@ MAIN = ("logloss", "auc")
 
 
 class Reporter(Protocol):
-    """Told what happens; called from one thread at a time, in the order start, update ..., finish."""
+    """Told what happens; called from one thread at a time, in the order start, go_on or update ..., finish."""
 
     def start(self, title: str, total_examples: int | None) -> None:
         """Begin a piece of work, with the number of its examples if known."""
         ...
 
+    def go_on(self, examples: int) -> None:
+        """Tell that so many examples were done before, which are no part of the speed."""
+        ...
+
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
-        """Tell the examples done since `start`, and running metrics by name (logloss, auc, ...)."""
+        """Tell the examples done, those before included, and running metrics by name (logloss, auc, ...)."""
         ...
 
     def finish(self, message: str) -> None:
@@ -37,6 +41,9 @@ class SilentReporter:
     """Tells nothing."""
 
     def start(self, title: str, total_examples: int | None) -> None:
+        pass
+
+    def go_on(self, examples: int) -> None:
         pass
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
@@ -58,13 +65,18 @@ class LogReporter:
         self.clock = clock
         self.title = ""
         self.total: int | None = None
+        self.before = 0
         self.started = self.last = 0.0
 
     def start(self, title: str, total_examples: int | None) -> None:
         self.title, self.total = title, total_examples
-        self.started = self.last = self.clock()
+        self.go_on(0)
         of = "" if total_examples is None else f": {total_examples:,} examples"
         self.note(title + of)
+
+    def go_on(self, examples: int) -> None:
+        self.before = examples
+        self.started = self.last = self.clock()
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
         now = self.clock()
@@ -72,7 +84,7 @@ class LogReporter:
             return
         self.last = now
         of = "" if self.total is None else f" of {self.total:,}"
-        rate = examples / (now - self.started)
+        rate = (examples - self.before) / (now - self.started)
         self.note(f"{self.title}: {examples:,}{of} examples, {rate:,.0f}/s{measured(metrics)}")
 
     def finish(self, message: str) -> None:
@@ -94,6 +106,7 @@ class BarReporter:
         self.live: Live | None = None
         self.progress: Progress | None = None
         self.task: TaskID | None = None
+        self.before = 0
 
     def start(self, title: str, total_examples: int | None) -> None:
         from rich.console import Group
@@ -104,15 +117,21 @@ class BarReporter:
         columns = "{task.description}", BarColumn(), TextColumn("{task.fields[measured]}"), TimeElapsedColumn()
         self.progress = Progress(*columns, TimeRemainingColumn(), console=self.console)
         self.task = self.progress.add_task(title, total=total_examples, measured="")
+        self.before = 0
         self.below = Text(style="dim")
         self.live = Live(Group(self.progress, self.below), console=self.console, transient=True)
         self.live.start()
+
+    def go_on(self, examples: int) -> None:
+        if self.progress is not None and self.task is not None:
+            self.before = examples
+            self.progress.reset(self.task, completed=examples)
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
         if self.progress is None or self.task is None:
             return
         elapsed = self.progress.tasks[0].elapsed
-        rate = f"{examples / elapsed:,.0f} examples/s" if elapsed else ""
+        rate = f"{(examples - self.before) / elapsed:,.0f} examples/s" if elapsed else ""
         main = {name: value for name, value in metrics.items() if name in MAIN}
         self.progress.update(self.task, completed=examples, measured=rate + measured(main))
         self.below.plain = measured({name: value for name, value in metrics.items() if name not in MAIN}).removeprefix(", ")

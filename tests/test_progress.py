@@ -67,6 +67,27 @@ def test_work_of_unknown_size_is_told() -> None:
     assert stream.getvalue() == "ML.PREDICT\nML.PREDICT: 7 examples, 7/s\n"
 
 
+def test_the_speed_of_work_that_goes_on_leaves_out_what_was_done_before() -> None:
+    stream = io.StringIO()
+    reporter = LogReporter(stream, interval_seconds=0.0, clock=iter([0.0, 10.0, 12.0]).__next__)
+    reporter.start("ctr v1", 1000)
+    reporter.go_on(800)
+    reporter.update(900, {})
+    assert stream.getvalue().splitlines()[-1] == "ctr v1: 900 of 1,000 examples, 50/s"
+
+
+def test_a_bar_leaves_what_was_done_before_out_of_the_speed() -> None:
+    stream = Terminal()
+    reporter = BarReporter(stream)
+    reporter.start("ctr v1", 1_000_000_000_000)
+    reporter.go_on(800_000_000_000)
+    reporter.update(800_000_000_001, {})
+    reporter.finish("")
+    shown = re.findall(r"([\d,]+) examples/s", stream.getvalue())
+    assert shown
+    assert all(int(rate.replace(",", "")) < 100_000_000 for rate in shown)
+
+
 @pytest.mark.parametrize(
     ("stream", "quiet", "kind"),
     [(Terminal(), False, BarReporter), (io.StringIO(), False, LogReporter), (Terminal(), True, SilentReporter)],

@@ -177,6 +177,7 @@ class Monitor:
             self.windows = {window.key: window for window in driver.windows}
             self._counted = from_lines(driver.counted)
             self._began = time.monotonic() - driver.seconds
+            self._reporter.go_on(driver.examples)
 
     def note(self, message: str) -> None:
         """Tell something worth knowing that is no error."""

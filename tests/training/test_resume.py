@@ -28,10 +28,14 @@ CHECKPOINTS = 3
 
 
 class Notes(SilentReporter):
-    """Keeps the notes."""
+    """Keeps the notes, and how many examples were learned before."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
+        self.before: list[int] = []
+
+    def go_on(self, examples: int) -> None:
+        self.before.append(examples)
 
     def note(self, message: str) -> None:
         self.notes.append(message)
@@ -116,6 +120,7 @@ def test_a_resumed_training_ends_as_if_it_had_not_been_interrupted(tmp_path: Pat
     with xpsql.connect(tmp_path / "broken", "duckdb", told) as session:
         done = session.sql("RESUME MODEL m").arrow().to_pylist()[0]
         assert ["Going on from checkpoint 000000-" in note for note in told.notes] == [True]
+        assert [f"after {examples:,} examples" in told.notes[0] for examples in told.before] == [True]
         assert (done["status"], done["version"]) == ("ready", 1)
         assert same(weights(session), expected)
         resumed = session.models.version("m").manifest
