@@ -12,6 +12,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 import click
 
+from ..errors import XpsqlError
 from ..progress import reporter_for
 from ..session import ENGINES, Session, connect
 from .failure import describe, interruption
@@ -129,7 +130,9 @@ def report(name: str, output: str, number: int | None, **options: Any) -> None:
 
     chosen = Choices(**options)
     with failing("", "", chosen.debug), opened(chosen) as session:
-        Path(output).write_text(page(session, name, number), encoding="utf-8")
+        text = page(session, name, number)
+        with writing(f"the page to {output}", "Give -o a file in a folder that exists, that you may write and that has space."):
+            Path(output).write_text(text, encoding="utf-8")
 
 
 @main.command()
@@ -189,7 +192,8 @@ def execute(text: str, name: str, chosen: Choices) -> None:
             if result.table is not None:
                 if written:
                     separate(chosen.format)
-                write(result.table)
+                with writing("the result to stdout", "Free space where it goes, or send it elsewhere."):
+                    write(result.table)
                 written = True
 
 
@@ -198,6 +202,17 @@ def opened(chosen: Choices) -> Session:
     if chosen.engine != "spark" and chosen.master is None:
         skip_pandas()  # Spark needs it
     return connect(chosen.warehouse, chosen.engine, reporter, master=chosen.master, conf=chosen.conf, resume=chosen.resume)
+
+
+@contextmanager
+def writing(what: str, advice: str) -> Iterator[None]:
+    """Turn what keeps output from being written into an error that says so; a reader of stdout that has gone is none."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise XpsqlError(f"Cannot write {what}: {error.strerror or error}. {advice}") from error
 
 
 @contextmanager

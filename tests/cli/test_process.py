@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 XPSQL = [sys.executable, "-m", "xpsql"]
+FULL = Path("/dev/full")
 
 
 def xpsql(warehouse: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -63,6 +64,16 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> Non
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait(timeout=60) == 141
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this machine")
+@pytest.mark.parametrize("format", ["table", "json", "csv", "arrow"])
+def test_output_that_cannot_be_written_is_1_and_says_why(tmp_path: Path, format: str) -> None:
+    command = [*XPSQL, "sql", "SELECT 1 AS x", "--format", format, "--warehouse", str(tmp_path)]
+    with FULL.open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    why = "No space left on device. Free space where it goes, or send it elsewhere."
+    assert (done.returncode, done.stderr) == (1, f"Error: Cannot write the result to stdout: {why}\n")
 
 
 def test_an_interrupt_while_modules_are_imported_is_130() -> None:

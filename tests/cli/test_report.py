@@ -51,6 +51,16 @@ def test_a_report_of_no_model_names_it(tmp_path: Path) -> None:
     assert not (tmp_path / "r.html").exists()
 
 
+def test_a_page_that_cannot_be_written_is_one_line_that_names_it(page: Path) -> None:
+    arguments = ["report", "m", "-o", str(page.parent / "absent" / "r.html"), "--warehouse", str(page.parent / "warehouse")]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 1
+    assert done.stderr == (
+        f"Error: Cannot write the page to {page.parent / 'absent' / 'r.html'}: No such file or directory. Give -o a file in a "
+        "folder that exists, that you may write and that has space.\n"
+    )
+
+
 @pytest.mark.skipif(not any(map(shutil.which, BROWSERS)), reason="no Chromium on this machine")
 def test_a_browser_draws_every_plot(page: Path) -> None:
     browser = next(path for path in map(shutil.which, BROWSERS) if path)
