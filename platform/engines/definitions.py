@@ -19,7 +19,7 @@ from .results import is_known, streamed
 from .source import open_source
 from .statements import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, name_sql
 from .tables import Change, Tables
-from .types import quoted, spark_type
+from .types import quoted, type_words
 from .views import View, Views
 
 DESCRIPTION = pa.schema([(name, pa.string()) for name in ("col_name", "data_type", "comment")])
@@ -79,7 +79,7 @@ class Definitions:
         if statement.name is not None:
             self._relations.find(statement.name.name, statement.name.position)
         schema = self._queries.schema(statement.query or whole(statement.name))
-        rows = [{"col_name": field.name, "data_type": spark_type(field.type)} for field in schema]
+        rows = [{"col_name": field.name, "data_type": type_words(field.type)} for field in schema]
         return pa.Table.from_pylist(rows, DESCRIPTION)
 
     def _create_file_view(self, statement: FileView) -> None:

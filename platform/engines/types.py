@@ -57,6 +57,14 @@ def spark_type(kind: pa.DataType) -> str:
     return NAMES[kind]
 
 
+def type_words(kind: pa.DataType) -> str:
+    """Return a type in Spark's words, in Arrow's where Spark has none."""
+    try:
+        return spark_type(kind)
+    except TypeError:
+        return str(kind)
+
+
 def spark_schema(schema: pa.Schema) -> pa.Schema:
     """Return a result's columns in the types that Spark gives them.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ...warehouse.manifest import Manifest
-from ..engines.types import spark_type
+from ..engines.types import type_words
 from ..errors import StatementError, suggestion
 from ..operators.base import INTERCEPT_NUMBER
 from .plan import Plan
@@ -276,14 +276,6 @@ def rewritten(kind: str, now: str, before: str) -> bool:
 def way(words: str) -> str:
     """Return how values of a type are written: as boolean, date, int or string."""
     return next((one for one in ("boolean", "date") if words.startswith(one)), "int" if words.endswith("int") else "string")
-
-
-def type_words(kind: pa.DataType) -> str:
-    """Return a type in Spark's words, in Arrow's where Spark has none."""
-    try:
-        return spark_type(kind)
-    except TypeError:
-        return str(kind)
 
 
 def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 
@@ -202,6 +202,13 @@ def test_types_that_spark_lacks_become_the_next_wider_ones(engine: DuckDBEngine,
     query = f"SELECT *, u8 - 256 AS less FROM parquet.`{tmp_path}/a.parquet`"
     assert engine.schema(query).types[:4] == [pa.int16(), pa.int64(), pa.string(), pa.timestamp("us", tz="UTC")]
     assert rows(engine, query) == [(255, 4_000_000_000, "x", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), -1)]
+
+
+def test_a_column_of_a_type_that_spark_lacks_is_described_and_the_others_are_read(engine: DuckDBEngine, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1], "t": pa.array([time(1, 2)], pa.time64("us"))}), tmp_path / "a.parquet")
+    engine.execute(f"CREATE TEMPORARY VIEW v USING parquet OPTIONS (path '{tmp_path}/a.parquet')")
+    assert types(engine, "v") == {"a": "bigint", "t": "time64[us]"}
+    assert rows(engine, "SELECT a FROM v") == [(1,)]
 
 
 @pytest.mark.parametrize("names", [["a", "A", "b"], ["a", "a", "b"], ["", "", "b"], ["", "a", "b"]])
