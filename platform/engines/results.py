@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,17 @@ from .types import spark_schema, spark_type, with_spark_types
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+HUGEINT = re.compile(r'\bU?HUGEINT\b(?![ "])')  # the name of a field has a space or quote behind it
+
 
 def found_schema(connection: DuckDBPyConnection, sql: str) -> pa.Schema:
-    """Return the columns of a query as DuckDB has them, without running it; names may repeat."""
+    """Return the columns of a query as DuckDB has them, without running it; names may repeat.
+
+    Its integers of 128 bits are unsigned ones of 64 here: as Arrow's they would be DECIMAL(38, 0).
+    """
     relation = connection.sql(sql)
-    nothing = ", ".join(f"CAST(NULL AS {kind}) AS c{i}" for i, kind in enumerate(relation.types))
+    kinds = (HUGEINT.sub("UBIGINT", str(kind)) for kind in relation.types)
+    nothing = ", ".join(f"CAST(NULL AS {kind}) AS c{i}" for i, kind in enumerate(kinds))
     kinds = connection.sql(f"SELECT {nothing}").to_arrow_table().schema.types
     return pa.schema(list(zip(relation.columns, kinds, strict=True)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-HUGEINT = pa.decimal128(38, 0)
 
 NAMES = {
     pa.bool_(): "boolean",
@@ -27,7 +26,6 @@ SIMPLER = {
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.int64(),
-    HUGEINT: pa.int64(),
     pa.float16(): pa.float32(),
     pa.large_string(): pa.string(),
     pa.string_view(): pa.string(),
@@ -68,8 +66,8 @@ def type_words(kind: pa.DataType) -> str:
 def spark_schema(schema: pa.Schema) -> pa.Schema:
     """Return a result's columns in the types that Spark gives them.
 
-    The embedded engine's sums of integers (HUGEINT, decimal128(38, 0) in Arrow) are bigint, unsigned integers the next wider
-    signed ones, timestamps with and without a zone instants in UTC.
+    Unsigned integers are the next wider signed ones, those of 64 bits bigint, timestamps with and without a zone instants in
+    UTC.
     """
     return pa.schema([pa.field(field.name, simple(field.type), field.nullable) for field in schema])
 

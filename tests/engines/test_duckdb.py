@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.engines.results import simplified
 from xpsql.platform.errors import StatementError
 
 from .rows import rows
@@ -35,6 +37,25 @@ def test_schemas_are_in_spark_s_types(engine: DuckDBEngine) -> None:
     assert types["m"] == pa.map_(pa.string(), pa.int32())
     assert types["st"] == pa.struct([("x", pa.int32()), ("y", pa.string())])
     assert engine.reader(TYPES).read_all().schema == schema
+
+
+def test_whole_decimals_stay_decimals_and_sums_of_integers_are_bigint(engine: DuckDBEngine) -> None:
+    whole = pa.decimal128(38, 0)
+    query = "SELECT sum(id) AS s, array(sum(id)) AS a, CAST(7 AS DECIMAL(38, 0)) AS d, array(CAST(7 AS DECIMAL(38, 0))) AS e"
+    assert engine.schema(f"{query} FROM range(3)").types == [pa.int64(), pa.list_(pa.int64()), whole, pa.list_(whole)]
+    engine.execute(f"CREATE TABLE t AS {query} FROM range(3)")
+    assert rows(engine, "SELECT s, d, sum(d), d + s FROM t GROUP BY s, d") == [(3, 7, 7, 10)]
+    assert engine.schema("SELECT * FROM t").types == [pa.int64(), pa.list_(pa.int64()), whole, pa.list_(whole)]
+
+
+def test_integers_of_128_bits_are_bigint_wherever_they_stand() -> None:
+    query = (
+        """SELECT 1::HUGEINT AS a, [1::UHUGEINT] AS b, {'HUGEINT': 1::HUGEINT, 'x"HUGEINT': 2} AS c, 1::DECIMAL(38, 0) AS d"""
+    )
+    with duckdb.connect() as connection:
+        table = connection.sql(simplified(connection, query)).to_arrow_table()
+    fields = pa.struct([("HUGEINT", pa.int64()), ('x"HUGEINT', pa.int32())])
+    assert table.schema.types == [pa.int64(), pa.list_(pa.int64()), fields, pa.decimal128(38, 0)]
 
 
 @pytest.mark.parametrize(

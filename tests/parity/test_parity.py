@@ -14,8 +14,9 @@ import pytest
 
 from xpsql.platform.engines.dialect import parse
 from xpsql.platform.engines.functions import FUNCTIONS, held
+from xpsql.platform.engines.results import simplified
 from xpsql.platform.engines.transpile import translate
-from xpsql.platform.engines.types import spark_type, with_spark_types
+from xpsql.platform.engines.types import spark_type
 from xpsql.platform.errors import StatementError
 from xpsql.platform.udf import register
 
@@ -43,8 +44,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def run(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
     sql = translate(parse(text), connection)
-    described = connection.sql(sql).limit(0).to_arrow_table().schema
-    return connection.sql(with_spark_types(sql, described)).to_arrow_table()
+    return connection.sql(simplified(connection, sql)).to_arrow_table()
 
 
 @pytest.mark.parametrize("row", ANSWERS, ids=expression)
