@@ -5,6 +5,8 @@ Source: Spark's org.apache.spark.sql.catalyst.util.toPrettySQL.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlglot import exp
 
 from .dialect import SparkSQL
@@ -12,41 +14,57 @@ from .functions import TYPE_NAMES
 from .generators import EXPLODES
 
 
-def name_columns(select: exp.Select) -> None:
-    """Give every unnamed column of a SELECT the name that Spark gives it."""
+def name_columns(select: exp.Select, relations: Collection[str]) -> None:
+    """Give every unnamed column of a SELECT the name that Spark gives it.
+
+    Args:
+        relations: names in lower case that stand before columns; others there are columns, which are structs.
+    """
     for item in list(select.expressions):
         if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
             item.replace(exp.alias_(item.copy(), item.name, quoted=True))
         elif not isinstance(item, exp.Alias | exp.Aliases | exp.Star | exp.Column) and not makes_rows(item):
-            item.replace(exp.alias_(item.copy(), column_name(item), quoted=True))
+            item.replace(exp.alias_(item.copy(), column_name(item, relations), quoted=True))
 
 
 def makes_rows(item: exp.Expr) -> bool:
     return isinstance(item, exp.Anonymous) and item.name.lower() in EXPLODES
 
 
-def column_name(item: exp.Expr) -> str:
+def column_name(item: exp.Expr, relations: Collection[str]) -> str:
     """Return the name of a column without alias: that of the plain column that it is or casts, else its text."""
     core = item.unnest()
     if isinstance(core, exp.Cast):
         core = core.this.unnest()
+        if isinstance(core, exp.Column) and path(core, relations) != core.name:  # the field of a struct
+            return pretty(item, relations)
     elif isinstance(core, exp.Anonymous) and core.name.lower() in TYPE_NAMES and len(core.expressions) == 1:
         core = core.expressions[0].unnest()
-    return core.name if isinstance(core, exp.Column) else pretty(item)
+    return path(core, relations) if isinstance(core, exp.Column) else pretty(item, relations)
 
 
-def pretty(item: exp.Expr) -> str:
+def path(column: exp.Column, relations: Collection[str]) -> str:
+    """Return a column without its relation: `a` of `t.a`, `s.x` of the field of a struct `t.s.x`."""
+    first, *rest = (part.name for part in column.parts)
+    return ".".join(rest if rest and first.lower() in relations else [first, *rest])
+
+
+def pretty(item: exp.Expr, relations: Collection[str]) -> str:
     """Return an expression as Spark prints it in a column's name."""
-    return item.copy().transform(plain).sql(dialect=SparkSQL, normalize_functions=False)
+    root = exp.Tuple(expressions=[item.copy()])
+    for node in reversed(list(root.expressions[0].walk())):
+        node.replace(plain(node, relations))
+    return str(root.expressions[0].sql(dialect=SparkSQL, normalize_functions=False))
 
 
-def plain(node: exp.Expr) -> exp.Expr:
+def plain(node: exp.Expr, relations: Collection[str]) -> exp.Expr:
+    """Return a node of an expression, whose parts are done, as it is printed."""
     if isinstance(node, exp.Literal) and node.is_string and not isinstance(node.parent, exp.Interval):
         return exp.Var(this=node.this)
     if isinstance(node, exp.Star) and isinstance(node.parent, exp.Anonymous):
         return exp.Literal.number(1)
     if isinstance(node, exp.Column):
-        return exp.Var(this=node.name)
+        return exp.Var(this=path(node, relations))
     if isinstance(node, exp.Exists):
         return exp.Var(this="exists()")
     if isinstance(node, exp.In) and node.args.get("query"):
@@ -54,5 +72,5 @@ def plain(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Subquery):
         return exp.Var(this="scalarsubquery()")
     if isinstance(node, exp.Binary) and not isinstance(node, exp.Dot | exp.Bracket) and not isinstance(node.parent, exp.Paren):
-        return exp.Paren(this=node)
+        return exp.Paren(this=node.copy())
     return node

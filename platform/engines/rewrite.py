@@ -39,8 +39,9 @@ class Rewriter:
     def query(self, tree: exp.Expr) -> exp.Expr:
         """Return DuckDB's tree of a query; the one given is used up."""
         root = exp.Paren(this=tree)
+        relations = {relation.alias_or_name.lower() for relation in root.find_all(exp.Table, exp.DerivedTable)}
         for select in list(root.find_all(exp.Select)):
-            name_columns(select)
+            name_columns(select, relations)
             select.set("hint", None)  # hints say how, not what
         self.expand(root)
         self.walk(root.this)

@@ -141,7 +141,8 @@ def unnamed_items(text: str, tokens: Sequence[Token], calls: Sequence[tuple[int,
         if any(start <= first and last <= end for first, last in calls):
             item = parse(f"SELECT {text[start:end]}").expressions[0]
             if not isinstance(item, exp.Alias | exp.Aliases):
-                yield end, "`" + pretty(item).replace("`", "``") + "`"
+                relations = {column.parts[0].name.lower() for column in item.find_all(exp.Column)}  # no parsed query tells them
+                yield end, "`" + pretty(item, relations).replace("`", "``") + "`"
 
 
 def items_of(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:

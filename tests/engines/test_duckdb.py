@@ -68,6 +68,12 @@ def test_integers_of_128_bits_are_bigint_wherever_they_stand() -> None:
         ("CAST(k + 1 AS STRING)", "CAST((k + 1) AS STRING)"),
         ("CAST(CAST(k AS STRING) AS INT)", "CAST(CAST(k AS STRING) AS INT)"),
         ("CAST(1 AS STRING)", "CAST(1 AS STRING)"),
+        ("t.st.x", "x"),
+        ("CAST(st.x AS STRING)", "CAST(st.x AS STRING)"),
+        ("T.ST.x::string", "CAST(ST.x AS STRING)"),
+        ("string(t.st.x)", "st.x"),
+        ("max(t.st.x)", "max(st.x)"),
+        ("t.st.x + (t.k - 1)", "(st.x + (k - 1))"),
         ("(SELECT max(k) FROM t)", "scalarsubquery()"),
         ("((SELECT 1))", "scalarsubquery()"),
         ("coalesce((SELECT max(k) FROM t), 2)", "coalesce(scalarsubquery(), 2)"),
@@ -76,7 +82,7 @@ def test_integers_of_128_bits_are_bigint_wherever_they_stand() -> None:
     ],
 )
 def test_columns_without_alias_have_spark_s_names(engine: DuckDBEngine, item: str, name: str) -> None:
-    engine.execute("CREATE TABLE t AS SELECT 1 AS k")
+    engine.execute("CREATE TABLE t AS SELECT 1 AS k, named_struct('x', 1) AS st")
     assert engine.schema(f"SELECT {item} FROM t").names == [name]
     engine.execute(f"CREATE TABLE other AS SELECT {item} FROM t")
     assert engine.columns("other") == [name]
