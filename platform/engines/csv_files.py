@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -35,6 +37,7 @@ PATTERNS = {
     **dict.fromkeys(("DATE", "TIMESTAMPTZ"), TIME),
     "BOOLEAN": "(?i)true|false",
 }
+BEGINNING = 1 << 18
 TEXTS = ("TEXT", "VARCHAR")
 
 
@@ -44,10 +47,12 @@ def csv_sql(
     """Return DuckDB's query of CSV files.
 
     Raises:
-        StatementError: an option's value is none that it takes, or the first file cannot be read.
+        StatementError: an option's value is none that it takes, or files cannot be read with these options.
     """
     header = truth(options, "header")
-    names = column_names(first_line(found, options), header) if columns is None else list(columns)
+    file, text = beginning(found)
+    check_quotes(file, text, options)
+    names = column_names(first_line(file, text, options), header) if columns is None else list(columns)
     rows = reader(found, options, names, header)
     if columns is not None:
         items = [checked(name, kind) for name, kind in columns.items()]
@@ -97,27 +102,69 @@ def reader(found: Listing, options: Mapping[str, str], names: list[str], header:
     return f"(SELECT {', '.join([*values, *map(quoted, found.partitions)])} FROM {rows})"
 
 
-def first_line(found: Listing, options: Mapping[str, str]) -> list[str]:
-    """Return the cells of the first line of the first file that is not empty.
+def beginning(found: Listing) -> tuple[str, str]:
+    """Return the first file that is not empty, else the first, and how its text begins.
 
     Raises:
-        StatementError: the file cannot be read as text.
+        StatementError: a file cannot be read as text.
     """
-    comment = options["comment"]
-    opened = gzip.open if found.first.suffix == ".gz" else open
+    for file in found.files:
+        opened = gzip.open if file.endswith(".gz") else open
+        try:
+            with opened(file, "rt", encoding="utf-8-sig", newline="") as stream:
+                text = stream.read(BEGINNING)
+        except (OSError, UnicodeDecodeError, EOFError) as error:
+            raise StatementError(f"{file} cannot be read as CSV: {error}.") from error
+        if text.strip():
+            return file, text
+    return found.files[0], ""
+
+
+def check_quotes(file: str, text: str, options: Mapping[str, str]) -> None:
+    """Require that quotes are not doubled in quoted values, unless they are escaped so: Spark takes no such value for quoted.
+
+    Raises:
+        StatementError: they are.
+    """
+    separator = re.escape(options.get("delimiter", options["sep"]))
+    quote, escape = re.escape(options["quote"]), re.escape(options["escape"])
+    if not quote or quote == escape:
+        return
+    inside = rf"[^{quote}{escape}]|{escape}." if escape else f"[^{quote}]"
+    values = re.finditer(rf"(?:^|{separator}){quote}(?:{inside})*+{quote}({quote})?", text, re.MULTILINE | re.DOTALL)
+    if (doubled := next((value for value in values if value[1]), None)) is not None:
+        line = text.count("\n", 0, doubled.end()) + 1
+        raise StatementError(
+            f"{file} doubles quotes inside a quoted value in line {line}; the option escape is '{options['escape']}'. "
+            f"Read it with escape '{options['quote']}'."
+        )
+
+
+def first_line(file: str, text: str, options: Mapping[str, str]) -> list[str]:
+    """Return the cells of the first line of a file that begins with a text.
+
+    Raises:
+        StatementError: there is none, or it cannot be read with the options.
+    """
+    comment, quote, escape = options["comment"], options["quote"], options["escape"]
+    lines = (line for line in io.StringIO(text, "") if line.strip() and not (comment and line.startswith(comment)))
     try:
-        with opened(found.first, "rt", encoding="utf-8-sig", newline="") as file:
-            lines = (line for line in file if line.strip() and not (comment and line.startswith(comment)))
-            cells = csv.reader(
-                lines,
-                delimiter=options.get("delimiter", options["sep"]),
-                quotechar=options["quote"] or None,
-                escapechar=options["escape"] or None,
-                quoting=csv.QUOTE_MINIMAL if options["quote"] else csv.QUOTE_NONE,
-            )
-            return next(cells, [])
-    except (OSError, UnicodeDecodeError, EOFError, csv.Error, TypeError) as error:
-        raise StatementError(f"{found.first} cannot be read as CSV with these options: {error}.") from error
+        cells = csv.reader(
+            lines,
+            delimiter=options.get("delimiter", options["sep"]),
+            quotechar=quote or None,
+            escapechar=None if escape == quote else escape or None,
+            doublequote=escape == quote,
+            quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
+        )
+        names = next(cells, [])
+    except (csv.Error, TypeError) as error:
+        raise StatementError(f"{file} cannot be read as CSV with these options: {error}.") from error
+    if not names:
+        raise StatementError(
+            f"{file} is empty, so that its columns are unknown. Name them: CREATE TEMPORARY VIEW v (a INT, ...)."
+        )
+    return names
 
 
 def column_names(cells: list[str], header: bool) -> list[str]:

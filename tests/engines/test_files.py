@@ -155,6 +155,34 @@ def test_a_broken_line_of_json_is_named(engine: DuckDBEngine, tmp_path: Path, li
             engine.execute(query)
 
 
+def test_a_csv_file_without_lines_needs_names_of_columns(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("")
+    for statement in ("SELECT * FROM csv.`{}`", "CREATE TEMPORARY VIEW v USING csv OPTIONS (path '{}', inferSchema 'true')"):
+        with pytest.raises(StatementError, match=r"a\.csv is empty.*Name them: CREATE TEMPORARY VIEW v \(a INT, \.\.\.\)"):
+            engine.execute(statement.format(tmp_path))
+    engine.execute(f"CREATE TEMPORARY VIEW v (x INT) USING csv OPTIONS (path '{tmp_path}')")
+    assert rows(engine, "SELECT * FROM v") == []
+    (tmp_path / "b.csv").write_text("1,2\n")
+    assert rows(engine, f"SELECT * FROM csv.`{tmp_path}`") == [("1", "2")]
+
+
+@pytest.mark.parametrize("value", ['"say ""hi"" now"', '"""hi"""', '"""hi"", she said"', '"3.5"" disk, new"'])
+def test_doubled_quotes_in_csv_need_the_quote_as_escape(engine: DuckDBEngine, tmp_path: Path, value: str) -> None:
+    (tmp_path / "a.csv").write_text(f'"a ""x""",b\n"x\ny",""\n1,{value}\n')
+    options = f"path '{tmp_path}/a.csv', header 'true', multiLine 'true'"
+    engine.execute(f"CREATE TEMPORARY VIEW v USING csv OPTIONS ({options}, escape '\"')")
+    assert engine.columns("v") == ['a "x"', "b"]
+    assert rows(engine, "SELECT * FROM v") == [("x\ny", None), ("1", value[1:-1].replace('""', '"'))]
+    plain = 'a,b\n"{\\"k\\": \\"\\"}",x""y\n"a,","",\n'
+    (tmp_path / "a.csv").write_text(plain)
+    engine.execute(f"CREATE OR REPLACE TEMPORARY VIEW v USING csv OPTIONS ({options})")
+    assert rows(engine, "SELECT * FROM v") == [('{"k": ""}', 'x""y'), ("a,", None)]
+    (tmp_path / "a.csv").write_text(f"{plain}1,{value}\n")
+    for columns in ("", "(a STRING, b STRING)"):
+        with pytest.raises(StatementError, match=r"a\.csv doubles quotes .* in line 4;.*Read it with escape '\"'"):
+            engine.execute(f"CREATE TEMPORARY VIEW w {columns} USING csv OPTIONS ({options})")
+
+
 def test_a_folder_is_its_visible_files_in_sorted_order(engine: DuckDBEngine, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
