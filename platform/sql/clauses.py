@@ -5,12 +5,13 @@ A new clause is a reader below and a line in CLAUSES.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .. import parts
-from ..errors import OptionError, StatementError
+from ..errors import OptionError, Position, StatementError
 from ..flow.plan import Evaluate, Settings, Use
 from ..flow.release import Condition
 from ..options import Value, parse
@@ -93,13 +94,19 @@ def read_ignored(cursor: Cursor) -> tuple[str, ...]:
 
 def read_evaluate(cursor: Cursor) -> Evaluate:
     cursor.expect("EVERY")
-    every = cursor.integer("a number of batches")
+    every = read_batches(cursor)
     cursor.expect("BATCHES", "ON")
-    on = cursor.integer("a number of batches")
-    if not every or not on:
-        raise cursor.error("EVALUATE EVERY m BATCHES ON n BATCHES expects at least 1 for m and n.")
+    on = read_batches(cursor)
     cursor.expect("BATCHES")
     return Evaluate(every, on, cursor.identifier("a column") if cursor.accept("BY") else None)
+
+
+def read_batches(cursor: Cursor) -> int:
+    position = cursor.position()
+    batches = cursor.integer("a number of batches")
+    if not batches:
+        raise StatementError("EVALUATE EVERY m BATCHES ON n BATCHES expects at least 1 for m and n.", position)
+    return batches
 
 
 def read_release(cursor: Cursor) -> Condition:
@@ -123,6 +130,9 @@ CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
 JUDGED = {"EVALUATE": "evaluate", "RELEASE": "release"}
 """Clauses that judge a training, with the plan's field of each."""
 
+SUBJECT = re.compile(r"(?:[Oo]ption (\w+) of )?(?:operator|algorithm) (\w+)|([A-Z]+)(?: (\w+))?")
+"""How a message begins that tells what of a training is wrong: option and part, or clause and option of WITH."""
+
 ROLES = {"LABEL": "labels", "WEIGHT": "weight", "TIME": "time", "GROUP": "group", "IGNORE": "ignore"}
 """Clauses that give columns a role, with the plan's field of each."""
 
@@ -139,13 +149,30 @@ def check_release(evaluated: bool, clauses: Clauses) -> None:
 
 @contextmanager
 def placing(given: Clauses, query: Passage) -> Iterator[None]:
-    """Give errors their place in the script: that of the clause whose word the message begins with, or one in the query."""
+    """Give errors their place in the script: that of what the message begins with, or one in the query."""
     try:
         yield
     except StatementError as error:
-        clause = given.get(error.message.partition(" ")[0]) if error.position is None else None
-        position = query.restated(error.position) if clause is None else clause.position
-        raise type(error)(error.message, position) from error.__cause__
+        position = place_of(error.message, given) if error.position is None else None
+        raise type(error)(error.message, position or query.restated(error.position)) from error.__cause__
+
+
+def place_of(message: str, given: Clauses) -> Position | None:
+    """Return where a message's subject stands: `option x of operator y`, `operator y`, `WITH x`, or the word of a clause."""
+    subject = SUBJECT.match(message)
+    if subject is None:
+        return None
+    option, part, word, setting = subject.groups()
+    if part is None:
+        clause = given.get(word)
+        options = clause.value if clause is not None and word == "WITH" else {}
+        found = options.get(setting, clause)
+    else:
+        uses = [given["USING"].value] if "USING" in given else []
+        uses += given["OPERATORS"].value if "OPERATORS" in given else ()
+        use = next((use for use in uses if use.name.value.lower() == part), None)
+        found = None if use is None else use.options.get(option, use.name)
+    return None if found is None else found.position
 
 
 def algorithm(given: Given) -> Use:
