@@ -51,7 +51,7 @@ class Session:
 
         Args:
             text: the statements; all of ours are parsed before the first one runs.
-            variables: the values of `${name}`; None is NULL.
+            variables: the values of `${name}`, put in as `str` writes them, without quotes; None is NULL.
 
         Raises:
             XpsqlError: with what was expected, what came and what to do; statements after the one that failed do not run.

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,13 @@ def test_several_statements_give_the_result_of_the_last(tmp_path: Path) -> None:
 def test_a_variable_that_is_none_is_null(tmp_path: Path) -> None:
     with plain_session(tmp_path) as session:
         assert session.sql("SELECT ${x} IS NULL AS y", x=None).arrow().to_pylist() == [{"y": True}]
+
+
+def test_a_variable_is_put_in_as_it_is_written_without_quotes(tmp_path: Path) -> None:
+    query = "SELECT '${day}' AS quoted, ${day} AS bare, '${name}' AS name, ${yes} AS yes"
+    with plain_session(tmp_path) as session:
+        answer = session.sql(query, day=date(2024, 1, 2), name="de", yes=True).arrow().to_pylist()
+    assert answer == [{"quoted": "2024-01-02", "bare": 2021, "name": "de", "yes": True}]
 
 
 def test_a_script_without_statements_has_no_result(tmp_path: Path) -> None:

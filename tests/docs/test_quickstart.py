@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ def test_every_block_of_the_quickstart_runs(folder: Path, command: Callable[[str
             assert block.language == "sh"
             run_lines(block.text, command)
     assert names["table"].num_rows == 2500
+    assert min(names["visits"]["date"].to_pylist()) >= date(2026, 11, 22)
     assert "predicted_ordered" in names["table"].column_names
 
 
