@@ -20,6 +20,7 @@ from .types import quoted
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+TRUTHS = ("true", "false")
 OPTIONS = {"csv": CSV_OPTIONS, "json": JSON_OPTIONS, "parquet": {"path": None, "mergeschema": "false"}}
 
 
@@ -67,10 +68,12 @@ def open_source(
     Raises:
         StatementError: an option is unknown or `path` is missing, the path does not exist, or its files cannot be read.
     """
-    for name in options:
+    for name, value in options.items():
         if name not in OPTIONS[format]:
             told = f"There is no option {name!r} of {format} files.{suggestion(name, OPTIONS[format])}"
             raise StatementError(told, places.get(name, position))
+        if OPTIONS[format][name] in TRUTHS and value.lower() not in TRUTHS:
+            raise StatementError(f"The option {name} takes true or false, got {value!r}.", places.get(name, position))
     if not options.get("path"):
         raise StatementError("OPTIONS must have path: the file, folder or glob to read.", position)
     found = listing(options["path"], places.get("path", position))

@@ -274,3 +274,13 @@ def test_files_that_cannot_be_read_are_errors_that_name_them(
         engine.execute(statement.replace("{path}", str(tmp_path)))
     assert message in str(caught.value)
     assert "Error:" not in caught.value.message
+
+
+@pytest.mark.parametrize("option", ["headr 'true'", "header 'maybe'"])
+def test_an_option_that_is_wrong_is_pointed_at(engine: DuckDBEngine, tmp_path: Path, option: str) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    statement = f"CREATE TEMPORARY VIEW v USING csv OPTIONS (path '{tmp_path}/a.csv', {option})"
+    with pytest.raises(StatementError) as caught:
+        engine.execute(statement)
+    assert caught.value.position is not None
+    assert caught.value.position.column == statement.index(option) + 1
