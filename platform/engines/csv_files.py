@@ -7,8 +7,8 @@ import gzip
 import io
 import re
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import StatementError
 from .csv_types import INTEGER, REAL, TIME, inferred
@@ -38,6 +38,7 @@ PATTERNS = {
     "BOOLEAN": "(?i)true|false",
 }
 BEGINNING = 1 << 18
+CHUNK = 1 << 20
 TEXTS = ("TEXT", "VARCHAR")
 
 
@@ -52,6 +53,7 @@ def csv_sql(
     header = truth(options, "header")
     file, text = beginning(found)
     check_quotes(file, text, options)
+    options = {**options, "escape": escape_of(found, options)}
     names = column_names(first_line(file, text, options), header) if columns is None else list(columns)
     rows = reader(found, options, names, header)
     if columns is not None:
@@ -107,15 +109,50 @@ def beginning(found: Listing) -> tuple[str, str]:
         StatementError: a file cannot be read as text.
     """
     for file in found.files:
-        opened = gzip.open if file.endswith(".gz") else open
         try:
-            with opened(file, "rt", encoding="utf-8-sig", newline="") as stream:
+            with opener(file)(file, "rt", encoding="utf-8-sig", newline="") as stream:
                 text = stream.read(BEGINNING)
         except (OSError, UnicodeDecodeError, EOFError) as error:
             raise StatementError(f"{file} cannot be read as CSV: {error}.") from error
         if text.strip():
             return file, text
     return found.files[0], ""
+
+
+def opener(file: str) -> Callable[..., IO[Any]]:
+    """Return what opens a file, compressed or not."""
+    return gzip.open if file.endswith(".gz") else open
+
+
+def escape_of(found: Listing, options: Mapping[str, str]) -> str:
+    """Return the escape for DuckDB's reader, which drops all, while Spark drops those before a quote or another escape.
+
+    It is the quote itself where the files have none of these.
+
+    Raises:
+        StatementError: they have escapes of both kinds, as a path of Windows beside an escaped quote.
+    """
+    quote, escape = options["quote"].encode(), options["escape"].encode()
+    if not quote or not escape or quote == escape:
+        return options["escape"] if quote else ""
+    dropped = kept = 0
+    for file in found.files:
+        with opener(file)(file, "rb") as stream:
+            while chunk := stream.read(CHUNK):
+                while chunk.endswith(escape) and (more := stream.read(1)):
+                    chunk += more
+                if escape not in chunk:
+                    continue
+                single = chunk.replace(2 * escape, b"")
+                before_quotes = single.count(escape + quote)
+                dropped += len(chunk) - len(single) + before_quotes
+                kept += single.count(escape) - before_quotes
+        if dropped and kept:
+            raise StatementError(
+                f"{file} has '{options['escape']}' before quotes and before other characters, where the embedded engine would "
+                f"lose it. Write it with quotes doubled and read it with escape '{options['quote']}', or read it on Spark."
+            )
+    return options["escape"] if dropped else options["quote"]
 
 
 def check_quotes(file: str, text: str, options: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -164,6 +165,22 @@ def test_a_csv_file_without_lines_needs_names_of_columns(engine: DuckDBEngine, t
     assert rows(engine, "SELECT * FROM v") == []
     (tmp_path / "b.csv").write_text("1,2\n")
     assert rows(engine, f"SELECT * FROM csv.`{tmp_path}`") == [("1", "2")]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_escapes_in_csv_are_kept_but_before_quotes_and_escapes(engine: DuckDBEngine, tmp_path: Path, packed: bool) -> None:
+    def read(values: Sequence[str]) -> list[object]:
+        file = tmp_path / ("a.csv.gz" if packed else "a.csv")
+        with gzip.open(file, "wt") if packed else file.open("w") as stream:
+            stream.write("".join(f"{i},{value}\n" for i, value in enumerate(values)))
+        engine.execute(f"CREATE OR REPLACE TEMPORARY VIEW v USING csv OPTIONS (path '{file}', nullValue '\\\\N')")
+        return [value for _, value in rows(engine, "SELECT * FROM v")]
+
+    filler = ["x" * 1000] * (1 << 10)  # what follows is in another chunk, or parted by its end
+    assert read([r"c:\dir", r'"c:\dir"', r'"n\n"', r"\N", *filler]) == [r"c:\dir", r"c:\dir", r"n\n", None, *filler]
+    assert read([*filler, r'"a\"b"', r'"\"q\""', r'"a\\b"', r'"c\\"']) == [*filler, 'a"b', '"q"', r"a\b", "c\\"]
+    with pytest.raises(StatementError, match=r"a\.csv.* before quotes and before other characters.*read it with escape '\"'"):
+        read([r'"a\"b"', *filler, r"c:\dir"])
 
 
 @pytest.mark.parametrize("value", ['"say ""hi"" now"', '"""hi"""', '"""hi"", she said"', '"3.5"" disk, new"'])
