@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.base import Peers
@@ -20,7 +19,7 @@ from ..engines.tasks import Task
 from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import wait_until
-from .compiled import prepare_jax
+from .compiled import prepare_task
 from .examples import Features, united
 from .job import Job, check_version, own_host
 from .metrics import Tally
@@ -78,8 +77,7 @@ def learn_part(job: Job, task: Task) -> None:
         XpsqlError: of data, another worker or the driver; the driver has been told if it can be.
     """
     check_version(job.xpsql)
-    pa.set_cpu_count(task.cores)
-    prepare_jax()
+    prepare_task(task.cores)
     number, count = task.number, job.places.workers
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jax
 import jax.monitoring
+import pyarrow as pa
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 
@@ -24,6 +25,14 @@ def prepare_jax() -> None:
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
     keep_compiled()
     pass_over_modules()
+
+
+def prepare_task(cores: int) -> None:
+    """Set a task's process up: so many threads for JAX and for Arrow."""
+    limit_threads(cores)
+    pa.set_cpu_count(cores)
+    prepare_jax()
+    gc.freeze()  # what JAX has traced for the process's earlier tasks; the engine collects garbage after each
 
 
 def limit_threads(count: int) -> None:

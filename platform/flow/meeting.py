@@ -13,7 +13,6 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..engines.tasks import Task
@@ -21,7 +20,7 @@ from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.moments import Moments, merged
 from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import POLL_SECONDS, wait_until
-from .compiled import limit_threads, prepare_jax
+from .compiled import prepare_task
 from .examples import Doubles, Evaluated, Examples, Features, united
 from .job import Job, check_version
 from .metrics import Tally
@@ -80,9 +79,7 @@ def evaluate_examples(job: Job, task: Task) -> None:
         XpsqlError: of data or the driver; the driver has been told if it can be.
     """
     check_version(job.xpsql)
-    limit_threads(task.cores)
-    pa.set_cpu_count(task.cores)
-    prepare_jax()
+    prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)
         prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)

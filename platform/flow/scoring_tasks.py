@@ -12,8 +12,6 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
 from ..engines.tasks import Task, Tasks
 from ..errors import LostError, TrainingError
 from ..ps.coordinator import Contact, Coordinator
@@ -24,7 +22,7 @@ from ..ps.service import pull_handler
 from ..ps.watermarks import Turn, turns_of
 from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import cluster
-from .compiled import limit_threads, prepare_jax
+from .compiled import limit_threads, prepare_task
 from .dealing import Dealer, Standing
 from .distributed import taken
 from .job import TAKE, WAIT_SECONDS, Take, Taken, check_version, own_host, own_version
@@ -200,9 +198,7 @@ def host_weights(job: Job, task: Task) -> None:
 def score_splits(job: Job, task: Task) -> None:
     """Take splits from the driver, one after the other, and write their predictions."""
     check_version(job.xpsql)
-    limit_threads(task.cores)
-    pa.set_cpu_count(task.cores)
-    prepare_jax()
+    prepare_task(task.cores)
     with (
         contextlib.suppress(EndedError),
         Membership(job.contact, "worker", task.number, task.attempt) as member,

@@ -18,7 +18,7 @@ from ..ps.shard import Shard
 from ..ps.wire import Handler
 from .afar import checkpoint_handlers
 from .checkpoint import restore
-from .compiled import compilations, limit_threads, prepare_jax
+from .compiled import compilations, prepare_task
 from .job import PRESSED, SAVE, SLOW, Job, Pressed, Save, Slow, check_version, own_host, saved_files
 from .recipe import recipe_of
 from .state import Saved, load, new_shard, save
@@ -34,9 +34,8 @@ def host_shard(job: Job, task: Task) -> None:
         XpsqlError: it cannot load its rows, or the driver cannot be reached; the driver has been told if it can be.
     """
     check_version(job.xpsql)
-    limit_threads(task.cores)
     keep_freed_memory(KEPT_BYTES)
-    prepare_jax()
+    prepare_task(task.cores)
     number, num_shards = task.number, job.places.shards
     shard = new_shard(recipe_of(job.plan, job.columns), number, num_shards, job.columns, job.epoch)
     membership = Membership(job.contact, "shard", number, task.attempt)

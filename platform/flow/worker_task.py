@@ -7,7 +7,6 @@ import time
 from collections.abc import Generator
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..engines.tasks import Task
@@ -15,7 +14,7 @@ from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.remote import RemoteClient
 from ..ps.watermarks import Turn
 from .batches import Batch
-from .compiled import compilations, limit_threads, prepare_jax
+from .compiled import compilations, prepare_task
 from .dealing import Dealt
 from .driver_state import as_lines
 from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_version
@@ -42,9 +41,7 @@ def work(job: Job, generation: int, task: Task) -> None:
     """
     task = task._replace(attempt=generation * MOST_ATTEMPTS + task.attempt)
     check_version(job.xpsql)
-    limit_threads(task.cores)
-    pa.set_cpu_count(task.cores)
-    prepare_jax()
+    prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)
         prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
