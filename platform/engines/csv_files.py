@@ -127,7 +127,7 @@ def opener(file: str) -> Callable[..., IO[Any]]:
 def escape_of(found: Listing, options: Mapping[str, str]) -> str:
     """Return the escape for DuckDB's reader, which drops all, while Spark drops those before a quote or another escape.
 
-    It is the quote itself where the files have none of these.
+    It is the quote itself where the files have none of these, or no quotes: outside of quoted values Spark drops none.
 
     Raises:
         StatementError: they have escapes of both kinds, as a path of Windows beside an escaped quote.
@@ -135,24 +135,23 @@ def escape_of(found: Listing, options: Mapping[str, str]) -> str:
     quote, escape = options["quote"].encode(), options["escape"].encode()
     if not quote or not escape or quote == escape:
         return options["escape"] if quote else ""
-    dropped = kept = 0
+    dropped = kept = quotes = 0
     for file in found.files:
         with opener(file)(file, "rb") as stream:
             while chunk := stream.read(CHUNK):
                 while chunk.endswith(escape) and (more := stream.read(1)):
                     chunk += more
-                if escape not in chunk:
-                    continue
+                quotes += chunk.count(quote)
                 single = chunk.replace(2 * escape, b"")
                 before_quotes = single.count(escape + quote)
                 dropped += len(chunk) - len(single) + before_quotes
                 kept += single.count(escape) - before_quotes
-        if dropped and kept:
+        if dropped and kept and quotes:
             raise StatementError(
-                f"{file} has '{options['escape']}' before quotes and before other characters, where the embedded engine would "
-                f"lose it. Write it with quotes doubled and read it with escape '{options['quote']}', or read it on Spark."
+                f"{file} has '{options['escape']}' before quotes or another one, and elsewhere; the embedded engine "
+                f"would lose those. Write it with quotes doubled and escape '{options['quote']}', or read it on Spark."
             )
-    return options["escape"] if dropped else options["quote"]
+    return options["escape"] if dropped and quotes else options["quote"]
 
 
 def check_quotes(file: str, text: str, options: Mapping[str, str]) -> None:

@@ -179,7 +179,8 @@ def test_escapes_in_csv_are_kept_but_before_quotes_and_escapes(engine: DuckDBEng
     filler = ["x" * 1000] * (1 << 10)  # what follows is in another chunk, or parted by its end
     assert read([r"c:\dir", r'"c:\dir"', r'"n\n"', r"\N", *filler]) == [r"c:\dir", r"c:\dir", r"n\n", None, *filler]
     assert read([*filler, r'"a\"b"', r'"\"q\""', r'"a\\b"', r'"c\\"']) == [*filler, 'a"b', '"q"', r"a\b", "c\\"]
-    with pytest.raises(StatementError, match=r"a\.csv.* before quotes and before other characters.*read it with escape '\"'"):
+    assert read([r"\\srv\share", *filler, r"a\\b"]) == [r"\\srv\share", *filler, r"a\\b"]
+    with pytest.raises(StatementError, match=r"a\.csv.* before quotes or another one, and elsewhere.*and escape '\"'"):
         read([r'"a\"b"', *filler, r"c:\dir"])
 
 
