@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
 import time
@@ -131,6 +132,7 @@ def running(function: Callable[[Task], None]) -> Callable[[Iterable[int]], Itera
 
         context = TaskContext.get()
         assert context is not None  # this runs in a task
+        gc.freeze()  # Spark collects garbage after each task of a process: let it pass over what earlier ones left for good
         for number in numbers:
             function(Task(number, context.attemptNumber(), context.cpus()))
             yield number

@@ -32,7 +32,6 @@ def prepare_task(cores: int) -> None:
     limit_threads(cores)
     pa.set_cpu_count(cores)
     prepare_jax()
-    gc.freeze()  # what JAX has traced for the process's earlier tasks; the engine collects garbage after each
 
 
 def limit_threads(count: int) -> None:
