@@ -53,12 +53,16 @@ def pretty(item: exp.Expr, relations: Collection[str]) -> str:
     """Return an expression as Spark prints it in a column's name."""
     root = exp.Tuple(expressions=[item.copy()])
     for node in reversed(list(root.expressions[0].walk())):
-        node.replace(plain(node, relations))
+        printed = plain(node, relations)
+        if printed is not node:
+            node.replace(printed)
+        if isinstance(printed, exp.Paren) and printed.this is None:  # which the node is put into
+            printed.set("this", node)
     return str(root.expressions[0].sql(dialect=SparkSQL, normalize_functions=False))
 
 
 def plain(node: exp.Expr, relations: Collection[str]) -> exp.Expr:
-    """Return a node of an expression, whose parts are done, as it is printed."""
+    """Return what a node of an expression, whose parts are done, is printed as; empty parentheses are to be put around it."""
     if isinstance(node, exp.Literal) and node.is_string and not isinstance(node.parent, exp.Interval):
         return exp.Var(this=node.this)
     if isinstance(node, exp.Star) and isinstance(node.parent, exp.Anonymous):
@@ -72,5 +76,5 @@ def plain(node: exp.Expr, relations: Collection[str]) -> exp.Expr:
     if isinstance(node, exp.Subquery):
         return exp.Var(this="scalarsubquery()")
     if isinstance(node, exp.Binary) and not isinstance(node, exp.Dot | exp.Bracket) and not isinstance(node.parent, exp.Paren):
-        return exp.Paren(this=node.copy())
+        return exp.Paren()
     return node
