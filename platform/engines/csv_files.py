@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import re
+import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ..errors import StatementError
 from .csv_types import INTEGER, REAL, TIME, inferred
-from .files import Listing, literal
+from .files import Listing, literal, opener
 from .types import quoted
 
 if TYPE_CHECKING:
@@ -119,39 +119,47 @@ def beginning(found: Listing) -> tuple[str, str]:
     return found.files[0], ""
 
 
-def opener(file: str) -> Callable[..., IO[Any]]:
-    """Return what opens a file, compressed or not."""
-    return gzip.open if file.endswith(".gz") else open
-
-
 def escape_of(found: Listing, options: Mapping[str, str]) -> str:
     """Return the escape for DuckDB's reader, which drops all, while Spark drops those before a quote or another escape.
 
     It is the quote itself where the files have none of these, or no quotes: outside of quoted values Spark drops none.
 
     Raises:
-        StatementError: they have escapes of both kinds, as a path of Windows beside an escaped quote.
+        StatementError: they have escapes of both kinds, as a path of Windows beside an escaped quote; a file cannot be read.
     """
     quote, escape = options["quote"].encode(), options["escape"].encode()
     if not quote or not escape or quote == escape:
         return options["escape"] if quote else ""
     dropped = kept = quotes = 0
     for file in found.files:
-        with opener(file)(file, "rb") as stream:
-            while chunk := stream.read(CHUNK):
-                while chunk.endswith(escape) and (more := stream.read(1)):
-                    chunk += more
-                quotes += chunk.count(quote)
-                single = chunk.replace(2 * escape, b"")
-                before_quotes = single.count(escape + quote)
-                dropped += len(chunk) - len(single) + before_quotes
-                kept += single.count(escape) - before_quotes
+        for chunk in chunks(file, escape):
+            quotes += chunk.count(quote)
+            single = chunk.replace(2 * escape, b"")
+            before_quotes = single.count(escape + quote)
+            dropped += len(chunk) - len(single) + before_quotes
+            kept += single.count(escape) - before_quotes
         if dropped and kept and quotes:
             raise StatementError(
                 f"{file} has '{options['escape']}' before quotes or another one, and elsewhere; the embedded engine "
                 f"would lose those. Write it with quotes doubled and escape '{options['quote']}', or read it on Spark."
             )
     return options["escape"] if dropped and quotes else options["quote"]
+
+
+def chunks(file: str, escape: bytes) -> Iterator[bytes]:
+    """Yield the bytes of a file in parts that do not end with an escape, but for the last.
+
+    Raises:
+        StatementError: the file cannot be read.
+    """
+    try:
+        with opener(file)(file, "rb") as stream:
+            while chunk := stream.read(CHUNK):
+                while chunk.endswith(escape) and (more := stream.read(1)):
+                    chunk += more
+                yield chunk
+    except (OSError, EOFError, zlib.error) as error:
+        raise StatementError(f"{file} cannot be read as CSV: {error}.") from error
 
 
 def check_quotes(file: str, text: str, options: Mapping[str, str]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
+import gzip
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 from ..errors import Position, StatementError
@@ -44,6 +46,11 @@ class Listing:
             return "hive_partitioning = false"
         kinds = ", ".join(f"{literal(name)}: {kind}" for name, kind in self.partitions.items())
         return f"hive_partitioning = true, hive_types = {{{kinds}}}"
+
+
+def opener(file: str) -> Callable[..., IO[Any]]:
+    """Return what opens a file, compressed or not."""
+    return gzip.open if file.endswith(".gz") else open
 
 
 def listing(path: str, position: Position | None) -> Listing:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
+import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import StatementError
 from .csv_files import truth
-from .files import Listing, literal
+from .files import Listing, literal, opener
 from .types import quoted
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def json_sql(
     connection: DuckDBPyConnection, found: Listing, options: Mapping[str, str], columns: Mapping[str, str] | None
 ) -> str:
     """Return DuckDB's query of JSON files."""
-    shape = "auto" if truth(options, "multiline") or is_array(found.first) else "newline_delimited"
+    shape = "auto" if truth(options, "multiline") or is_array(found.files[0]) else "newline_delimited"
     arguments = f"{found.array}, format = '{shape}', {found.arguments}"
     if columns is None:
         whole = "sample_size = -1, map_inference_threshold = -1, maximum_depth = -1"
@@ -35,11 +35,17 @@ def json_sql(
     return f"SELECT {items} FROM read_json({arguments}, records = true, columns = {{{named}}})"
 
 
-def is_array(file: Path) -> bool:
-    """Tell whether a file is an array of rows."""
-    opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rb") as content:
-        return content.read(4096).lstrip().startswith(b"[")
+def is_array(file: str) -> bool:
+    """Tell whether a file is an array of rows.
+
+    Raises:
+        StatementError: the file cannot be read.
+    """
+    try:
+        with opener(file)(file, "rb") as content:
+            return bool(content.read(4096).lstrip().startswith(b"["))
+    except (OSError, EOFError, zlib.error) as error:
+        raise StatementError(f"{file} cannot be read as JSON: {error}.") from error
 
 
 def inferred(connection: DuckDBPyConnection, rows: str) -> dict[str, str]:

@@ -184,6 +184,19 @@ def test_escapes_in_csv_are_kept_but_before_quotes_and_escapes(engine: DuckDBEng
         read([r'"a\"b"', *filler, r"c:\dir"])
 
 
+def test_a_json_file_that_is_not_compressed_as_it_says_is_named(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_text("garbage")
+    with pytest.raises(StatementError, match=r"a\.json\.gz cannot be read as JSON: Not a gzipped file"):
+        engine.execute(f"SELECT * FROM json.`{tmp_path}/a.json.gz`")
+
+
+def test_a_csv_file_that_is_cut_is_named(engine: DuckDBEngine, tmp_path: Path) -> None:
+    noise = "".join(f"{i * 2654435761 % 2**32}\n" for i in range(200_000))  # more than is read to find the columns
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(noise.encode())[:-1000])
+    with pytest.raises(StatementError, match=r"a\.csv\.gz cannot be read as CSV: Compressed file ended"):
+        engine.execute(f"CREATE TEMPORARY VIEW v USING csv OPTIONS (path '{tmp_path}')")
+
+
 @pytest.mark.parametrize("value", ['"say ""hi"" now"', '"""hi"""', '"""hi"", she said"', '"3.5"" disk, new"'])
 def test_doubled_quotes_in_csv_need_the_quote_as_escape(engine: DuckDBEngine, tmp_path: Path, value: str) -> None:
     (tmp_path / "a.csv").write_text(f'"a ""x""",b\n"x\ny",""\n1,{value}\n')
