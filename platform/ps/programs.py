@@ -254,6 +254,7 @@ def bounds(weights: jax.Array, kept: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.where(kept[:, None], weights, jnp.inf).min(), jnp.where(kept[:, None], weights, -jnp.inf).max()
 
 
+@partial(jax.jit, inline=True)
 def cleared(values: jax.Array, first: jax.Array) -> jax.Array:
     """Return values float32[n, dim] with zeros from row `first` on.
 
@@ -278,6 +279,7 @@ def stored_in(given: Given, columns: Sequence[str]) -> Rows:
     return {name: given[name] for name in (*columns, *STATISTICS)}
 
 
+@partial(jax.jit, inline=True)
 def age(given: Given, new: jax.Array, since: jax.Array) -> jax.Array:
     """Return the seconds since each row was last pushed, or since `since` where that is later; 0 for new rows and without TIME.
 
