@@ -16,6 +16,7 @@ from xpsql.platform.flow.compiled import prepare_jax
 from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.base import Operator, TableSpec, chain
 from xpsql.platform.ps.programs import Programs
+from xpsql.platform.ps.row_programs import RowPrograms
 from xpsql.platform.ps.table import Table, Touched
 
 ROWS = 16_384
@@ -56,11 +57,11 @@ class Bench:
 
     def __init__(self, operators: dict[str, dict[str, Any]]) -> None:
         composed = chain(*(made(*one) for one in operators.items()), made("ftrl", {}))
-        self._table = Table(Programs(SPEC, composed, 7))
+        self._table = Table(RowPrograms([Programs(SPEC, composed, 7)]))
         generator = np.random.default_rng(0)
         pool = generator.integers(1, 1 << 64, TABLE_ROWS, np.uint64)
         self._table.store.insert(pool)
-        self._gradients = generator.normal(size=(ROWS, 1)).astype(np.float32)
+        self._gradients = {SPEC.name: generator.normal(size=(ROWS, 1)).astype(np.float32)}
         self._seen, slots = np.zeros(ROWS, np.uint32), np.ones(ROWS, np.uint16)
         counts = generator.integers(1, 4, ROWS, np.uint32)
         parts = generator.permutation(pool)[: BATCHES * ROWS].reshape(BATCHES, ROWS)
@@ -70,7 +71,7 @@ class Bench:
         """Return the CPU time of a push."""
         start = time.process_time()
         for touched in self._work:
-            self._table.push(touched, self._seen, None, self._gradients, touched.time_seconds)
+            self._table.push(touched, self._seen, {}, self._gradients, touched.time_seconds)
         return (time.process_time() - start) / BATCHES * 1e3
 
 

@@ -85,7 +85,7 @@ def serve(optimizer: str, rows: int, number: int, num_shards: int) -> None:
     shard, keys = new_shard(optimizer, number, num_shards), all_keys(rows)
     table = shard.tables["weights"]
     for some in np.array_split(keys, max(1, rows // 100_000)):
-        table.load(np.ascontiguousarray(some[shard_of(some, num_shards) == number]), {}, 0)
+        table.load("weights", np.ascontiguousarray(some[shard_of(some, num_shards) == number]), {}, 0)
     handlers = [*shard_handlers(shard), Handler(counted_call(), lambda _: Counted(counted(table)))]
     with Server(f"shard {number}", handlers, SECRET, HOST) as server:
         print(server.address.port, server.address.unix, flush=True)

@@ -243,7 +243,7 @@ def restore_candidates(shard: Shard, source: Source) -> None:
         return
     mine = within(counted.keys, source.slices)
     counted = Counted(counted.keys[mine], counted.counts[mine], counted.before[mine])
-    counting = shard.first.programs.chain.counting
+    counting = shard.first.programs.lead.chain.counting
     if counting is not None and source.state.now != shard.now:  # another period may have begun since
         aged = Candidates(counting)
         aged.load(counted, source.state.now)

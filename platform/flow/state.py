@@ -116,7 +116,7 @@ def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns:
             for number, shard in shards.items():
                 mine = slice(None) if num_shards == 1 else owner == number
                 own = {name: column[mine] for name, column in stored.items()}
-                shard.tables[entry.name].load(np.ascontiguousarray(keys[mine]), own, now)
+                shard.holding(entry.name).load(entry.name, np.ascontiguousarray(keys[mine]), own, now)
 
 
 def load_candidates(shard: Shard, number: int, num_shards: int, parent: Version, now: int) -> None:
@@ -217,7 +217,7 @@ class Part(NamedTuple):
 
 def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry) -> list[Part]:
     """Cut a table of a shard into parts; they, and their numbers' order by key, are the same whatever the machine."""
-    pieces = min(MAX_PARTS, len(slices), 1 + len(shard.tables[entry.name]) // PART_ROWS)
+    pieces = min(MAX_PARTS, len(slices), 1 + len(shard.holding(entry.name)) // PART_ROWS)
     bounds = [len(slices) * i // pieces for i in range(pieces + 1)]
     runs = [slices[first:stop] for first, stop in itertools.pairwise(bounds)]
     return [Part(entry, number * MAX_PARTS + i, shard, run) for i, run in enumerate(runs)]
@@ -231,7 +231,7 @@ def save_part(part: Part, files: VersionFiles) -> Saved:
     """
     schema, low, high = rows_schema(part.entry), 0.0, 0.0
     with files.writer(part.entry, part.number) as writer:
-        for keys, columns in part.shard.tables[part.entry.name].dump(part.shard.now, part.slices):
+        for keys, columns in part.shard.holding(part.entry.name).dump(part.entry.name, part.shard.now, part.slices):
             arrays = [pa.array(keys.view(np.int64))]
             arrays += [as_arrow(columns[field.name], field.type) for field in list(schema)[1:]]
             least, most = float(columns["w"].min()), float(columns["w"].max())

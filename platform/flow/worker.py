@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..ps.client import Client, Handle
 from ..ps.moments import Moments, merged
+from ..ps.row_programs import row_programs
 from ..ps.shard import Pulled, Push
 from ..ps.table import Touched
 from .batches import Batch
@@ -40,7 +41,7 @@ class Worker:
         self._number = number
         self._client = client
         self._step = learn_step(recipe.algorithm)
-        self._returned: Sequence[str] = [one.spec.name for one in recipe.programs if one.needs_pulled]
+        self._returned: Sequence[str] = [name for rows in row_programs(recipe.programs) for name in rows.needs_pulled]
         self._seed = recipe.dense.seed if recipe.algorithm.random else None
         self._standardised = recipe.algorithm.standardised
         self._done = done

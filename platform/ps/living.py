@@ -6,20 +6,22 @@ few rows with each push, shows nowhere. So results do not depend on when that ha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from .candidates import Candidates
-from .programs import Programs, Pushed
-from .table import MISSING, Counts, Floats, Gate, Keys, Mask, Table, Touched, drawn, refused
+from .row_programs import Pushed, RowPrograms
+from .table import MISSING, Counts, Floats, Gate, Keys, Mask, Table, Touched, drawn
 
 
 class LivingTable(Table):
     """A table whose rows are admitted and expire; arguments as for Table."""
 
-    def __init__(self, programs: Programs, first: Table | None) -> None:
+    def __init__(self, programs: RowPrograms, first: Table | None) -> None:
         super().__init__(programs, first)
-        counting = programs.chain.counting if first is None else None
+        counting = programs.lead.chain.counting if first is None else None
         if counting:
             self.candidates = Candidates(counting)
 
@@ -31,8 +33,8 @@ class LivingTable(Table):
         self,
         touched: Touched,
         seen: Counts | None,
-        pulled: Floats | None,
-        gradients: Floats,
+        pulled: Mapping[str, Floats],
+        gradients: Mapping[str, Floats],
         now: int,
         gate: Gate | None = None,
     ) -> tuple[dict[str, float], Gate | None]:
@@ -45,9 +47,15 @@ class LivingTable(Table):
             return self._push(touched, seen, pulled, gradients, now, gate)
 
     def _push(
-        self, touched: Touched, seen: Counts | None, pulled: Floats | None, gradients: Floats, now: int, gate: Gate | None
+        self,
+        touched: Touched,
+        seen: Counts | None,
+        pulled: Mapping[str, Floats],
+        gradients: Mapping[str, Floats],
+        now: int,
+        gate: Gate | None,
     ) -> tuple[dict[str, float], Gate | None]:
-        size, keys, program = len(gradients), touched.keys, self._push_program
+        size, keys, program = self._size(gradients), touched.keys, self._push_program
         given, rows = self._looked_up(program, keys, size)
         missing = rows == MISSING
         ended = np.zeros(len(keys), np.bool_)
@@ -60,9 +68,7 @@ class LivingTable(Table):
         self._rest(given, keys, absent, now)
         given.put({"@known": known})
         self._tell(given, touched, seen)
-        done: Pushed = program(given, {"@gradients": gradients, "@pulled": pulled})
-        if (row := done.refused_row) is not None:
-            raise refused(touched, row)
+        done = self._done(program, given, touched, pulled, gradients)
         if done.ended is not None:
             ended = ended | np.asarray(done.ended)[: len(keys)]
         fresh = missing | ended
@@ -88,7 +94,7 @@ class LivingTable(Table):
 
     def _admitted(self, touched: Touched, done: Pushed, gate: Gate | None, size: int, now: int) -> Mask:
         """Return which keys may start a row, bool[n]."""
-        n, first, program = len(touched.keys), self.first, self.programs.admission
+        n, first, program = len(touched.keys), self.first, self.programs.lead.admission
         follows = np.ones(n, np.bool_) if gate is None else ~gate.shut
         if first is None:
             return follows if done.admitted is None else np.asarray(done.admitted)[:n]

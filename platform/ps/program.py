@@ -35,13 +35,16 @@ class Program:
         function: mapping of names to arrays -> a pytree.
         inputs: every name with its dtype and the shape of one row; None for a number.
         brought: names of inputs that callers have in memory of their own.
+        beside: names of inputs that callers read from the memory of a call, whether the function needs them or not.
 
     Attributes:
         inputs: as given.
         needs: the names that the result depends on; calls pass just these.
     """
 
-    def __init__(self, function: Callable[[Given], Any], inputs: Inputs, brought: Collection[str] = ()) -> None:
+    def __init__(
+        self, function: Callable[[Given], Any], inputs: Inputs, brought: Collection[str] = (), beside: Collection[str] = ()
+    ) -> None:
         self.inputs = inputs
         self.needs = used(function, {name: probe(kind, shape) for name, (kind, shape) in inputs.items()})
         needed = {name: (np.dtype(kind), shape) for name, (kind, shape) in inputs.items() if name in self.needs}
@@ -52,17 +55,19 @@ class Program:
         apart = {name: row for name, row in own.items() if name not in self._together}
         if not rows:  # something must tell how many there are
             apart["@mask"] = (np.dtype(np.bool_), ())
+        self._num_passed = 1 + len(apart)
+        others = {name: (np.dtype(inputs[name][0]), inputs[name][1] or ()) for name in beside if name not in rows}
         self._layout = Layout(
             [(name, kind.name, ()) for name, kind in self._numbers.items()],
             [(name, kind.name, shape) for name, (kind, shape) in self._together.items()],
-            [(name, kind.name, shape) for name, (kind, shape) in apart.items()],
+            [(name, kind.name, shape) for name, (kind, shape) in (*apart.items(), *others.items())],
         )
         self._brought = tuple(name for name in rows if name in brought)
         self._passed = (WORDS, *apart, *self._brought)
         self._run = jax.jit(lambda *arrays: function(self._complete(dict(zip(self._passed, arrays, strict=True)))))
 
     def prepared(self, size: int) -> Arguments:
-        """Return memory to fill, for all that a call needs and callers do not bring.
+        """Return memory to fill, for all that a call needs and callers do not bring, and for what they want beside it.
 
         Args:
             size: the padded number of rows.
@@ -71,7 +76,7 @@ class Program:
 
     def __call__(self, given: Arguments, brought: Given = NOTHING) -> Any:
         """Run it on what `prepared` returned, filled, and on what callers bring; what it does not need is ignored."""
-        return self._run(*given.arrays, *map(brought.__getitem__, self._brought))
+        return self._run(*given.arrays[: self._num_passed], *map(brought.__getitem__, self._brought))
 
     def _complete(self, given: Given) -> Given:
         """Return all inputs, zeros for what the result does not depend on."""

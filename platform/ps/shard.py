@@ -15,6 +15,7 @@ from .dense import Array, Arrays, Dense
 from .living import LivingTable
 from .moments import Moments, merged, no_moments
 from .programs import Programs
+from .row_programs import row_programs
 from .snapshot import LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
 from .table import Counts, Floats, Gate, Keys, Mask, RefusedError, Table, Touched
@@ -92,12 +93,13 @@ class Shard:
     """The tables and dense parameters of one server.
 
     Args:
-        programs: of each of its tables.
+        programs: of each of the algorithm's tables.
         dense: its dense parameters.
         slot_name: slot number -> name, for messages.
 
     Attributes:
-        tables: by name, in the algorithm's order; the first one decides for all which keys have rows.
+        tables: rows, by the name of the first of the algorithm's tables that they are of, in its order; the first ones decide
+            for all which keys have rows.
         moments: of the continuous slots; the first shard's alone has any.
         watermarks: which batches it has applied; None: it applies all that come.
     """
@@ -126,7 +128,8 @@ class Shard:
         pulled = Pulled({}, {}, self.dense.pull(), self.moments, {})
         gone: Mask | None = None
         for name, table in self.tables.items():
-            pulled.weights[name], updates, offered, gone = table.pull(keys, size, self.now, gone)
+            weights, updates, offered, gone = table.pull(keys, size, self.now, gone)
+            pulled.weights.update(weights)
             if updates is not None:
                 pulled.updates[name] = updates
             if offered is not None:
@@ -155,8 +158,8 @@ class Shard:
         gate: Gate | None = None
         for name, table in self.tables.items():
             try:
-                pulled, gradients = push.weights.get(name), push.gradients[name]
-                report, gate = table.push(push.touched, push.updates.get(name), pulled, gradients, self.now, gate)
+                updates = push.updates.get(name)
+                report, gate = table.push(push.touched, updates, push.weights, push.gradients, self.now, gate)
             except RefusedError as error:
                 key = error.key - (1 << 64) if error.key >> 63 else error.key
                 raise TrainingError(
@@ -168,6 +171,10 @@ class Shard:
         self.dense.push(push.dense)
         if len(self.moments.count):
             self.moments = merged(self.moments, push.moments)
+
+    def holding(self, name: str) -> Table:
+        """Return the rows of one of the algorithm's tables."""
+        return next(table for table in self.tables.values() if name in table.programs.tables)
 
     def progress(self) -> tuple[Entry, ...]:
         """Return how far it has come in each turn; nothing where it applies all that come."""
@@ -304,9 +311,10 @@ class Shard:
 
 
 def tables_of(programs: Sequence[Programs]) -> dict[str, Table]:
-    """Return empty tables, by name; those after the first follow it."""
+    """Return empty tables, each by the name of the first of the algorithm's tables whose rows it has; the later ones follow the
+    first."""
     tables: dict[str, Table] = {}
-    for one in programs:
+    for one in row_programs(tuple(programs)):
         first = next(iter(tables.values()), None)
-        tables[one.spec.name] = LivingTable(one, first) if one.lives else Table(one, first)
+        tables[one.lead.spec.name] = LivingTable(one, first) if one.lead.lives else Table(one, first)
     return tables

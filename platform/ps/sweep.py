@@ -22,7 +22,7 @@ class Sweep:
     @property
     def wanted(self) -> bool:
         """Whether there is anything to look for."""
-        return self._table.programs.chain.expire is not None or self._table.watch is not None
+        return self._table.programs.lead.chain.expire is not None or self._table.watch is not None
 
     def pushed(self, keys: int, started: int, now: int) -> Keys:
         """Visit as many rows as a push of so many keys, so many of them new, makes due.

@@ -1,7 +1,7 @@
-"""A table of the parameter server: the rows of one kind of weights, and the chain of operators that updates them.
+"""A table of the parameter server: rows of one or several kinds of weights, and the chains of operators that update them.
 
-The native store holds the rows and knows no mathematics; the chain is JAX. A push gathers the rows of its keys, runs the chain
-as one jitted function on arrays padded to a short ladder of sizes, and scatters the result.
+The native store holds the rows and knows no mathematics; chains are JAX. A push gathers the rows of its keys, runs the
+chains as one jitted function on arrays padded to a short ladder of sizes, and scatters the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .aligned import empty
 from .candidates import Candidates
 from .ladder import Ladder, rung
 from .program import Program
-from .programs import STATISTICS, Programs, Pushed
+from .programs import STATISTICS, Programs
+from .row_programs import Pushed, RowPrograms
 from .watch import Watch
 
 STATISTIC_COLUMNS = [("slot", "uint16", 1), *((name, "uint32", 1) for name in STATISTICS)]
@@ -82,13 +83,13 @@ class Read(NamedTuple):
     """What a table answers to a pull.
 
     Attributes:
-        weights: float32[size, dim], as the chain reads them.
-        updates: uint32[n]; None where the chain does not use them.
+        weights: table of the algorithm -> float32[size, dim], as its chain reads them.
+        updates: uint32[n]; None where no chain uses them.
         offered: float32[size, k], what operators offer; None where they offer nothing.
         gone: bool[n], keys whose row has ended, for the tables that follow; None where rows do not end.
     """
 
-    weights: Floats
+    weights: dict[str, Floats]
     updates: Counts | None
     offered: Floats | None
     gone: Mask | None
@@ -116,10 +117,11 @@ class RefusedError(Exception):
 
 
 class Table:
-    """Rows of one table on one shard. Its shard applies one push at a time; pulls go on while a push computes.
+    """Rows on one shard, each with the columns of those of the algorithm's tables that have rows for the same keys. Its shard
+    applies one push at a time; pulls go on while a push computes.
 
     Args:
-        programs: the table's chain, jitted.
+        programs: of its rows.
         first: the shard's first table; None: this is it.
 
     Attributes:
@@ -129,7 +131,7 @@ class Table:
         candidates: features without rows, where admission asks how often they occurred.
     """
 
-    def __init__(self, programs: Programs, first: Table | None = None) -> None:
+    def __init__(self, programs: RowPrograms, first: Table | None = None) -> None:
         self.programs = programs
         self.first = first
         self.lock: threading.RLock = threading.RLock() if first is None else first.lock
@@ -142,10 +144,10 @@ class Table:
         self._numbers = NUMBER | {name: len(NUMBER) + i for i, name in enumerate(programs.stored)}
 
     def pull(self, keys: Keys, size: int, now: int, gone: Mask | None = None) -> Read:
-        """Return the weights of keys as the chain reads them, the updates their rows have had, and what operators offer.
+        """Return the weights of keys as chains read them, the updates their rows have had, and what operators offer.
 
-        Never creates a row: an absent key reads as a new row would start, zeros where the table has no init, so that features
-        whose weights start at random are learned from the first batch they are in; zeros where rows need admission.
+        Never creates a row: an absent key reads as a new row would start, zeros where there is no init, so that features whose
+        weights start at random are learned from the first batch they are in; zeros where rows need admission.
 
         Args:
             keys: uint64[n], unique.
@@ -153,37 +155,33 @@ class Table:
             now: newest TIME pushed to the shard, seconds.
             gone: bool[n], keys whose row in the first table has ended, whose rows here read as absent too; None: none.
         """
-        program = self.programs.pull
+        programs, program = self.programs, self.programs.pull
         with self.lock:
             given, rows = self._looked_up(program, keys, size)
-            absent = rows == MISSING
-            updates = None
-            if "@seen" in self.programs.push.needs:
-                updates = np.empty(len(keys), np.uint32)
-                self.store.gather(rows, [NUMBER["updates"]], [updates])
+        absent = rows == MISSING
         if gone is not None:
             self._blank(given, gone)
             absent |= gone
-        if not self.programs.gated:
+        if not programs.lead.gated:
             self._start(given, keys, absent)
-        if self.programs.pulls_stored:
-            weights, offered, ended = given["w"], None, None
-        else:
+        weights: dict[str, Floats] = {name: given[column] for name, column in programs.pulled_stored.items()}
+        offered = ended = None
+        if len(weights) < len(programs.tables):
             self._rest(given, keys, absent, now)
-            weights, offered, ended = program(given)
+            computed, offered, ended = program(given)
+            weights |= {name: np.asarray(values) for name, values in computed.items()}
         if ended is not None:
             absent |= (ended := np.asarray(ended)[: len(keys)])
             gone = ended if self.first is None else gone
-        if updates is not None:
-            updates[absent] = 0
-        return Read(np.asarray(weights), updates, None if offered is None else np.asarray(offered), gone)
+        updates = np.where(absent, np.uint32(0), given["updates"][: len(keys)]) if programs.needs_updates else None
+        return Read(weights, updates, None if offered is None else np.asarray(offered), gone)
 
     def push(
         self,
         touched: Touched,
         seen: Counts | None,
-        pulled: Floats | None,
-        gradients: Floats,
+        pulled: Mapping[str, Floats],
+        gradients: Mapping[str, Floats],
         now: int,
         gate: Gate | None = None,
     ) -> tuple[dict[str, float], Gate | None]:
@@ -191,28 +189,26 @@ class Table:
 
         Args:
             touched: the keys and what is known of them.
-            seen: uint32[n], the updates as pulled; None where the chain does not use them.
-            pulled: float32[size, dim], the weights as pulled; None where the chain does not use them.
-            gradients: float32[size, dim], size >= n; the rest is ignored.
+            seen: uint32[n], the updates as pulled; None where no chain uses them.
+            pulled: table of the algorithm -> float32[size, dim], the weights as pulled; of those whose chain uses them.
+            gradients: table of the algorithm -> float32[size, dim], size >= n; the rest is ignored.
             now: newest TIME pushed to the shard, this push included, seconds.
             gate: what the first table has decided; None: this is the first, or it decides nothing.
 
         Returns:
-            The sum over keys of each transient column of the chain, such as violations; the gate for the tables that follow.
+            The sum over keys of each transient column of the chains, such as violations; the gate for the tables that follow.
 
         Raises:
             RefusedError: an operator set to fail on violations found one; nothing of the push is stored.
         """
-        size, keys, program = len(gradients), touched.keys, self._push_program
+        keys, program = touched.keys, self._push_program
         with self.lock:
-            given, rows = self._looked_up(program, keys, size)
+            given, rows = self._looked_up(program, keys, self._size(gradients))
         new = rows == MISSING
         self._start(given, keys, new)
         self._rest(given, keys, new, now)
         self._tell(given, touched, seen)
-        done: Pushed = program(given, {"@gradients": gradients, "@pulled": pulled})
-        if (row := done.refused_row) is not None:
-            raise refused(touched, row)
+        done = self._done(program, given, touched, pulled, gradients)
         columns = [np.asarray(done.columns[name]) for name in self.programs.stored]
         (created,) = new.nonzero()
         with self.lock:
@@ -221,8 +217,9 @@ class Table:
             self._store(rows, created, columns, touched, touched.counts, now)
         return self._report(done), None
 
-    def load(self, keys: Keys, columns: Mapping[str, NDArray[np.generic]], since: int) -> None:
-        """Put rows of an earlier version into the table; columns that the chain has and the version lacks start as new.
+    def load(self, name: str, keys: Keys, columns: Mapping[str, NDArray[np.generic]], since: int) -> None:
+        """Put rows of one of the algorithm's tables, of an earlier version, here. What the version lacks starts as new: columns
+        that the chain has, and those of the other tables until they are loaded.
 
         Args:
             keys: uint64[n], unique.
@@ -230,25 +227,31 @@ class Table:
             since: the TIME that the rows were brought up to when they were dumped.
         """
         self.since = since
-        rows, _ = self.store.insert(keys)
-        dims = self.programs.dims
-        missing = {name: np.zeros((len(keys), dims[name]), np.float32) for name in dims.keys() - columns.keys()}
-        self._start(missing, keys, np.ones(len(keys), np.bool_))
-        for name, values in {**columns, **missing}.items():
-            if name in self._numbers:
-                self.store.scatter(rows, [self._numbers[name]], [np.ascontiguousarray(values)])
+        table = self.programs.tables[name]
+        found = {column: columns[own] for own, column in table.columns.items() if own in columns}
+        rows, created = self.store.insert(keys)
+        (new,) = created.nonzero()
+        initial = {c: np.zeros((len(new), dim), np.float32) for c, dim in self.programs.dims.items() if c not in found}
+        self._start(initial, keys[new], np.ones(len(new), np.bool_))
+        self._scatter(rows[new], {column: initial[column] for column in initial.keys() & self.programs.initial.keys()})
+        self._scatter(rows, found)
+        # Statistics are those of the first table; another one has the same.
+        known = rows if table is self.programs.lead else rows[new]
+        self._scatter(known, {n: columns[n] if known is rows else columns[n][new] for n in NUMBER if n in columns})
 
-    def dump(self, now: int, slices: range) -> Iterator[tuple[Keys, Columns]]:
-        """Iterate over the rows of some slices, ordered by key, in pieces, brought up to now.
+    def dump(self, name: str, now: int, slices: range) -> Iterator[tuple[Keys, Columns]]:
+        """Iterate over the rows of some slices, with the columns of one of the algorithm's tables, ordered by key, in pieces,
+        brought up to now.
 
         Yields:
             keys; slot, statistics, stored columns and weights `w` by name.
         """
+        table = self.programs.tables[name]
         size = min(rung(len(self)), DUMP_ROWS)  # one for all pieces: a program for each would take longer than its work
         for start in range(slices.start, slices.stop, DUMP_SLICES):
             keys, rows = self.store.keys(start, min(slices.stop, start + DUMP_SLICES))
             for at in range(0, len(keys), size):
-                yield self._piece(keys[at : at + size], rows[at : at + size], now, size)
+                yield self._piece(table, keys[at : at + size], rows[at : at + size], now, size)
 
     def visit(self, keys: Keys, rows: NDArray[np.uint32], size: int, now: int) -> Mask:
         """Return which of some rows have ended, bool[n], and tell the watch the range of the weights of the others.
@@ -274,7 +277,7 @@ class Table:
         return self.store.memory_bytes
 
     def _ended(self, keys: Keys, rows: NDArray[np.uint32], absent: Mask, size: int, now: int) -> Mask:
-        """Return which keys have a row that has ended by this table's operators."""
+        """Return which keys have a row that has ended by its own operators."""
         program = self.programs.ended
         if program is None:
             return np.zeros(len(keys), np.bool_)
@@ -282,8 +285,8 @@ class Table:
         self._rest(given, keys, absent, now)
         return np.asarray(program(given))[: len(keys)]
 
-    def _piece(self, keys: Keys, rows: NDArray[np.uint32], now: int, size: int) -> tuple[Keys, Columns]:
-        n, program = len(keys), self.programs.read
+    def _piece(self, table: Programs, keys: Keys, rows: NDArray[np.uint32], now: int, size: int) -> tuple[Keys, Columns]:
+        n, program = len(keys), table.read
         columns: Columns = {name: np.empty(n, kind) for name, kind, _ in STATISTIC_COLUMNS}
         self.store.gather(rows, [NUMBER[name] for name in columns], list(columns.values()))
         given = self._gathered(program, rows, size)
@@ -319,6 +322,32 @@ class Table:
         """Set the inputs of a program that are no columns."""
         numbers = {"@now": now, "@since": self.since, "@rows": len(mask), "@base_rate": self.base_rate}
         given.put({"@mask": mask, "@keys": keys, **numbers})
+
+    def _scatter(self, rows: NDArray[np.uint32], columns: Mapping[str, NDArray[np.generic]]) -> None:
+        numbers = [self._numbers[name] for name in columns]
+        self.store.scatter(rows, numbers, [np.ascontiguousarray(values) for values in columns.values()])
+
+    def _size(self, gradients: Mapping[str, Floats]) -> int:
+        """Return what a push is padded to."""
+        return len(gradients[self.programs.lead.spec.name])
+
+    def _done(
+        self,
+        program: Program,
+        given: Arguments,
+        touched: Touched,
+        pulled: Mapping[str, Floats],
+        gradients: Mapping[str, Floats],
+    ) -> Pushed:
+        """Run the program of a push, all but whose weights and gradients is given.
+
+        Raises:
+            RefusedError: see push.
+        """
+        done: Pushed = program(given, self.programs.brought(pulled, gradients))
+        if (row := done.refused_row) is not None:
+            raise refused(touched, row)
+        return done
 
     @property
     def _push_program(self) -> Program:

@@ -52,7 +52,7 @@ def push(shard: Shard, batches: range) -> None:
 def held(shard: Shard) -> dict[int, bytes]:
     """Return what a shard holds of each key."""
     found = {}
-    for keys, columns in shard.first.dump(shard.now, range(NUM_SLICES)):
+    for keys, columns in shard.first.dump(TABLE.name, shard.now, range(NUM_SLICES)):
         for i, key in enumerate(keys.tolist()):
             found[key] = b"".join(columns[name][i].tobytes() for name in sorted(columns))
     return found

@@ -55,9 +55,10 @@ def push(client: LocalClient, batch: Batch, number: int) -> None:
     touched = Touched(keys, slots, *counted, batch.time, BatchId(0, 0, 0, number), EXAMPLES, batch.positives)
     updates = client.pull(keys, SIZE).updates
     gradients = {}
-    for name, table in client.shards[0].tables.items():
-        gradients[name] = np.zeros((SIZE, table.programs.spec.dim), np.float32)
-        gradients[name][: len(events)] = np.array([[event.gradient] for event in events])
+    for table in client.shards[0].tables.values():
+        for name, programs in table.programs.tables.items():
+            gradients[name] = np.zeros((SIZE, programs.spec.dim), np.float32)
+            gradients[name][: len(events)] = np.array([[event.gradient] for event in events])
     client.push(Push(touched, updates, gradients))
 
 

@@ -18,6 +18,7 @@ from xpsql.platform.operators.recent import RecentOptions, recent
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.ps.programs import Programs
+from xpsql.platform.ps.row_programs import RowPrograms
 from xpsql.platform.ps.shard import Push
 from xpsql.platform.ps.table import BatchId, Touched
 
@@ -155,7 +156,7 @@ def rows_of(client: LocalClient, table: str = "weights") -> dict[int, dict[str, 
     found = {}
     for number, shard in enumerate(client.shards):
         shard.collect()
-        for keys, columns in shard.tables[table].dump(shard.now, slices_of(number, len(client.shards))):
+        for keys, columns in shard.holding(table).dump(table, shard.now, slices_of(number, len(client.shards))):
             for i, key in enumerate(keys.tolist()):
                 found[key] = {name: values[i] for name, values in columns.items()}
     return found
@@ -306,4 +307,4 @@ def test_the_range_of_weights_holds_every_weight_and_forgets_old_extremes() -> N
 def test_tables_without_lifecycle_know_nothing_of_it() -> None:
     plain = Programs(SPEC, chain(ftrl(FtrlOptions(), SPEC)), seed=7)
     assert not plain.lives
-    assert not {"slot", "@base_rate", "@known", "@pass", "count", "shows", "last_seen"} & plain.push.needs
+    assert not {"slot", "@base_rate", "@known", "@pass", "count", "shows", "last_seen"} & RowPrograms([plain]).push.needs

@@ -97,8 +97,8 @@ def pushed(client: Client, keys: NDArray[np.uint64], seed: int, gradient: float 
 def rows(shards: list[Shard]) -> dict[tuple[str, int], dict[str, bytes]]:
     found = {}
     for shard in shards:
-        for name, table in shard.tables.items():
-            for keys, columns in table.dump(shard.now, range(NUM_SLICES)):
+        for name in ("weights", "vectors"):
+            for keys, columns in shard.holding(name).dump(name, shard.now, range(NUM_SLICES)):
                 for i, key in enumerate(keys.tolist()):
                     found[name, key] = {column: values[i].tobytes() for column, values in columns.items()}
     return found

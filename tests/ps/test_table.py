@@ -24,6 +24,7 @@ from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.ladder import rung
 from xpsql.platform.ps.programs import Programs
+from xpsql.platform.ps.row_programs import RowPrograms
 from xpsql.platform.ps.shard import Push, Shard
 from xpsql.platform.ps.table import Touched
 
@@ -37,6 +38,10 @@ NO_DENSE = DenseProgram((), None, 7).part(0, 1)
 def client(num_shards: int, operators: Operator = PLAIN) -> LocalClient:
     programs = [Programs(SPEC, operators, seed=7)]
     return LocalClient([Shard(programs, NO_DENSE, lambda number: f"slot{number}") for _ in range(num_shards)])
+
+
+def rows_with(operators: Operator) -> RowPrograms:
+    return RowPrograms([Programs(SPEC, operators, seed=7)])
 
 
 def random_keys(n: int, seed: int) -> NDArray[np.uint64]:
@@ -56,7 +61,7 @@ def push(to: LocalClient, keys: NDArray[np.uint64], gradient: float | NDArray[np
 def rows(of: LocalClient) -> dict[int, dict[str, Any]]:
     found = {}
     for shard in of.shards:
-        for keys, columns in shard.tables["weights"].dump(shard.now, range(NUM_SLICES)):
+        for keys, columns in shard.tables["weights"].dump("weights", shard.now, range(NUM_SLICES)):
             for i, key in enumerate(keys.tolist()):
                 found[key] = {name: values[i].tolist() for name, values in columns.items()}
     return found
@@ -68,13 +73,13 @@ def reloaded(of: LocalClient, num_shards: int, operators: Operator) -> LocalClie
 
     fresh = client(num_shards, operators)
     for shard in of.shards:
-        for keys, columns in shard.tables["weights"].dump(shard.now, range(NUM_SLICES)):
+        for keys, columns in shard.tables["weights"].dump("weights", shard.now, range(NUM_SLICES)):
             owner = shard_of(keys, num_shards)
             for number, target in enumerate(fresh.shards):
                 target.now = shard.now
                 mine = owner == number
                 part = {name: values[mine] for name, values in columns.items()}
-                target.tables["weights"].load(np.ascontiguousarray(keys[mine]), part, shard.now)
+                target.tables["weights"].load("weights", np.ascontiguousarray(keys[mine]), part, shard.now)
     return fresh
 
 
@@ -195,8 +200,8 @@ def test_delay_compensation_corrects_by_what_happened_to_the_weights_since_they_
 
 def test_pulled_weights_are_needed_only_where_the_chain_uses_them() -> None:
     compensated = chain(delay_compensation(DelayCompensationOptions(), SPEC), ftrl(FtrlOptions(), SPEC))
-    assert Programs(SPEC, compensated, seed=7).needs_pulled
-    assert not Programs(SPEC, PLAIN, seed=7).needs_pulled
+    assert rows_with(compensated).needs_pulled
+    assert not rows_with(PLAIN).needs_pulled
 
 
 def test_a_refused_push_stores_nothing_and_names_slot_and_key() -> None:
@@ -226,11 +231,11 @@ def test_the_ladder_is_short_and_close() -> None:
 
 
 def test_only_columns_that_the_chain_uses_are_gathered() -> None:
-    plain = Programs(SPEC, PLAIN, seed=7)
-    assert plain.pull.needs == {"z", "n", "@rows"}
-    assert {"z", "n", "@gradients"} <= plain.push.needs
+    plain = rows_with(PLAIN)
+    assert plain.pull.needs == {"weights.z", "weights.n", "@rows"}
+    assert {"weights.z", "weights.n", "weights.@gradients"} <= plain.push.needs
     assert not plain.push.needs & {"updates", "last_seen", "@seen", "@now", "@counts"}
-    timed = Programs(SPEC, decayed_chain(), seed=7)
+    timed = rows_with(decayed_chain())
     assert {"last_seen", "@now"} <= timed.push.needs
 
 

@@ -62,7 +62,7 @@ def push_of(batch: int, split: int = 0, epoch: int = 0) -> Push:
 def state(of: Shard) -> dict[str, NDArray[np.generic]]:
     """Return all that a shard holds."""
     found: dict[str, NDArray[np.generic]] = {"examples": np.array([of.examples, of.positives])}
-    for keys, columns in of.tables["weights"].dump(of.now, range(NUM_SLICES)):
+    for keys, columns in of.tables["weights"].dump("weights", of.now, range(NUM_SLICES)):
         found |= {"keys": keys, **columns}
     found |= {name: np.asarray(values) for name, values in of.dense.pull().items()}
     return found | dict(zip(("moments.count", "moments.mean", "moments.squares"), of.moments, strict=True))
