@@ -18,8 +18,9 @@ EXAMPLES_PER_SECOND = 300_000
 
 
 def row_bytes(programs: Programs) -> int:
-    """Return the bytes that a row takes in memory, index included."""
-    return ROW_OVERHEAD_BYTES + STATISTICS_BYTES + 4 * sum(programs.dims.values())
+    """Return the bytes per feature that a table takes in memory, index included where its rows are its own."""
+    own = 0 if programs.joins else ROW_OVERHEAD_BYTES + STATISTICS_BYTES
+    return own + 4 * sum(programs.dims.values())
 
 
 def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns) -> int:

@@ -62,6 +62,8 @@ def role_rows(columns: Columns) -> list[tuple[str, str]]:
 
 def row_text(programs: Programs) -> str:
     kept = ", ".join(f"{name} float32[{dim}]" for name, dim in programs.dims.items())
+    if programs.joins and programs.first is not None:
+        return f"{kept}; {row_bytes(programs)} bytes, in the rows of {programs.first.spec.name}"
     return f"{kept}; count, updates, shows, clicks, last_seen, slot; {row_bytes(programs)} bytes with key and index"
 
 

@@ -16,6 +16,7 @@ from xpsql.platform.operators.expire import ExpireOptions, expire
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.recent import RecentOptions, recent
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.row_programs import RowPrograms
@@ -268,6 +269,32 @@ def test_a_row_that_ended_starts_anew_from_its_initial_values() -> None:
     np.testing.assert_array_equal(pulled(client, "long")[0], once)
     assert rows_of(client, "long")[KEYS[0]]["updates"] == 1
     assert rows_of(client)[KEYS[0]]["updates"] == 2
+
+
+def test_tables_of_the_same_keys_share_rows() -> None:
+    admitting, following = two_tables((admit(AdmitOptions(information=2.0), SPEC),), ()), two_tables((), ())
+    assert list(new(admitting, 1).shards[0].tables) == ["weights", "long"]
+    (table,) = new(following, 1).shards[0].tables.values()
+    assert {name for name, *_ in table.store.layout} >= {"weights.z", "weights.n", "long.z", "long.n", "count"}
+
+
+def test_a_version_may_have_a_feature_in_one_table_alone() -> None:
+    """As SHRINK MODEL leaves it; what a table lacks starts as new."""
+    before, after = (new(two_tables((), ()), 1) for _ in range(2))
+    push(before, Batch([Event(key, 1, 2, 1, 0.5) for key in KEYS[:3]], START, 3), 0)
+    (old,), (shard,) = before.shards, after.shards
+    for name, kept in (("weights", KEYS[:2]), ("long", KEYS[1:3])):
+        for keys, columns in old.holding(name).dump(name, old.now, range(NUM_SLICES)):
+            mine = np.isin(keys, np.array(kept, np.uint64))
+            shard.holding(name).load(name, keys[mine], {column: v[mine] for column, v in columns.items()}, old.now)
+    weights, long = rows_of(after), rows_of(after, "long")
+    assert weights.keys() == long.keys() == set(KEYS[:3])
+    assert all(int(weights[key]["count"]) == int(long[key]["count"]) == 2 for key in KEYS[:3])
+    for name, found, kept in (("weights", weights, KEYS[:2]), ("long", long, KEYS[1:3])):
+        expected = rows_of(before, name)
+        for key in KEYS[:3]:
+            fresh = pulled(new(two_tables((), ()), 1), name)[KEYS.index(key)]
+            np.testing.assert_array_equal(found[key]["w"], expected[key]["w"] if key in kept else fresh)
 
 
 def test_memory_of_rows_that_ended_is_used_again() -> None:
