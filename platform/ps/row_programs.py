@@ -47,8 +47,8 @@ class Pushed(NamedTuple):
 
     Attributes:
         columns: name in the row -> float32[size, dim], the new stored columns.
-        report: float32[k], the sum over keys of each transient column, in the order of `RowPrograms.transient`; None without
-            any.
+        report: float32[k], the sum over keys and tables of each transient column, in the order of `RowPrograms.transient`;
+            None without any.
         failed: the first row that failed, or -1; None where no operator of a chain can fail.
         ended: bool[size], rows that had ended before, and start anew; None where none does by these tables' operators.
         admitted: bool[size], rows that may start; None where a row needs no admission.
@@ -78,7 +78,7 @@ class RowPrograms:
     Attributes:
         dims: column -> floats.
         stored: the names of the columns.
-        transient: names of what operators count, of one table after the other.
+        transient: names of what operators count, of all tables together.
         initial: of the columns that do not start at zero: see Programs.
         pull: weights, what operators offer, and which rows have ended; with memory for what is pulled as it is stored.
         pulled_stored: the tables of which a pull returns a stored column as it is, and that column.
@@ -92,7 +92,7 @@ class RowPrograms:
         self.lead = tables[0]
         self.dims = {one.columns[name]: dim for one in tables for name, dim in one.dims.items()}
         self.stored = tuple(self.dims)
-        self.transient = tuple(name for one in tables for name in one.transient)
+        self.transient = tuple(dict.fromkeys(name for one in tables for name in one.transient))
         self.initial = {one.columns[name]: init for one in tables for name, init in one.initial.items()}
         self._rows: Inputs = {name: kind for one in tables for name, kind in one.inputs.items()}
         self._brought: Inputs = {}
@@ -101,10 +101,8 @@ class RowPrograms:
         self.push = self._program_of_push(watched=False)
         self.needs_pulled = tuple(one.spec.name for one in tables if one.pulled in self.push.needs)
         self.needs_updates = "@seen" in self.push.needs
-        stored = (
-            {} if self.lead.chain.expire is not None else {name: one for name, one in self.tables.items() if one.pulls_stored}
-        )
-        self.pulled_stored = {name: one.columns["w"] for name, one in stored.items()}
+        stays = self.lead.chain.expire is None
+        self.pulled_stored = {name: one.columns["w"] for name, one in self.tables.items() if stays and one.pulls_stored}
         beside = [*self.pulled_stored.values(), *(["updates"] if self.needs_updates else [])]
         self.pull = Program(self._pull, self._rows, beside=beside)
 
@@ -162,8 +160,8 @@ class RowPrograms:
         left = {name: one.without(one.own(given), ended, True) for name, one in self.tables.items()}
         context = lead.context_of_push(left[lead.spec.name])
         after = {name: one.pushed(left[name]) for name, one in self.tables.items()}
-        counted = [after[name][counter] for name, one in self.tables.items() for counter in one.transient]
-        sums = [jnp.where(context.valid[:, None], values, 0).sum() for values in counted]
+        counted = [[rows[name] for rows in after.values() if name in rows] for name in self.transient]
+        sums = [sum(jnp.where(context.valid[:, None], values, 0).sum() for values in of_tables) for of_tables in counted]
         failed = [jnp.where(context.valid, rows["failed"][:, 0], 0) for rows in after.values() if "failed" in rows]
         admitted, kept = None, context.valid
         if lead.chain.admit is not None and lead.first is None:

@@ -15,6 +15,7 @@ from xpsql.platform.operators.base import Operator, TableSpec, chain
 from xpsql.platform.operators.expire import ExpireOptions, expire
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.recent import RecentOptions, recent
+from xpsql.platform.operators.safety import SafetyOptions, safety
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.placement import slices_of
@@ -276,6 +277,14 @@ def test_tables_of_the_same_keys_share_rows() -> None:
     assert list(new(admitting, 1).shards[0].tables) == ["weights", "long"]
     (table,) = new(following, 1).shards[0].tables.values()
     assert {name for name, *_ in table.store.layout} >= {"weights.z", "weights.n", "long.z", "long.n", "count"}
+
+
+def test_violations_of_tables_that_share_rows_are_counted_together() -> None:
+    strict = (safety(SafetyOptions(max_gradient=0.4), SPEC),)
+    for own, statement, expected in (((), strict, 3), (strict, (), 3), (strict, strict, 6)):
+        client = new(two_tables(own, statement), 1)
+        push(client, Batch([Event(key, 1, 2, 1, 0.5) for key in KEYS[:3]], START, 3), 0)
+        assert client.shards[0].reports["violations"] == expected
 
 
 def test_a_version_may_have_a_feature_in_one_table_alone() -> None:
