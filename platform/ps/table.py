@@ -231,9 +231,9 @@ class Table:
         found = {column: columns[own] for own, column in table.columns.items() if own in columns}
         rows, created = self.store.insert(keys)
         (new,) = created.nonzero()
-        initial = {c: np.zeros((len(new), dim), np.float32) for c, dim in self.programs.dims.items() if c not in found}
+        initial = {c: np.zeros((len(new), self.programs.dims[c]), np.float32) for c in self.programs.initial if c not in found}
         self._start(initial, keys[new], np.ones(len(new), np.bool_))
-        self._scatter(rows[new], {column: initial[column] for column in initial.keys() & self.programs.initial.keys()})
+        self._scatter(rows[new], initial)
         self._scatter(rows, found)
         # Statistics are those of the first table; another one has the same.
         known = rows if table is self.programs.lead else rows[new]
