@@ -40,7 +40,7 @@ def with_negatives(chunk: Chunk, negatives: Negatives, columns: Columns, others:
     useless = (item[whose] == item[own]) | had(item[whose], known)
     facets = chunk.facets
     if facets is not None:
-        facets = facets._replace(**{name: np.repeat(values, copies) for name, values in facets._asdict().items()})
+        facets = facets._replace(**{name: values[own] if len(values) else values for name, values in facets._asdict().items()})
     return chunk._replace(
         scalar=lines(chunk.scalar, scalar),
         bags=chosen,

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from xpsql.algorithms.base import Negatives
-from xpsql.platform.flow.encode import Chunk, encode
+from xpsql.platform.flow.encode import Chunk, Facets, encode
 from xpsql.platform.flow.negatives import drawn, with_negatives
 from xpsql.platform.flow.plan import Plan, Settings, Use
 from xpsql.platform.flow.slots import Columns, columns_of
@@ -110,12 +111,17 @@ def test_without_items_nothing_counts_but_the_rows_themselves() -> None:
     assert after.weight.sum() == ROWS
 
 
-def test_a_part_of_the_rows_is_the_same_as_in_the_whole() -> None:
+@pytest.mark.parametrize("segments", [np.arange(ROWS).astype(str).astype(object), np.empty(0, np.object_)])
+def test_a_part_of_the_rows_is_the_same_as_in_the_whole(segments: NDArray[np.object_]) -> None:
     chunk, negatives = encode(table(), columns(), with_labels=True), Negatives(NUMBER, 0.5, ITEM, ("history",))
+    chunk = chunk._replace(facets=Facets(np.arange(ROWS, dtype=np.uint64), segments))
     others = drawn(chunk, negatives, columns(), 7, BatchId())
     whole, part = with_negatives(chunk, negatives, columns(), others, 0), slice(100, 120)
     some = with_negatives(chunk, negatives, columns(), others[part], part.start)
     rows = slice(100 * (1 + NUMBER), 120 * (1 + NUMBER))
     np.testing.assert_array_equal(some.scalar, whole.scalar[:, rows])
     np.testing.assert_array_equal(some.weight, whole.weight[rows])
+    assert some.facets is not None
+    np.testing.assert_array_equal(some.facets.groups, np.repeat(np.arange(part.start, part.stop), 1 + NUMBER))
+    np.testing.assert_array_equal(some.facets.segments, np.repeat(segments[part], 1 + NUMBER))
     assert [bag(some, 1, row) for row in range(20)] == [bag(whole, 1, rows.start + row) for row in range(20)]
