@@ -145,7 +145,7 @@ class Matrix(NamedTuple):
 
     Attributes:
         values: float32[n, columns]: for each categorical slot the number of its category, from 0, then continuous slots and the
-            elements of vectors as they are; NaN where a value is missing or a category is not known.
+            elements of vectors as they are, finite; NaN where a value is missing or a category is not known.
         names: of the columns.
         num_categorical: how many columns, the first ones, are categories.
         label, weight: float32[n]; of examples that are learned from.

@@ -9,6 +9,7 @@ from ...algorithms.base import Matrix
 from .batches import Batch
 from .slots import CATEGORICAL, CONTINUOUS, VECTOR, Columns
 
+LARGEST = np.finfo(np.float32).max
 TABLE = "weights"
 """The table whose rows are categories, their weights their numbers from 1 on."""
 
@@ -30,7 +31,8 @@ def matrix_of(batch: Batch, numbers: NDArray[np.float32], names: tuple[str, ...]
     """
     codes = numbers[batch.scalar[:, : batch.examples]]
     categories = np.where(codes > 0, codes - 1, np.nan).astype(np.float32)
-    values = np.ascontiguousarray(np.concatenate([categories, batch.dense]).T)
+    dense = batch.dense.clip(-LARGEST, LARGEST)
+    values = np.ascontiguousarray(np.concatenate([categories, dense]).T)
     label, weight = batch.label[:1, : batch.examples].reshape(-1), batch.weight[: batch.examples]
     return Matrix(values, names, len(codes), label, weight)
 

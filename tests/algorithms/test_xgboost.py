@@ -26,15 +26,17 @@ CITIES = np.array(["oslo", "rome", "bern", "kyiv", "riga"])
 
 
 class Log:
-    """Clicks, and the same as xgboost's matrix, categories in the order of their frequency."""
+    """Clicks, and the same as xgboost's matrix, categories in the order of their frequency; some numbers may be outliers."""
 
-    def __init__(self, folder: Path, seed: int = 0) -> None:
+    def __init__(self, folder: Path, seed: int = 0, outlier: float = 0) -> None:
         random = np.random.default_rng(seed)
         city = random.choice(5, ROWS, p=[0.4, 0.25, 0.2, 0.1, 0.05])
         x = random.normal(size=(ROWS, 2)).astype(np.float32)
         missing = random.random(ROWS) < 0.1
         score = np.where(missing, 0, x[:, 0]) * (city == 1) + x[:, 1] ** 2 - 1 + 0.5 * city
         self.label = (random.random(ROWS) < 1 / (1 + np.exp(-score))).astype(int)
+        if outlier:
+            x[::50], x[1::50] = outlier, -outlier
         numbers = pa.array(x[:, 0], mask=missing)
         columns = {"label": self.label, "city": CITIES[city], "a": numbers, "v": x[:, 1:].tolist()}
         self.path = write(
@@ -128,6 +130,14 @@ def test_a_version_that_continues_adds_rounds_on_the_new_data(session: xpsql.Ses
     first = xgboost.train(PARAMETERS, log.matrix(), 20)
     peer = xgboost.train(PARAMETERS, more.matrix(), 20, xgb_model=first).predict(more.matrix())
     np.testing.assert_allclose(predicted(session, more), peer, rtol=1e-6)
+
+
+def test_an_infinite_value_is_the_largest_float(session: xpsql.Session, tmp_path: Path) -> None:
+    largest = Log(tmp_path, outlier=float(np.finfo(np.float32).max)).matrix()
+    infinite = Log(tmp_path, outlier=np.inf)
+    session.sql(TRAIN.format(infinite.path))
+    peer = xgboost.train(PARAMETERS, largest, 20).predict(largest)
+    np.testing.assert_array_equal(predicted(session, infinite), peer)
 
 
 def test_an_export_has_the_booster_beside_the_categories(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
