@@ -137,10 +137,10 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
 
 
 def stored_rows(version: Version | None, table: str) -> Columns:
-    """Return the rows of a version by column, ascending by key; none without a version."""
-    if version is None:
+    """Return the rows of a version by column, ascending by key; where there are none, `key` alone."""
+    batches = [] if version is None else list(version.rows(table, ["key", *STATISTICS, "w"]))
+    if not batches:
         return {"key": np.empty(0, np.uint64)}
-    batches = list(version.rows(table, ["key", *STATISTICS, "w"]))
     read: Columns = {name: np.concatenate([values(batch[name]) for batch in batches]) for name in batches[0].schema.names}
     order = np.argsort(keys := read["key"].view(np.uint64))
     dim = len(read["w"]) // max(len(keys), 1)

@@ -132,6 +132,14 @@ def test_a_version_that_continues_adds_rounds_on_the_new_data(session: xpsql.Ses
     np.testing.assert_allclose(predicted(session, more), peer, rtol=1e-6)
 
 
+def test_a_model_without_categories_goes_on(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
+    session.sql(TRAIN.format(log.path).replace("AS SELECT", "IGNORE (city) AS SELECT"))
+    session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{log.path}`")
+    session.sql(f"EXPORT MODEL m TO '{tmp_path / 'export'}' FORMAT parquet")
+    booster = xgboost.Booster(model_file=bytearray((tmp_path / "export" / "_package" / "model").read_bytes()))
+    assert booster.num_boosted_rounds() == 40
+
+
 def test_an_infinite_value_is_the_largest_float(session: xpsql.Session, tmp_path: Path) -> None:
     largest = Log(tmp_path, outlier=float(np.finfo(np.float32).max)).matrix()
     infinite = Log(tmp_path, outlier=np.inf)
