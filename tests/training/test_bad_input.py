@@ -32,6 +32,7 @@ def path(session: xpsql.Session, tmp_path: Path) -> Path:
         ("TRAIN MODEL m USING xfrtl AS SELECT * FROM {}", "Did you mean xftrl"),
         ("TRAIN MODEL m USING xftrl(alhpa = 1) AS SELECT * FROM {}", "Did you mean alpha"),
         ("TRAIN MODEL m USING xftrl(alpha = -1) AS SELECT * FROM {}", "alpha .* expects"),
+        ("TRAIN MODEL m USING xftrl(beta = 0) AS SELECT * FROM {}", r"beta .* \(0, inf\), got 0"),
         ("TRAIN MODEL m USING xftrl OPERATORS (decoy(w = 0.9)) AS SELECT * FROM {}", "Did you mean decay"),
         (
             "TRAIN MODEL m USING xftrl IGNORE (ts) OPERATORS (ftrl, safety) AS SELECT * FROM {}",
