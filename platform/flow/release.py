@@ -1,7 +1,7 @@
 """Conditions of RELEASE WHEN: which numbers they name, and whether they hold.
 
 A condition is a tree whose leaves are numbers and metrics. A comparison with a metric of the version served (`previous.auc`)
-holds where no version is served yet: there is nothing to be worse than.
+is unknown where no version is served yet, and a condition that is unknown holds: there is nothing to be worse than.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Condition(NamedTuple):
         missing = [name for name, value in self.named(metrics, previous) if value is None]
         if missing:
             return f"{', '.join(missing)} is not known"
-        if holds(self.tree, metrics, previous):
+        if truth(self.tree, metrics, previous):
             return None
         return ", ".join(f"{name} is {value:.6g}" for name, value in self.named(metrics, previous) if value is not None)
 
@@ -79,17 +79,20 @@ class Condition(NamedTuple):
         return list(found.items())
 
 
-def holds(node: Node, metrics: Metrics, previous: Metrics | None) -> bool:
-    """Tell whether a test holds; every metric that it names is known."""
+def truth(node: Node, metrics: Metrics, previous: Metrics | None) -> float:
+    """Return 1 where a test is true, 0 where it is false, 1/2 where it is unknown; every metric that it names is known.
+
+    Source: Kleene, Introduction to Metamathematics, 1952, section 64.
+    """
     if node.kind == "not":
-        return not holds(node.parts[0], metrics, previous)
+        return 1 - truth(node.parts[0], metrics, previous)
     if node.kind in ("and", "or"):
-        combine = all if node.kind == "and" else any
-        return combine([holds(part, metrics, previous) for part in node.parts])
+        combine = min if node.kind == "and" else max
+        return combine(truth(part, metrics, previous) for part in node.parts)
     if previous is None and any(leaf.kind == "previous" for leaf in node.leaves()):
-        return True
+        return 0.5
     left, right = (number(part, metrics, previous) for part in node.parts)
-    return COMPARISONS[node.kind](left, right)
+    return float(COMPARISONS[node.kind](left, right))
 
 
 def number(node: Node, metrics: Metrics, previous: Metrics | None) -> float:

@@ -14,6 +14,8 @@ import xpsql
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.flow.metrics import gauc
 from xpsql.platform.progress import LogReporter, SilentReporter
+from xpsql.platform.sql.cursor import Cursor
+from xpsql.platform.sql.release import read_condition
 from xpsql.warehouse.models import Models
 
 from .log import log, session, write  # noqa: F401  a fixture
@@ -126,6 +128,24 @@ def test_continue_carries_the_gate_and_compares_with_the_version_served(session:
     assert (held.status, held.evaluate) == ("held", {"every": 8, "on": 2, "by": None})
     session.sql(f"CONTINUE MODEL m RELEASE WHEN auc > 0.1 AS SELECT * FROM parquet.`{path}`")
     assert session.models.version("m").number == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("auc > previous.auc", True),
+        ("NOT auc > previous.auc", True),
+        ("auc NOT BETWEEN previous.auc AND 1", True),
+        ("NOT (auc > 0.7 AND auc > previous.auc)", True),
+        ("NOT (auc > 0.7 OR auc > previous.auc)", False),
+        ("auc > 0.9 AND auc > previous.auc", False),
+        ("auc > 0.9 OR NOT auc > previous.auc", True),
+        ("auc > 0.9 OR NOT auc < 0.9", False),
+    ],
+)
+def test_a_comparison_without_a_version_served_is_unknown_and_so_is_its_opposite(text: str, holds: bool) -> None:
+    found = read_condition(Cursor.of(text)).failing({"auc": 0.8}, None)
+    assert found == (None if holds else "auc is 0.8")
 
 
 class Promoting(SilentReporter):
