@@ -75,15 +75,22 @@ def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> 
 
 
 def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Columns:
-    """Return the columns with the number of elements of each vector slot, as its first row that is not NULL has it."""
+    """Return the columns with the number of elements of each vector slot, as its first row with any has it.
+
+    Raises:
+        StatementError: no row has any; names the slot.
+    """
 
     def dim(slot: Slot) -> int:
         for split in splits:
             for table in read(scan, split, [slot.name], CHUNK_ROWS):
-                lengths = table.column(0).combine_chunks().value_lengths().drop_null()
-                if len(lengths):
-                    return int(lengths[0].as_py())
-        return 0
+                lengths = table.column(0).combine_chunks().value_lengths().fill_null(0).to_numpy()
+                if lengths.any():
+                    return int(lengths[lengths > 0][0])
+        raise StatementError(
+            f"The arrays of {slot.name} are all NULL or empty, so the length of its vectors is not known. Name it in IGNORE, "
+            "or select rows that have some."
+        )
 
     unknown = {slot.name for slot in columns.of_kind(VECTOR) if not slot.dim}
     return replace(columns, slots=tuple(replace(s, dim=dim(s)) if s.name in unknown else s for s in columns.slots))

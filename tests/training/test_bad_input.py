@@ -152,6 +152,24 @@ def test_an_infinite_value_is_an_outlier_of_its_row_and_spoils_no_other(session:
         assert measured["auc"][0].as_py() > 0.99
 
 
+@pytest.mark.parametrize("vectors", [[None, None], [[], []], [[], None]])
+@pytest.mark.parametrize("what", ["TRAIN", "EXPLAIN TRAIN"])
+def test_vectors_without_any_element_are_refused(
+    session: xpsql.Session, tmp_path: Path, vectors: list[list[float] | None], what: str
+) -> None:
+    arrays = pa.array(vectors, pa.list_(pa.float32()))
+    path = write(pa.table({"label": [0, 1], "user": ["a", "b"], "x": arrays}), tmp_path / "log.parquet")
+    with pytest.raises(StatementError, match=r"The arrays of x are all NULL or empty, .* Name it in IGNORE"):
+        session.sql(f"{what} MODEL m USING xftrl AS SELECT * FROM parquet.`{path}`")
+
+
+def test_a_vector_that_is_empty_is_refused_and_not_the_others(session: xpsql.Session, tmp_path: Path) -> None:
+    arrays = pa.array([None, [], [1.0, 2.0]], pa.list_(pa.float32()))
+    path = write(pa.table({"label": [0, 1, 0], "x": arrays}), tmp_path / "log.parquet")
+    with pytest.raises(DataError, match="The vectors of x have 2 elements; one has 0"):
+        session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{path}`")
+
+
 def test_a_table_that_is_dropped_meanwhile_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"part\.parquet is gone .* its table replaced or dropped\. Train again"):
         check_unchanged(Split(str(tmp_path / "part.parquet"), 1, 1, 0, 1))
