@@ -82,6 +82,11 @@ def check_dense(recipe: Recipe, parent: Version) -> None:
 
 def check_rows(recipe: Recipe, parent: Version) -> None:
     before = {table.name: table for table in parent.manifest.tables}
+    if gone := before.keys() - {programs.spec.name for programs in recipe.programs}:
+        raise StatementError(
+            f"CONTINUE needs all tables of version {parent.number}; the algorithm has no {', '.join(sorted(gone))} with these "
+            "options. Keep those of the version, or TRAIN a new model."
+        )
     for entry, programs in zip(table_entries(recipe), recipe.programs, strict=True):
         old = before.get(entry.name)
         if old is None or old.dim != entry.dim:

@@ -198,6 +198,12 @@ def test_continue_refuses_what_it_cannot_go_on_from(session: xpsql.Session, path
     ]:
         with pytest.raises(StatementError, match=message):
             session.sql(f"CONTINUE MODEL m AS {query.format(f'parquet.`{path}`')}")
+    session.sql(f"TRAIN MODEL wide USING xnn AS SELECT label, user, item FROM parquet.`{path}`")
+    for explain in ("", "EXPLAIN"):
+        with pytest.raises(StatementError, match="needs all tables of version 1; the algorithm has no weights"):
+            session.sql(
+                f"{explain} CONTINUE MODEL wide USING xnn (wide = false) AS SELECT label, user, item FROM parquet.`{path}`"
+            )
     with pytest.raises(StatementError, match="cannot change the optimizer"):
         session.sql(f"CONTINUE MODEL m OPERATORS (adagrad) AS SELECT label, user, item FROM parquet.`{path}`")
     assert [v.number for v in session.models.versions("m")] == [1]
