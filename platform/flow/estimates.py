@@ -36,7 +36,8 @@ def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns) ->
             half = table.num_rows // 2
             if not half:
                 continue
-            distinct, before = (len(encode(part, columns, with_labels=False).keys) for part in (table, table.slice(0, half)))
+            parts = table, table.slice(0, half)
+            distinct, before = (max(1, len(encode(part, columns, with_labels=False).keys)) for part in parts)
             power = math.log(distinct / before) / math.log(table.num_rows / half)
             return int(distinct * max(1.0, examples / table.num_rows) ** min(max(power, 0.0), 1.0))
     return examples * len(columns.slots)

@@ -150,3 +150,13 @@ def test_a_label_is_refused(session: xpsql.Session) -> None:
 def test_what_is_no_sequence_is_refused(layout: Layout) -> None:
     with pytest.raises(OptionError, match="word2vec learns from sequences"):
         word2vec(OPTIONS, layout)
+
+
+@pytest.mark.parametrize(("sequences", "features"), [([[], [], ["a", "b"], ["c"]], 3), ([[], [], [], []], 1)])
+def test_explain_estimates_the_features_of_a_log_that_begins_without_features(
+    session: xpsql.Session, tmp_path: Path, sequences: list[list[str]], features: int
+) -> None:
+    path = write(pa.table({"items": pa.array(sequences, pa.list_(pa.string()))}), tmp_path / "log.parquet")
+    told = session.sql(f"EXPLAIN TRAIN MODEL m USING word2vec AS SELECT * FROM parquet.`{path}`").arrow().to_pylist()
+    values = {row["property"]: row["value"] for row in told}
+    assert f"for {features} features" in values["estimated memory"]
