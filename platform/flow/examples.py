@@ -153,7 +153,7 @@ def batches_of(prepared: Prepared, number: int) -> Iterator[Batch]:
     for table in read(prepared.scan, split, prepared.columns.learned, size):
         if table.num_rows:
             chunk = encode(table, prepared.columns, with_labels=True)
-            check(chunk, split, row, prepared.columns, prepared.recipe.algorithm.classifier)
+            check(chunk, prepared.scan, split, row, prepared.columns, prepared.recipe.algorithm.classifier)
             yield from batches(chunk, min(size, rung(table.num_rows)), which, Ladders(ladders.rows, ladders.values))
         row += table.num_rows
 

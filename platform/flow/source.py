@@ -84,7 +84,7 @@ class Source:
             stop = first.batch + -(-table.num_rows // self._batch_size)
             if stop > dealt.start:
                 chunk = encode(table, self._columns, with_labels=True)
-                check(chunk, split, row, self._columns, self._binary)
+                check(chunk, self._scan, split, row, self._columns, self._binary)
                 left = dealt.start - first.batch
                 for batch in self._cut(chunk, first, left):
                     clock.lap("encode")
@@ -133,7 +133,7 @@ def cut(
     return batches(weighed(chunk, sampling.frequent), batch_size, first, ladders, skipped, Sampler(sampling, chunk, seed))
 
 
-def check(chunk: Chunk, split: Split, row: int, columns: Columns, binary: bool) -> None:
+def check(chunk: Chunk, scan: Scan, split: Split, row: int, columns: Columns, binary: bool) -> None:
     """Refuse examples whose label is NULL, infinite, or of a classifier and not 0 or 1, or whose weight is no number >= 0.
 
     Raises:
@@ -141,17 +141,17 @@ def check(chunk: Chunk, split: Split, row: int, columns: Columns, binary: bool) 
     """
     for name, values in zip(columns.labels, chunk.label, strict=False):
         good, wanted = ((values == 0) | (values == 1), "0 or 1") if binary else (np.isfinite(values), "a finite number")
-        require(good, values, f"LABEL {name} must be {wanted}", split, row)
+        require(good, values, f"LABEL {name} must be {wanted}", scan, split, row)
     if columns.weight is not None:
         good = (chunk.weight >= 0) & np.isfinite(chunk.weight)
-        require(good, chunk.weight, f"WEIGHT {columns.weight} must be a finite number of at least 0", split, row)
+        require(good, chunk.weight, f"WEIGHT {columns.weight} must be a finite number of at least 0", scan, split, row)
 
 
-def require(good: NDArray[np.bool_], values: NDArray[np.float32], rule: str, split: Split, row: int) -> None:
+def require(good: NDArray[np.bool_], values: NDArray[np.float32], rule: str, scan: Scan, split: Split, row: int) -> None:
     """Refuse the first of some values of a split, those from a row on, that is not good."""
     if not good.all():
-        at = int(np.argmin(good))
+        at, left = int(np.argmin(good)), "" if scan.project is None else "what the query leaves of "
         raise DataError(
-            f"{rule}; row {row + at} of row group {split.row_group} of {split.path} has {shown(values[at])}. "
+            f"{rule}; row {row + at} of {left}row group {split.row_group} of {split.path} has {shown(values[at])}. "
             "Filter or CAST it in the query."
         )

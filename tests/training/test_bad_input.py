@@ -100,6 +100,15 @@ def test_other_bad_labels_fail_the_version_and_name_the_row(
     assert "row 100" in versions[1]["error"]
 
 
+@pytest.mark.parametrize("algorithm", ["xftrl", "owlqn"])
+def test_a_bad_row_is_counted_among_those_that_the_query_leaves(session: xpsql.Session, tmp_path: Path, algorithm: str) -> None:
+    table = pa.table({"label": pa.array([0, 1] * 50 + [2], pa.int32()), "x": range(101)})
+    path = write(table, tmp_path / "bad.parquet")
+    message = r"row 10 of what the query leaves of row group 0 of .*bad\.parquet has 2"
+    with pytest.raises(DataError, match=message):
+        session.sql(f"TRAIN MODEL m USING {algorithm} AS SELECT * FROM parquet.`{path}` WHERE x >= 90")
+
+
 @pytest.mark.parametrize(("bad", "told"), [(None, "NULL"), (-1.0, "-1"), (float("inf"), "inf")])
 def test_a_bad_weight_fails_the_version_and_names_the_row(
     session: xpsql.Session, tmp_path: Path, bad: float | None, told: str
