@@ -44,10 +44,12 @@ class Prepared(NamedTuple):
 
     @property
     def num_examples(self) -> int | None:
-        """The number of examples in all passes, None where a filter decides."""
+        """The number of examples in all passes, rows that are added included, None where a filter decides."""
         if self.scan.project is not None:
             return None
-        return sum(split.rows for split in self.splits) * self.plan.settings.passes
+        negatives = self.recipe.algorithm.negatives
+        copies = 1 if negatives is None else 1 + negatives.number
+        return sum(split.rows for split in self.splits) * copies * self.plan.settings.passes
 
     @property
     def schedule(self) -> Schedule | None:

@@ -49,6 +49,13 @@ def test_the_item_that_goes_with_another_is_the_first_related(session: xpsql.Ses
     assert all(row["item"] != row["related"] for row in rows)
 
 
+def test_as_many_examples_are_expected_as_are_learned(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(baskets(), tmp_path / "log.parquet", 10_000)
+    session.sql(TRAIN.format("WITH (passes = 2)", path))
+    manifest = session.models.version("m").manifest
+    assert manifest.expected == manifest.examples
+
+
 def test_a_row_is_scored_by_its_pairs(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
     session.sql(TRAIN.format("", path))
