@@ -82,13 +82,14 @@ class Changing:
 
     def _run(self) -> None:
         random, store = np.random.default_rng(3), self._shard.first.store
+        column, values = len(store.layout) - 1, np.full((PUSHED, DIM), 0.5, np.float32)
         while not self._ended.wait(0.02):
             some = self._keys[random.integers(0, len(self._keys), PUSHED)]
             start = time.perf_counter()
             with self._shard._lock:
                 self._shard._wait_for_room()
                 self.longest = max(self.longest, time.perf_counter() - start)
-                store.fill(store.lookup(some), len(store.layout) - 1, 0.5)
+                store.scatter(store.lookup(some), [column], [values])
 
 
 def bookkeeping(rows: int) -> float:

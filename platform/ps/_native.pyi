@@ -366,9 +366,6 @@ class Store:
             raised, least: such columns and what they are at least afterwards.
         """
 
-    def fill(self, rows: npt.NDArray[np.uint32], column: int, value: float) -> None:
-        """Set all elements of a column to one value."""
-
     def keys(self, slice_begin: int = 0, slice_end: int = 1024) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
         """Return the keys of a range of slices, ascending, and their rows."""
 

@@ -129,7 +129,7 @@ def test_an_incremental_snapshot_has_only_what_changed() -> None:
     store.insert(keys)
     store.begin_snapshot(False)
     assert len(taken(store)) == 10_000
-    store.fill(store.lookup(keys[:100]), 0, 2.0)
+    store.scatter(store.lookup(keys[:100]), [0], [np.full((100, 1), 2, np.float32)])
     store.insert(random_keys(50, seed=2))
     store.evict(keys[90:95])
     gone, full = store.begin_snapshot(False)
@@ -163,8 +163,8 @@ def test_a_store_keeps_only_rows_that_change_before_they_are_taken() -> None:
     before = store.memory_bytes
     store.begin_snapshot(True)
     assert store.memory_bytes - before < 100_000
-    store.fill(rows[:5000], 0, 1.0)
-    store.fill(rows[:5000], 0, 2.0)
+    for value in (1, 2):
+        store.scatter(rows[:5000], [0], [np.full((5000, 16), value, np.float32)])
     assert store.kept_bytes == 5000 * store.row_bytes
     assert len(taken(store)) == 100_000
     assert store.kept_bytes == 0

@@ -107,13 +107,6 @@ class StoreMachine(RuleBasedStateMachine):
             if key in self.model:
                 self.model[key]["count"] = np.maximum(self.model[key]["count"], np.uint32(value))
 
-    @rule(keys=keys_list, value=st.integers(-100, 100))
-    def fill(self, keys: np.ndarray, value: int) -> None:
-        self.store.fill(self.store.lookup(keys), V, value / 2)
-        for key in keys.tolist():
-            if key in self.model:
-                self.model[key]["v"] = np.full(3, value / 2, np.float32)
-
     @rule(keys=keys_list)
     def read(self, keys: np.ndarray) -> None:
         rows = self.store.lookup(keys)
@@ -186,7 +179,7 @@ def test_evicted_rows_are_used_again() -> None:
 def test_a_row_that_is_used_again_starts_from_zeros() -> None:
     store = Store([("w", "float32", 2)])
     rows, _ = store.insert(np.array([1], np.uint64))
-    store.fill(rows, 0, 3.5)
+    store.scatter(rows, [0], [np.full((1, 2), 3.5, np.float32)])
     store.evict(np.array([1], np.uint64))
     rows, _ = store.insert(np.array([2], np.uint64))
     out = np.ones((1, 2), np.float32)

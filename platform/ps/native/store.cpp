@@ -274,25 +274,6 @@ void update(Store& store, const In& rows, const std::vector<size_t>& columns, co
     });
 }
 
-template <class T>
-void fill_with(Store& store, Span<const Row> rows, const Column& column, T value) {
-    nb::gil_scoped_release unlocked;
-    store.write(rows.data, rows.size, extent_of({&column}), [&](size_t, size_t count, uint8_t* const* records) {
-        for (size_t i = 0; i < count; ++i) std::fill_n(reinterpret_cast<T*>(records[i] + column.offset), column.dim, value);
-    });
-}
-
-void fill(Store& store, const In& rows, size_t number, const nb::object& value) {
-    const Column& column = column_at(store, number);
-    const auto all = view<Row>(rows, "rows");
-    const char* name = column.name.c_str();
-    if (column.dtype == Dtype::uint32) return fill_with(store, all, column, integer<uint32_t>(value, name));
-    if (column.dtype == Dtype::uint16) return fill_with(store, all, column, integer<uint16_t>(value, name));
-    double scalar;
-    if (!nb::try_cast(value, scalar)) refuse_value(name, "filled with a number");
-    fill_with(store, all, column, static_cast<float>(scalar));
-}
-
 nb::tuple keys(const Store& store, size_t begin, size_t end) {
     if (begin > end || end > num_slices)
         throw nb::value_error(("slices must be a range within [0, 1024), got [" + std::to_string(begin) + ", " +
@@ -385,7 +366,6 @@ void bind_store(nb::module_& module) {
         .def("gather_into", gather_into, "rows"_a, "arguments"_a)
         .def("scatter", scatter, "rows"_a, "columns"_a, "values"_a)
         .def("update", update, "rows"_a, "columns"_a, "values"_a, "added"_a, "amounts"_a, "raised"_a, "least"_a)
-        .def("fill", fill, "rows"_a, "column"_a, "value"_a)
         .def("keys", keys, "slice_begin"_a = 0, "slice_end"_a = num_slices)
         .def("scan", scan, "begin"_a, "end"_a)
         .def("begin_snapshot", begin_snapshot, "full"_a)
