@@ -100,7 +100,7 @@ class Known(NamedTuple):
 
     Attributes:
         start: float64[n], their first values.
-        counts: float64[n], in how many examples the feature of each is.
+        counts: float64[n], how often the feature of each occurs.
         intercept: bool[n], those of the intercept, which have no penalty.
     """
 

@@ -15,7 +15,7 @@ TABLE = "weights"
 
 
 def column_names(columns: Columns) -> tuple[str, ...]:
-    """Return the names of a matrix's columns: categorical and continuous slots, then elements of vectors, `slot[0]`, ..."""
+    """Return the names of a matrix's columns: categorical and continuous slots, then elements of vectors, `slot(0)`, ..."""
     names = [slot.name for slot in columns.of_kind(CATEGORICAL)]
     names += [slot.name for slot in columns.of_kind(CONTINUOUS)]
     names += [f"{slot.name}({i})" for slot in columns.of_kind(VECTOR) for i in range(slot.dim)]
