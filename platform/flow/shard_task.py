@@ -83,6 +83,6 @@ def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: 
     name, limit = f"Shard {number} of {job.contact.job}", job.memory_bytes
     pressure = None
     if limit is not None:
-        pressure = Pressure(name, limit, lambda: shard.memory_bytes, lambda: len(shard), shard.collect, pressed)
+        pressure = Pressure(name, limit, shard.describe, shard.collect, pressed)
     own = shard_handlers(gang or shard, None if pressure is None else pressure.ease)
     return *own, Handler(SAVE, save_rows), *checkpoint_handlers(shard, gang, job.checkpoints, number, job.places.shards)

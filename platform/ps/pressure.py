@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from ..errors import TrainingError
+from .shard import Description
 
 SLOWED, FULL = 0.85, 0.97
 MOST_DELAY_SECONDS = 0.25
@@ -26,8 +27,7 @@ class Pressure:
     Args:
         name: of the shard, for messages.
         limit_bytes: that its rows may take.
-        used: returns the bytes that they take.
-        rows: how many rows there are.
+        describe: returns what the shard holds, read while no push is applied: one that grows a table writes its size in steps.
         sweep: removes every row that has ended.
         told: told once that pushes are slowed; and why there will be no more, before that push fails.
     """
@@ -36,15 +36,13 @@ class Pressure:
         self,
         name: str,
         limit_bytes: int,
-        used: Callable[[], int],
-        rows: Callable[[], int],
+        describe: Callable[[], Description],
         sweep: Callable[[], None],
         told: Callable[[str, bool], None],
     ) -> None:
         self._name = name
         self._limit_bytes = limit_bytes
-        self._used = used
-        self._rows = rows
+        self._describe = describe
         self._sweep = sweep
         self._tell = told
         self._told = False
@@ -61,7 +59,7 @@ class Pressure:
         now = time.monotonic()
         if now - self._looked < LOOK_SECONDS:
             return
-        self._looked, used = now, self._used()
+        self._looked, used = now, self._describe().memory_bytes
         if used < SLOWED * self._limit_bytes or used <= self._most:
             return
         self._most = used
@@ -78,5 +76,6 @@ class Pressure:
         self._never.wait(MOST_DELAY_SECONDS * (used / self._limit_bytes - SLOWED) / (FULL - SLOWED))
 
     def _state(self) -> str:
-        used, limit = self._used() // MEBIBYTE, self._limit_bytes // MEBIBYTE
-        return f"{self._name} holds {self._rows():,} rows in {used:,} of the {limit:,} MiB that it is granted."
+        held = self._describe()
+        used, limit = held.memory_bytes // MEBIBYTE, self._limit_bytes // MEBIBYTE
+        return f"{self._name} holds {held.rows:,} rows in {used:,} of the {limit:,} MiB that it is granted."

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from xpsql.platform.errors import TrainingError
+from xpsql.platform.flow.shard_task import handlers_of
 from xpsql.platform.ps import pressure as module
+from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.pressure import MEBIBYTE, Pressure
+from xpsql.platform.ps.service import PUSH
+from xpsql.platform.ps.shard import NO_MOMENTS, Description, Shard
+
+from .test_remote_client import new_shard, pushed, random_keys
 
 
 class Process:
@@ -19,8 +27,9 @@ class Process:
         self.sweeps = 0
         self.told: list[tuple[str, bool]] = []
 
-    def next(self) -> int:
-        return (self.used.pop(0) if len(self.used) > 1 else self.used[0]) * MEBIBYTE
+    def describe(self) -> Description:
+        used = self.used.pop(0) if len(self.used) > 1 else self.used[0]
+        return Description(12345, used * MEBIBYTE, 0, {}, NO_MOMENTS, 0, 0)
 
     def sweep(self) -> None:
         self.sweeps += 1
@@ -29,7 +38,7 @@ class Process:
         self.told.append((message, full))
 
     def pressure(self) -> Pressure:
-        return Pressure("Shard 3 of m v1", 1000 * MEBIBYTE, self.next, lambda: 12345, self.sweep, self.note)
+        return Pressure("Shard 3 of m v1", 1000 * MEBIBYTE, self.describe, self.sweep, self.note)
 
 
 @pytest.fixture(autouse=True)
@@ -80,3 +89,20 @@ def test_memory_is_looked_at_ten_times_a_second(monkeypatch: pytest.MonkeyPatch)
     for _ in range(5):
         pressure.ease()
     assert process.used == [990]
+
+
+def test_the_memory_of_a_shard_is_read_while_no_push_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    shard, held = new_shard(), []
+
+    def memory_bytes(of: Shard) -> int:
+        held.append(of._lock.locked())
+        return 0
+
+    monkeypatch.setattr(Shard, "memory_bytes", property(memory_bytes))
+    job: Any = SimpleNamespace(
+        contact=SimpleNamespace(job="m v1"), places=SimpleNamespace(shards=1), memory_bytes=1, checkpoints=None
+    )
+    member: Any = None  # of whom nothing is asked far from the limit
+    (push,) = (handler for handler in handlers_of(shard, None, 0, job, member) if handler.call is PUSH)
+    push.answer(pushed(LocalClient([shard]), random_keys(10, 0), 0))
+    assert held == [True]
