@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ...warehouse.checkpoints import Part
 from ...warehouse.storage import Storage
 from ..errors import LostError
+from ..ps.coordinator import Contact
 from ..ps.gang import Gang
 from ..ps.remote import RemoteClient
 from ..ps.shard import Shard
@@ -97,6 +98,7 @@ class Afar:
     """Lets shards behind servers write; see Taker. With bsp all of them stand after the same step.
 
     Args:
+        contact: of the job.
         together: bsp.
         state: returns how far the training is.
         taken: told, when all have written, how many batches they have applied.
@@ -105,13 +107,13 @@ class Afar:
     def __init__(
         self,
         addresses: Sequence[Address],
-        secret: bytes,
+        contact: Contact,
         together: bool,
         state: Callable[[], DriverState],
         taken: Callable[[int], None],
     ) -> None:
         self._addresses = addresses
-        self._secret = secret
+        self._contact = contact
         self._together = together
         self._state = state
         self._taken = taken
@@ -142,4 +144,4 @@ class Afar:
             client.each(RELEASE, Release(), ASK_SECONDS)
 
     def _client(self) -> RemoteClient:
-        return RemoteClient(self._addresses, self._secret, ASK_SECONDS)
+        return RemoteClient(self._addresses, self._contact.secret, ASK_SECONDS, public=self._contact.public)

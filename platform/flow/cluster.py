@@ -12,7 +12,9 @@ from ..engines.tasks import Running, Task, Tasks
 from ..errors import LostError, TrainingError
 from ..ps.coordinator import Contact, Coordinator, Lost
 from ..ps.sockets import Address
+from ..ps.tls import Certificate, make_certificate
 from ..ps.wire import Handler
+from .places import Places
 
 POLL_SECONDS = 0.05
 START_SECONDS = 600.0
@@ -27,10 +29,12 @@ class Cluster:
     Attributes:
         coordinator: where they meet.
         contact: how they reach the driver and each other.
+        certificate: with the private key, for those that serve; None without TLS.
     """
 
-    def __init__(self, tasks: Tasks, coordinator: Coordinator) -> None:
+    def __init__(self, tasks: Tasks, coordinator: Coordinator, certificate: Certificate | None) -> None:
         self.contact: Contact = coordinator.contact
+        self.certificate = certificate
         self._tasks = tasks
         self.coordinator = coordinator
         self._shards: Running | None = None
@@ -160,20 +164,27 @@ def wait_until(changed: threading.Condition, ready: Callable[[], bool], check: C
 def cluster(
     tasks: Tasks,
     job: str,
-    num_shards: int,
+    places: Places,
     handlers: Sequence[Handler[Any, Any]],
     left: Callable[[str, int], None],
     lost: Lost | None,
+    encrypt: bool,
 ) -> Iterator[Cluster]:
     """Give a cluster for a job.
 
     Args:
         job: for messages and the engine's pages, "ctr v3".
+        places: how many tasks will take part.
         handlers: how the driver answers what tasks ask and tell.
         left, lost: see Coordinator.
+        encrypt: use TLS, with a certificate made for the job.
+
+    Raises:
+        StatementError: no certificate can be made; nothing has started.
     """
-    with Coordinator(job, num_shards, tasks.host, handlers, left, lost) as coordinator:
-        made = Cluster(tasks, coordinator)
+    certificate = make_certificate() if encrypt else None
+    with Coordinator(job, *places, tasks.host, handlers, left, lost, certificate) as coordinator:
+        made = Cluster(tasks, coordinator, certificate)
         try:
             yield made
         finally:

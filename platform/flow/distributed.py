@@ -118,14 +118,14 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, e
     places = prepared.places
     with driver.cluster(tasks, f"{prepared.plan.model} v{draft.number}") as on:
         job = job_of(prepared, draft, on.contact, epoch, checkpoint, tasks.memory_bytes())
-        on.start_shards(functools.partial(host_shard, job), places.shards)
+        on.start_shards(functools.partial(host_shard, job, on.certificate), places.shards)
         driver.start_workers(on, job)
         addresses = on.addresses()
-        with RemoteClient(addresses, on.contact.secret, ASK_SECONDS) as client:
+        with RemoteClient(addresses, on.contact.secret, ASK_SECONDS, public=on.contact.public) as client:
             driver.begin(client)
             with driver.checkpointer(draft.checkpoints, epoch, addresses):
                 driver.run_workers(job)
-            with RemoteClient(addresses, on.contact.secret) as saving:
+            with RemoteClient(addresses, on.contact.secret, public=on.contact.public) as saving:
                 saved = merged_saved(saving.each(SAVE, Save(), SAVE_SECONDS))
             held = Held(saved, driver.describe())
         on.end()
@@ -163,7 +163,7 @@ class Driver:
     def cluster(self, tasks: Tasks, name: str) -> AbstractContextManager[Cluster]:
         """Give a cluster whose tasks ask and tell this driver."""
         lost = None if self._bsp else self._lost
-        return cluster(tasks, name, self._prepared.places.shards, self.handlers, self._left, lost)
+        return cluster(tasks, name, self._prepared.places, self.handlers, self._left, lost, self._settings.encrypt)
 
     @property
     def handlers(self) -> tuple[Handler[Any, Any], ...]:
@@ -191,8 +191,8 @@ class Driver:
     @contextmanager
     def checkpointer(self, checkpoints: Checkpoints, epoch: int, addresses: Sequence[Address]) -> Iterator[None]:
         """Take checkpoints beside the block."""
-        secret, seconds = self._on.contact.secret, self._settings.checkpoint_seconds
-        taker = Afar(addresses, secret, self._bsp, lambda: self._monitor.state(self.finished), self._recoveries.saved)
+        contact, seconds = self._on.contact, self._settings.checkpoint_seconds
+        taker = Afar(addresses, contact, self._bsp, lambda: self._monitor.state(self.finished), self._recoveries.saved)
         with Checkpointer(checkpoints, epoch, seconds, taker, self._monitor.note) as self._checkpointer:
             yield
 

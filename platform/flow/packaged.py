@@ -112,9 +112,9 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
     from .job import job_of
 
     learner, count, before = learner_of(prepared), prepared.places.workers, stored_rows(prepared.parent, TABLE)
-    name = f"{prepared.plan.model} v{draft.number}"
+    name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
     company = Company(count)
-    with cluster(tasks, name, 0, company.handlers, lambda role, number: None, None) as on:
+    with cluster(tasks, name, prepared.places, company.handlers, lambda role, number: None, None, encrypt) as on:
         job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
         with on.working(functools.partial(learn_part, job), count, f"xpsql: train {name}") as over:
             features = company.features(over)

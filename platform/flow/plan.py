@@ -48,6 +48,11 @@ class Settings:
     checkpoint_path: str | None = option(
         None, "where checkpoints go, a path or a URI that Arrow knows (s3://bucket/folder); by default the version's folder"
     )
+    encrypt: bool = option(
+        False,
+        "TLS between machines, on Spark: in the training, in CONTINUE and RESUME, and where the model scores; needs the extra "
+        "xpsql[tls] on the driver",
+    )
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
     hashed: tuple = option((), "BIGINT columns that hold ready-made ids")  # type: ignore[type-arg]

@@ -93,6 +93,24 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
     return Prepared(plan, recipe, columns, scan, splits, size, parent, places)
 
 
+def check_encryption(plan: Plan, recipe: Recipe) -> None:
+    """Refuse to encrypt on an engine's tasks what cannot be.
+
+    Raises:
+        StatementError: the package that it takes is not installed, or workers talk by connections that are not ours.
+    """
+    if not plan.settings.encrypt:
+        return
+    if recipe.algorithm.learner is not None and plan.settings.workers != 1:
+        raise StatementError(
+            f"The workers of {plan.algorithm.name} talk by its package's own connections, which are not encrypted; with "
+            "encrypt = true say workers = 1."
+        )
+    from ..ps.tls import check_installed  # few trainings need it
+
+    check_installed()
+
+
 def check_memory(tasks: Tasks, prepared: Prepared) -> None:
     """Refuse shards that an engine's tasks have no memory for.
 

@@ -19,6 +19,7 @@ from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.remote import RemoteClient
 from ..ps.server import Server
 from ..ps.service import pull_handler
+from ..ps.tls import Certificate
 from ..ps.watermarks import Turn, turns_of
 from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import cluster
@@ -92,11 +93,12 @@ def score_once(tasks: Tasks, request: Request, places: Places, folder: Path, dri
         LostError: a server is lost, or workers that nobody replaces.
         XpsqlError: see score_on.
     """
-    name = f"predictions of {request.version.manifest.model} v{request.version.number}"
-    with cluster(tasks, name, places.shards, driver.handlers, lambda role, number: None, driver.lost_worker) as on:
+    manifest = request.version.manifest
+    name, encrypt = f"predictions of {manifest.model} v{manifest.version}", bool(manifest.settings.get("encrypt"))
+    with cluster(tasks, name, places, driver.handlers, lambda role, number: None, driver.lost_worker, encrypt) as on:
         driver.begin(on.coordinator)
         job = Job(on.contact, own_version(), request, places, folder)
-        on.start_shards(functools.partial(host_weights, job), places.shards)
+        on.start_shards(functools.partial(host_weights, job, on.certificate), places.shards)
         on.start_workers(functools.partial(score_splits, job), places.workers, f"xpsql: {name}", False)
         on.wait_for_workers()
         if driver.unfinished:
@@ -183,14 +185,15 @@ def part_path(folder: Path, split: int) -> Path:
     return folder / f"predictions-{split:06d}.parquet"
 
 
-def host_weights(job: Job, task: Task) -> None:
+def host_weights(job: Job, certificate: Certificate | None, task: Task) -> None:
     """Hold the rows of some slices of a version, as task `task.number` of several, until told to end."""
     check_version(job.xpsql)
     limit_threads(task.cores)
-    name, secret = f"shard {task.number} of {job.contact.job}", job.contact.secret
-    with contextlib.suppress(EndedError), Membership(job.contact, "shard", task.number, task.attempt) as member:
+    name, contact = f"shard {task.number} of {job.contact.job}", job.contact
+    with contextlib.suppress(EndedError), Membership(contact, "shard", task.number, task.attempt) as member:
         weights = Weights(job.request.version, task.number, job.places.shards)
-        with Server(name, [pull_handler(weights.pull)], secret, own_host(job.contact.address)) as server:
+        handlers, host = [pull_handler(weights.pull)], own_host(contact.address)
+        with Server(name, handlers, contact.secret, host, certificate=certificate) as server:
             member.ready(server.address)
             member.ended.wait()
 
@@ -202,7 +205,7 @@ def score_splits(job: Job, task: Task) -> None:
     with (
         contextlib.suppress(EndedError),
         Membership(job.contact, "worker", task.number, task.attempt) as member,
-        RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret) as client,
+        RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret, public=job.contact.public) as client,
     ):
         scorer = Scorer(job.request.version, client.pull)
         while (split := member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS).split) >= 0:

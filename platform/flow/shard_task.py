@@ -15,6 +15,7 @@ from ..ps.pressure import Pressure
 from ..ps.server import Server
 from ..ps.service import shard_handlers
 from ..ps.shard import Shard
+from ..ps.tls import Certificate
 from ..ps.wire import Handler
 from .afar import checkpoint_handlers
 from .checkpoint import restore
@@ -27,8 +28,11 @@ PRESSED_SECONDS = 3600.0  # the driver takes a last checkpoint
 KEPT_BYTES = 1 << 27  # several times the arrays of a large request
 
 
-def host_shard(job: Job, task: Task) -> None:
+def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
     """Be shard `task.number` of a training.
+
+    Args:
+        certificate: for TLS; None for none.
 
     Raises:
         XpsqlError: it cannot load its rows, or the driver cannot be reached; the driver has been told if it can be.
@@ -45,7 +49,8 @@ def host_shard(job: Job, task: Task) -> None:
             shard.watch()
         gang = gang_of(shard, job, member)
         name, handlers = f"shard {number} of {job.contact.job}", handlers_of(shard, gang, number, job, member)
-        with Server(name, handlers, job.contact.secret, own_host(job.contact.address)) as server:
+        host = own_host(job.contact.address)
+        with Server(name, handlers, job.contact.secret, host, certificate=certificate) as server:
             member.ready(server.address)
             member.ended.wait()
             shard.cancel()

@@ -18,7 +18,7 @@ from .metrics import Metrics
 from .monitor import Monitor
 from .places import places_of
 from .plan import Plan
-from .prepared import Prepared, check_memory, prepare
+from .prepared import Prepared, check_encryption, check_memory, prepare
 from .recipe import Recipe, fitted
 from .recorded import prepare_again, recorded
 from .scaling import as_entry
@@ -54,6 +54,8 @@ def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, repo
     if parent is not None:
         check_continues(recipe, parent)
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
+    if engine.tasks is not None:
+        check_encryption(plan, recipe)
     if plan.passing and isinstance(found, Scan):
         found = Staged(found.schema, "the results of its calls go with the statement")
     with models.begin(plan.model, manifest_of(plan, columns, recipe), plan.replace) as draft:
@@ -88,6 +90,7 @@ def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa
             parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
             prepared = prepare_again(plan, draft.manifest, engine, parent)
             if engine.tasks is not None:
+                check_encryption(plan, prepared.recipe)
                 check_memory(engine.tasks, prepared)
         except BaseException:
             draft.discard()

@@ -90,8 +90,8 @@ def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
     from .meeting import Meeting, evaluate_examples
 
     meeting, count = Meeting(prepared.places.workers), prepared.places.workers
-    name = f"{prepared.plan.model} v{draft.number}"
-    with cluster(tasks, name, 0, meeting.handlers, lambda role, number: None, None) as on:
+    name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
+    with cluster(tasks, name, prepared.places, meeting.handlers, lambda role, number: None, None, encrypt) as on:
         job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
         with on.working(functools.partial(evaluate_examples, job), count, f"xpsql: train {name}") as over:
             features, moments = meeting.examples(over)

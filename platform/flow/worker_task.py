@@ -51,7 +51,7 @@ def work(job: Job, generation: int, task: Task) -> None:
         def read() -> Generator[Batch | End, None, None]:
             return source.batches(lambda: take(member, task), telling.clocks.reading)
 
-        with RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret) as client:
+        with RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret, public=job.contact.public) as client:
             worker = Worker(task.number, client, recipe, telling.learned, telling.ended, telling.clocks.learning)
             try:
                 with compilations(telling.compiled.add), prepared.ahead(read) as ahead:

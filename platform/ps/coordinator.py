@@ -4,7 +4,7 @@ The driver holds a Coordinator, each task a Membership (membership.py). A task j
 ends when it is told to, or when the driver is gone; so nothing outlives a driver that dies. A worker that is lost may be
 replaced by its next attempt; the loss of a shard ends the job.
 
-    with Coordinator("ctr v3", num_shards=2, host=tasks.host, handlers, left, lost) as coordinator:
+    with Coordinator("ctr v3", num_shards=2, num_workers=4, host=tasks.host, handlers, left, lost, None) as coordinator:
         ...                                         # start tasks with coordinator.contact
         while (addresses := coordinator.shards()) is None:
             coordinator.check()
@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, Self
 from ..errors import LostError, XpsqlError
 from .server import Server
 from .sockets import Address
+from .tls import Certificate
 from .wire import Acknowledged, Call, Failure, Handler, error_of
 
 BEAT_SECONDS = 1.0
@@ -45,11 +46,13 @@ class Contact(NamedTuple):
         job: for messages, "ctr v3".
         address: of the coordinator.
         secret: of the job.
+        public: the certificate of all its servers as PEM; None without TLS.
     """
 
     job: str
     address: Address
     secret: bytes
+    public: str | None
 
 
 class Join(NamedTuple):
@@ -155,22 +158,25 @@ class Coordinator:
 
     Args:
         job: for messages, "ctr v3".
-        num_shards: that will take part.
+        num_shards, num_workers: that will take part.
         host: under which tasks reach this process.
         handlers: of further calls that the job's tasks make.
         left: told the role and number of each task that has left.
         lost: told the number of a worker that is lost, where it was and why, and the seconds since it was last heard of,
             before its next attempt begins; None: a lost worker ends the job, as a lost shard does.
+        certificate: of the job's servers, for TLS; None for none.
     """
 
     def __init__(
         self,
         job: str,
         num_shards: int,
+        num_workers: int,
         host: str,
         handlers: Sequence[Handler[Any, Any]],
         left: Callable[[str, int], None],
         lost: Lost | None,
+        certificate: Certificate | None,
     ) -> None:
         self._told_left = left
         self._told_lost = lost
@@ -182,8 +188,8 @@ class Coordinator:
         own: list[Handler[Any, Any]] = [Handler(JOIN, self._join), Handler(READY, self._ready), Handler(BEAT, self._beat)]
         own += [Handler(LEAVE, self._leave), Handler(FIND, self._find)]
         secret = secrets.token_bytes(SECRET_BYTES)
-        self._server = Server(f"coordinator of {job}", (*own, *handlers), secret, host)
-        self.contact = Contact(job, self._server.address, secret)
+        self._server = Server(f"coordinator of {job}", (*own, *handlers), secret, host, certificate=certificate)
+        self.contact = Contact(job, self._server.address, secret, None if certificate is None else certificate.public)
 
     def __enter__(self) -> Self:
         return self

@@ -130,7 +130,7 @@ class Membership:
 
     def _connected(self) -> Connection:
         name = f"the coordinator of {self._contact.job}"
-        return Connection(name, self._contact.address, self._contact.secret, Limits(), None)
+        return Connection(name, self._contact.address, self._contact.secret, Limits(), self._contact.public)
 
     def _beat(self) -> None:
         """Say that the task lives until it leaves; find out when it must end."""

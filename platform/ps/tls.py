@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import TrainingError
+from ..errors import StatementError
 
 VALID_DAYS = 366
 
@@ -20,18 +20,29 @@ class Certificate(NamedTuple):
     private: str
 
 
+def check_installed() -> None:
+    """Require the package that makes certificates.
+
+    Raises:
+        StatementError: it is not installed; says how to.
+    """
+    try:
+        import cryptography  # noqa: F401
+    except ImportError as error:
+        raise StatementError("encrypt = true needs the package cryptography: pip install 'xpsql[tls]'.") from error
+
+
 def make_certificate() -> Certificate:
     """Make a certificate for one job.
 
     Raises:
-        TrainingError: the package that makes it is not installed.
+        StatementError: see check_installed.
     """
-    try:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-    except ImportError as error:
-        raise TrainingError("TLS between tasks needs the package cryptography: pip install 'xpsql[tls]'.") from error
+    check_installed()
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "xpsql")])
     now = datetime.datetime.now(datetime.UTC)

@@ -12,7 +12,7 @@ import pytest
 from xpsql.platform.errors import DataError, LostError, TrainingError
 from xpsql.platform.ps import coordinator as module
 from xpsql.platform.ps.connection import Connection
-from xpsql.platform.ps.coordinator import Contact, Coordinator
+from xpsql.platform.ps.coordinator import Coordinator
 from xpsql.platform.ps.membership import EndedError, Membership
 from xpsql.platform.ps.sockets import Address
 from xpsql.platform.ps.wire import Limits
@@ -39,7 +39,7 @@ def fast_beats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(num_shards: int, departures: Departures | None = None, losses: Losses | None = None) -> Coordinator:
     left = (Departures() if departures is None else departures).note
-    return Coordinator("m v1", num_shards, "127.0.0.1", (), left, None if losses is None else losses.note)
+    return Coordinator("m v1", num_shards, 2, "127.0.0.1", (), left, None if losses is None else losses.note, None)
 
 
 def test_shards_are_known_in_order_when_all_are_ready() -> None:
@@ -265,4 +265,4 @@ def test_a_driver_that_cannot_be_reached_is_an_error() -> None:
     with opened(1) as coordinator:
         contact = coordinator.contact
     with pytest.raises(TrainingError, match="Cannot connect to the coordinator of m v1"):
-        Membership(Contact(contact.job, contact.address, contact.secret), "shard", 0, 0)
+        Membership(contact, "shard", 0, 0)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from xpsql.platform.errors import DataError, TrainingError
+from xpsql.platform.errors import DataError, StatementError, TrainingError
 from xpsql.platform.ps.connection import Connection, Exchange
 from xpsql.platform.ps.handshake import HELLO, MAGIC, PROOF, VERSION, introduce, welcome
 from xpsql.platform.ps.server import Server
@@ -402,5 +402,5 @@ def test_a_client_does_not_accept_another_certificate(certificate: Certificate) 
 
 def test_tls_without_the_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(TrainingError, match=r"pip install 'xpsql\[tls\]'"):
+    with pytest.raises(StatementError, match=r"pip install 'xpsql\[tls\]'"):
         make_certificate()

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from xpsql.platform.flow import prediction
 from xpsql.platform.progress import SilentReporter
 
 ROWS = 2000
@@ -63,6 +64,17 @@ def test_the_message_of_a_failing_function_reaches_the_user(session: xpsql.Sessi
     with pytest.raises(xpsql.XpsqlError, match="user 1234 is not known"):
         session.sql("TRAIN MODEL m USING xftrl AS SELECT id % 2 AS label, strict(id) AS user FROM range(2000)")
     assert session.sql("SHOW MODELS").arrow().num_rows == 0
+
+
+def test_a_model_that_is_encrypted_trains_and_scores(
+    session: xpsql.Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prediction, "SMALL_ROWS", 0)
+    spark.createDataFrame(rows()).createOrReplaceTempView("log")
+    session.sql("TRAIN MODEL m USING xftrl WITH (workers = 1, shards = 1, encrypt = true) AS SELECT * FROM log")
+    assert counts(session) == {"user": ROWS, "(intercept)": ROWS}
+    scored = session.sql("SELECT count(*) AS n FROM ML.PREDICT(MODEL m, TABLE log) WHERE predicted_label > 0")
+    assert scored.arrow()["n"][0].as_py() == ROWS
 
 
 def test_trainings_side_by_side_do_not_meet(session: xpsql.Session, spark: SparkSession) -> None:
