@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engines.tasks import Task
+from ..ps.gang import ANSWER_SECONDS
 from ..ps.membership import CALL_SECONDS, EndedError, Membership
-from ..ps.remote import RemoteClient
+from ..ps.remote import DEADLINE_SECONDS, RemoteClient
 from ..ps.watermarks import Turn
 from .batches import Batch
 from .compiled import compilations, prepare_task
@@ -51,7 +52,8 @@ def work(job: Job, generation: int, task: Task) -> None:
         def read() -> Generator[Batch | End, None, None]:
             return source.batches(lambda: take(member, task), telling.clocks.reading)
 
-        with RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret, public=job.contact.public) as client:
+        seconds = ANSWER_SECONDS if job.plan.settings.sync == "bsp" else DEADLINE_SECONDS
+        with RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret, seconds, public=job.contact.public) as client:
             worker = Worker(task.number, client, recipe, telling.learned, telling.ended, telling.clocks.learning)
             try:
                 with compilations(telling.compiled.add), prepared.ahead(read) as ahead:

@@ -14,6 +14,8 @@ from .watermarks import Entry
 HELD_UP_SECONDS = 5.0
 STEP_SECONDS = 600.0
 STAND_SECONDS = 60.0
+ANSWER_SECONDS = HELD_UP_SECONDS + STEP_SECONDS + 60.0
+"""How long a worker should wait for the answer to its push: until the gang itself has told who is missing."""
 
 HeldUp = Callable[[Sequence[int], float], None]
 
@@ -57,16 +59,23 @@ class Gang:
             self._apply_if_complete()
             done = self._changed.wait_for(lambda: self._over(step), HELD_UP_SECONDS)
             first, self._told = not done and step > self._told, self._told if done else max(step, self._told)
-            missing = sorted(self._at_work - self._waiting.keys())
+            missing = self._missing()
         if first and missing:
             self._held_up(missing, HELD_UP_SECONDS)
         with self._changed:
             if not self._changed.wait_for(lambda: self._over(step), STEP_SECONDS):
-                names = ", ".join(map(str, missing))
-                waited = HELD_UP_SECONDS + STEP_SECONDS
-                raise TrainingError(f"Worker {push.worker} waited {waited:.0f} s for the step of worker {names}.")
+                names = ", ".join(map(str, self._missing()))
+                waited, awaited = (
+                    HELD_UP_SECONDS + STEP_SECONDS,
+                    f"the step of worker {names}" if names else "a checkpoint to begin",
+                )
+                raise TrainingError(f"Worker {push.worker} waited {waited:.0f} s for {awaited}.")
             if self._error is not None:
                 raise self._error
+
+    def _missing(self) -> list[int]:
+        """Return the workers whose pushes the step lacks."""
+        return sorted(self._at_work - self._waiting.keys())
 
     def _over(self, step: int) -> bool:
         return self._step > step or self._error is not None
@@ -125,7 +134,7 @@ class Gang:
 
     def _apply_if_complete(self) -> None:
         held = self._last is not None and self._step >= self._last
-        if held or self._at_work - self._waiting.keys() or not self._waiting or self._error is not None:
+        if held or self._missing() or not self._waiting or self._error is not None:
             return
         try:
             for worker in sorted(self._waiting):

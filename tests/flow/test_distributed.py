@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from xpsql.platform.errors import DataError, StatementError
-from xpsql.platform.flow import prediction
+from xpsql.platform.engines.tasks import Running, Task
+from xpsql.platform.errors import DataError, StatementError, TrainingError
+from xpsql.platform.flow import prediction, worker_task
+from xpsql.platform.flow.job import Job
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.ps import gang
+from xpsql.platform.ps.membership import EndedError, Membership
 from xpsql.platform.session import Session
 
 from ..training.log import write
@@ -99,6 +105,34 @@ def test_bad_data_ends_all_tasks_with_its_own_message(log: Path, tmp_path: Path,
             train(session, bad, "workers = 2, shards = 2")
         assert session.sql("SHOW VERSIONS OF MODEL m").arrow().column("status").to_pylist() == ["failed"]
     assert all(not process.is_alive() for job in tasks.started.values() for process in job.processes)
+
+
+def stopping(function: Callable[[Task], None], task: Task) -> None:
+    """Run a task; worker 1 does not begin its step, and the others wait for it longer than for any other answer."""
+
+    def begin(member: Membership, task: Task, job: Job) -> bool:
+        if task.number == 1:
+            member.ended.wait()
+            raise EndedError
+        return True
+
+    gang.HELD_UP_SECONDS, gang.STEP_SECONDS = 0.01, 2.0
+    worker_task.DEADLINE_SECONDS, worker_task.begin = 0.5, begin
+    function(task)
+
+
+class Stopping(ProcessTasks):
+    def start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
+        return super().start(functools.partial(stopping, function), count, name, gang)
+
+
+def test_a_worker_that_stops_is_named_by_those_that_wait_for_it(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path / "warehouse", Stopping(8), monkeypatch) as session:
+        with pytest.raises(TrainingError, match=r"Worker 0 waited 2 s for the step of worker 1\."):
+            train(session, log, "workers = 2, shards = 1, sync = 'bsp'")
+        assert session.sql("SHOW VERSIONS OF MODEL m").arrow().column("status").to_pylist() == ["failed"]
 
 
 def test_too_few_slots_are_refused_before_anything_starts(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

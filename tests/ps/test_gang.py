@@ -83,6 +83,34 @@ def test_waiting_ends_with_an_error_that_names_who_is_missing(monkeypatch: pytes
         Gang(cast(Shard, Recorder()), 3, ignored).push(push_of(0))
 
 
+def test_who_came_late_is_not_named_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.01)
+    monkeypatch.setattr(module, "STEP_SECONDS", 0.3)
+    late: list[threading.Thread] = []
+
+    def push() -> None:
+        with pytest.raises(TrainingError, match=r"for the step of worker 1\."):
+            gang.push(push_of(2))
+
+    def note(workers: Sequence[int], seconds: float) -> None:
+        late.append(threading.Thread(target=push))
+        late[0].start()
+
+    gang = Gang(cast(Shard, Recorder()), 3, note)
+    with pytest.raises(TrainingError, match=r"Worker 0 waited .* for the step of worker 1\."):
+        gang.push(push_of(0))
+    late[0].join(5)
+
+
+def test_who_waits_for_nobody_waits_for_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.01)
+    monkeypatch.setattr(module, "STEP_SECONDS", 0.02)
+    gang = Gang(cast(Shard, Recorder()), 1, ignored)
+    gang.hold()
+    with pytest.raises(TrainingError, match=r"Worker 0 waited .* for a checkpoint to begin"):
+        gang.push(push_of(0))
+
+
 def test_who_holds_the_others_up_is_told_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.02)
     told: list[tuple[Sequence[int], float]] = []
