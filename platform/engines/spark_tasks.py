@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MEBIBYTE = 1 << 20
 UNBOUNDED = 1 << 20
 LOCAL = re.compile(r"local(?:\[(\*|\d+).*)?$")
+UNLIMITED = re.compile(r"local|spark://")  # what runs there is limited by its machine, except the JVM
 COMING_SECONDS = 30.0
 POLL_SECONDS = 0.2
 OVERHEAD_FACTOR = 0.1
@@ -44,10 +45,10 @@ class SparkTasks:
 
     def slots(self, wanted: int) -> int:
         """See Tasks; dynamic allocation counts with all executors that it may take."""
-        cpus = int(self._setting("spark.task.cpus") or 1)
+        cpus = self._number("spark.task.cpus")
         if (self._setting("spark.dynamicAllocation.enabled") or "false").lower() == "true":
             most = int(self._setting("spark.dynamicAllocation.maxExecutors") or UNBOUNDED)
-            return most * (int(self._setting("spark.executor.cores") or 1) // cpus)
+            return most * (self._number("spark.executor.cores") // cpus)
         deadline = time.monotonic() + (0 if self._on_one_machine else COMING_SECONDS)
         while (found := self._cores() // cpus) < wanted and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
@@ -59,25 +60,35 @@ class SparkTasks:
             return int(self._context.defaultParallelism)
         if local := LOCAL.match(self._master):
             return cores() if local[1] == "*" else int(local[1] or 1)
-        return int(self._setting("spark.executor.instances") or UNBOUNDED) * int(self._setting("spark.executor.cores") or 1)
+        return int(self._setting("spark.executor.instances") or UNBOUNDED) * self._number("spark.executor.cores")
 
     def memory_bytes(self) -> int | None:
-        """See Tasks; on one machine (local[N]) nothing limits it."""
-        if self._on_one_machine:
-            return None
+        """See Tasks.
+
+        Spark divides spark.executor.pyspark.memory by the cores of an executor, on every master, and limits each Python process
+        to its part. Without it YARN and Kubernetes limit an executor's container; what that has beside the JVM's heap, the
+        overhead, is shared by as many tasks as the executor runs at once. Other masters limit nothing.
+
+        Source: BasePythonRunner.getWorkerMemoryMb of Spark; "Running Spark on YARN", memoryOverhead.
+        """
+        executor_cores = self._number("spark.executor.cores")
         if own := self._setting("spark.executor.pyspark.memory"):
-            return mebibytes(own) * MEBIBYTE
-        if overhead := self._setting("spark.executor.memoryOverhead"):
-            return mebibytes(overhead) * MEBIBYTE
-        if self._master.startswith("spark://"):
-            return None  # a standalone cluster limits the JVM only
+            return mebibytes(own) // executor_cores * MEBIBYTE
+        if UNLIMITED.match(self._master):
+            return None
         heap = mebibytes(self._setting("spark.executor.memory") or f"{DEFAULT_EXECUTOR_MEBIBYTES}m")
         factor = float(self._setting("spark.executor.memoryOverheadFactor") or OVERHEAD_FACTOR)
-        return max(LEAST_OVERHEAD_MEBIBYTES, int(heap * factor)) * MEBIBYTE
+        given = self._setting("spark.executor.memoryOverhead")
+        overhead = mebibytes(given) if given else max(LEAST_OVERHEAD_MEBIBYTES, int(heap * factor))
+        return overhead // max(1, executor_cores // self._number("spark.task.cpus")) * MEBIBYTE
 
     def start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
         """See Tasks."""
         return SparkJob(self._context, function, count, name, gang)
+
+    def _number(self, name: str) -> int:
+        """Return a setting that is 1 where it is not given."""
+        return int(self._setting(name) or 1)
 
     def _setting(self, name: str) -> str | None:
         value: str | None = self._session.conf.get(name, None)

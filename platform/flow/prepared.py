@@ -125,6 +125,6 @@ def check_memory(tasks: Tasks, prepared: Prepared) -> None:
     if needed > granted:
         raise StatementError(
             f"A shard needs about {needed >> 20} MiB for its rows, which live outside of the JVM; Spark grants the Python of a "
-            f"task {granted >> 20} MiB. Raise spark.executor.memoryOverhead (or spark.executor.pyspark.memory), or use more "
-            f"shards than {prepared.places.shards}."
+            f"task {granted >> 20} MiB, a part of its executor's. Raise spark.executor.memoryOverhead (or "
+            f"spark.executor.pyspark.memory), or use more shards than {prepared.places.shards}."
         )
