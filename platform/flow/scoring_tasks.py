@@ -17,6 +17,7 @@ from ..errors import LostError, TrainingError
 from ..ps.coordinator import Contact, Coordinator
 from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.remote import RemoteClient
+from ..ps.room import room_for
 from ..ps.server import Server
 from ..ps.service import pull_handler
 from ..ps.tls import Certificate
@@ -192,8 +193,8 @@ def host_weights(job: Job, certificate: Certificate | None, task: Task) -> None:
     name, contact = f"shard {task.number} of {job.contact.job}", job.contact
     with contextlib.suppress(EndedError), Membership(contact, "shard", task.number, task.attempt) as member:
         weights = Weights(job.request.version, task.number, job.places.shards)
-        handlers, host = [pull_handler(weights.pull)], own_host(contact.address)
-        with Server(name, handlers, contact.secret, host, certificate=certificate) as server:
+        handlers, host, limits = [pull_handler(weights.pull)], own_host(contact.address), room_for(job.places.workers)
+        with Server(name, handlers, contact.secret, host, limits, certificate) as server:
             member.ready(server.address)
             member.ended.wait()
 

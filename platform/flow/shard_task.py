@@ -9,9 +9,11 @@ from typing import Any
 from ...warehouse.checkpoints import Checkpoints
 from ..engines.tasks import Task
 from ..ps._native import keep_freed_memory
+from ..ps.coordinator import TO_SHARD
 from ..ps.gang import Gang
 from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.pressure import Pressure
+from ..ps.room import room_for
 from ..ps.server import Server
 from ..ps.service import shard_handlers
 from ..ps.shard import Shard
@@ -49,8 +51,8 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
             shard.watch()
         gang = gang_of(shard, job, member)
         name, handlers = f"shard {number} of {job.contact.job}", handlers_of(shard, gang, number, job, member)
-        host = own_host(job.contact.address)
-        with Server(name, handlers, job.contact.secret, host, certificate=certificate) as server:
+        host, limits = own_host(job.contact.address), room_for(job.places.workers + TO_SHARD)
+        with Server(name, handlers, job.contact.secret, host, limits, certificate) as server:
             member.ready(server.address)
             member.ended.wait()
             shard.cancel()

@@ -26,6 +26,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from ..errors import LostError, XpsqlError
+from .room import room_for
 from .server import Server
 from .sockets import Address
 from .tls import Certificate
@@ -35,6 +36,10 @@ BEAT_SECONDS = 1.0
 LOST_SECONDS = 30.0
 REPLACED_SECONDS = 5.0
 SECRET_BYTES = 32
+OF_TASK = 2
+"""Connections that a task keeps to the coordinator: for its calls, and to tell that it lives."""
+TO_SHARD = 4
+"""Connections that the driver may have to a shard at once: to ask it, for a checkpoint, to give that up, to save."""
 
 Lost = Callable[[int, str, float], None]
 
@@ -165,6 +170,9 @@ class Coordinator:
         lost: told the number of a worker that is lost, where it was and why, and the seconds since it was last heard of,
             before its next attempt begins; None: a lost worker ends the job, as a lost shard does.
         certificate: of the job's servers, for TLS; None for none.
+
+    Raises:
+        TrainingError: this process may not have so many connections as these tasks need.
     """
 
     def __init__(
@@ -188,7 +196,8 @@ class Coordinator:
         own: list[Handler[Any, Any]] = [Handler(JOIN, self._join), Handler(READY, self._ready), Handler(BEAT, self._beat)]
         own += [Handler(LEAVE, self._leave), Handler(FIND, self._find)]
         secret = secrets.token_bytes(SECRET_BYTES)
-        self._server = Server(f"coordinator of {job}", (*own, *handlers), secret, host, certificate=certificate)
+        limits = room_for(OF_TASK * (num_shards + num_workers) + TO_SHARD * num_shards)
+        self._server = Server(f"coordinator of {job}", (*own, *handlers), secret, host, limits, certificate)
         self.contact = Contact(job, self._server.address, secret, None if certificate is None else certificate.public)
 
     def __enter__(self) -> Self:

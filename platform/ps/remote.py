@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, Self, TypeVar
 from ..errors import LostError
 from .client import Handle, Sharded
 from .connection import Connection, Exchange, Pending
+from .room import make_room
 from .service import DESCRIBE, LEAVE, PULL, PUSH, Describe, Leave, Pull
 from .shard import Description, Pulled, Push
 from .sockets import Address
@@ -66,7 +67,7 @@ class RemoteClient(Sharded):
         public: the servers' certificate as PEM; None without TLS.
 
     Raises:
-        TrainingError: a shard cannot be reached; names it.
+        TrainingError: a shard cannot be reached; names it. Or this process may not have so many connections.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class RemoteClient(Sharded):
     ) -> None:
         self._seconds = deadline_seconds
         self._connections: list[Connection] = []
+        make_room(len(addresses))
         try:
             for number, address in enumerate(addresses):
                 peer = f"shard {number} of {len(addresses)}"

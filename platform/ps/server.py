@@ -138,12 +138,21 @@ class Server:
                 thread = threading.Thread(target=self._serve, args=(sock, who), name=f"xpsql {self.name} {who}", daemon=True)
                 self._connections[thread] = sock
         if not crowded:
-            thread.start()
+            self._start(thread, sock, who)
             return
         logger.warning("%s: refused %s: there are %d connections", self.name, who, self._limits.connections)
         with sock, contextlib.suppress(OSError):
             sock.setblocking(False)
             sock.send(full())
+
+    def _start(self, thread: threading.Thread, sock: socket.socket, who: str) -> None:
+        try:
+            thread.start()
+        except RuntimeError as error:  # the machine grants no more threads
+            logger.error("%s: cannot serve %s: %s", self.name, who, error)
+            sock.close()
+            with self._lock:
+                del self._connections[thread]
 
     def _serve(self, sock: socket.socket, who: str) -> None:
         """Serve one connection until either end closes it; what goes wrong is logged before it is closed."""
