@@ -147,15 +147,25 @@ FIND = Call("find", Find, Found)
 
 
 class Member:
-    """What the coordinator knows of a task."""
+    """What the coordinator knows of a task.
+
+    Attributes:
+        over: set when the task must end, or has: what its beats wait for. Each has its own, so that no news wakes all of them.
+    """
 
     def __init__(self, join: Join) -> None:
         self.attempt = join.attempt
         self.place = f"process {join.process} on {join.host}"
         self.address: Address | None = None
         self.seen = time.monotonic()
+        self.over = threading.Event()
         self.left = False
         self.done = False  # it left well
+
+    def leave(self) -> None:
+        """Note that the task takes part no more."""
+        self.left = True
+        self.over.set()
 
 
 class Coordinator:
@@ -237,8 +247,7 @@ class Coordinator:
     def fail(self, error: XpsqlError) -> None:
         """End all tasks with an error."""
         with self._changed:
-            self._error = self._error or error
-            self._changed.notify_all()
+            self._fail(error)
 
     def joined(self, role: str) -> bool:
         """Tell whether any task of a role has joined since they were last dismissed."""
@@ -249,7 +258,7 @@ class Coordinator:
         """Tell all tasks of a role to end, and answer them no more; others may take their numbers."""
         with self._changed:
             for who in [who for who in self._members if who[0] == role]:
-                self._members.pop(who).left = True
+                self._members.pop(who).leave()
             self._changed.notify_all()
 
     def require(self, role: str, number: int, attempt: int) -> None:
@@ -273,7 +282,7 @@ class Coordinator:
         """Tell all tasks to end."""
         with self._changed:
             self._ended = True
-            self._changed.notify_all()
+            self._end_all()
 
     def dispersed(self, seconds: float) -> bool:
         """Wait until all tasks that took part have left or are lost, no longer than `seconds`; tell whether they have."""
@@ -315,7 +324,8 @@ class Coordinator:
                 return Beaten(True)
             member.seen = time.monotonic()
             self._server.when_closed(functools.partial(self._closed, beat))
-            self._changed.wait_for(lambda: self._over or member.left, BEAT_SECONDS)
+        member.over.wait(BEAT_SECONDS)
+        with self._changed:
             member.seen = time.monotonic()
             return Beaten(self._over or member.left)
 
@@ -330,6 +340,15 @@ class Coordinator:
     def _over(self) -> bool:
         return self._ended or self._error is not None
 
+    def _fail(self, error: XpsqlError) -> None:
+        self._error = self._error or error
+        self._end_all()
+
+    def _end_all(self) -> None:
+        for member in self._members.values():
+            member.over.set()
+        self._changed.notify_all()
+
     def _member(self, role: str, number: int, attempt: int) -> Member | None:
         """Return a task that takes part; None where it has left or is replaced."""
         member = self._members.get((role, number))
@@ -342,9 +361,10 @@ class Coordinator:
                 return Left(self._over)
             error = error_of(leave.failure) if leave.failure is not None else None
             if error is not None and not isinstance(error, LostError):
-                self._error = self._error or error
+                self._fail(error)
             if not isinstance(error, LostError):
-                member.left, member.done = True, error is None
+                member.done = error is None
+                member.leave()
             self._changed.notify_all()
         if isinstance(error, LostError):
             self._lose((leave.role, leave.number), str(error))
@@ -359,10 +379,10 @@ class Coordinator:
             member = self._members.get(who)
             if member is None or member.left:
                 return
-            member.left, over = True, self._over
-            told = self._told_lost if role == "worker" else None
+            member.leave()
+            over, told = self._over, self._told_lost if role == "worker" else None
             if told is None and not over:
-                self._error = lost(who, member.place, why)
+                self._fail(lost(who, member.place, why))
             self._changed.notify_all()
         if told is not None and not over:
             told(number, f"{member.place}: {why}", age(member))

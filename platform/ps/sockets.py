@@ -19,6 +19,7 @@ from .wire import Limits, frames
 
 BLOCKED = (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 TLS_BYTES = 1 << 16
+BACKLOG = 4096  # all tasks of a job may come at once; the kernel takes net.core.somaxconn at most
 UNIX_BUFFER_BYTES = 1 << 19
 KEEPALIVE_IDLE_SECONDS = 60
 KEEPALIVE_INTERVAL_SECONDS = 10
@@ -45,14 +46,14 @@ class Address(NamedTuple):
 def listen(host: str) -> tuple[list[socket.socket], Address]:
     """Return listening sockets on a free port of a host, and their address."""
     family = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
-    tcp = socket.create_server((host, 0), family=family, backlog=128)
+    tcp = socket.create_server((host, 0), family=family, backlog=BACKLOG)
     port = tcp.getsockname()[1]
     if sys.platform != "linux":
         return [tcp], Address(host, port)
     name = f"xpsql-{secrets.token_hex(16)}"
     unix = socket.socket(socket.AF_UNIX)
     unix.bind("\0" + name)
-    unix.listen(128)
+    unix.listen(BACKLOG)
     return [tcp, unix], Address(host, port, name)
 
 
