@@ -134,6 +134,12 @@ def place_of(manifest: Manifest, folder: Path) -> Storage:
     return Storage(given, manifest.model, f"v{manifest.version}") if given else Storage(str(folder / FOLDER))
 
 
+def clear_checkpoints(manifest: Manifest, folder: Path) -> None:
+    """Remove the checkpoints of a version as far as that is possible; a later version of its number begins without them."""
+    with contextlib.suppress(ModelError):
+        place_of(manifest, folder).remove()
+
+
 class Checkpoints:
     """The checkpoints in a place."""
 
@@ -145,7 +151,8 @@ class Checkpoints:
         values = json.loads(json.dumps(dataclasses.asdict(checkpoint)))
         text = json.dumps({"format": FORMAT, "checksum": checksum(values), "checkpoint": values}, indent=1)
         self.place.replace(f"{checkpoint.name}/{MANIFEST}", text.encode())
-        self.prune()
+        with contextlib.suppress(ModelError):  # the next commit tries again
+            self.prune()
 
     def names(self) -> list[str]:
         """Return the names of all that were begun, oldest first."""

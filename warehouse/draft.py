@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ..platform.errors import DataError, StatementError, XpsqlError
-from .checkpoints import Checkpoint, Checkpoints, place_of
-from .durable import remove, storing, sync, sync_tree
+from .checkpoints import Checkpoint, Checkpoints, clear_checkpoints, place_of
+from .durable import clear, storing, sync, sync_tree
 from .files import VersionFiles
 from .locks import Lock
 from .manifest import Manifest, write_manifest
@@ -71,7 +71,11 @@ class Draft(VersionFiles):
         return Checkpoints(place_of(self.manifest, self.folder))
 
     def record(self, manifest: Manifest) -> None:
-        """Keep what is known once the input is: from now on the training can be resumed, and those before it cannot."""
+        """Keep what is known once the input is: from now on the training can be resumed, and those before it cannot.
+
+        Checkpoints that a dropped version of this number left in a folder of the statement go.
+        """
+        self.checkpoints.place.remove()
         write_manifest(self.folder, manifest)
         self.manifest = manifest
         self._recorded()
@@ -91,7 +95,7 @@ class Draft(VersionFiles):
             for name in ROWS:
                 if (written.folder / name).exists():
                     (written.folder / name).rename(self.folder / name)
-            remove(self.saved)
+            clear(self.saved)
 
     def commit(self, manifest: Manifest, status: Literal["ready", "held"] = "ready") -> None:
         """Make the version appear: its files are made durable, then its manifest is replaced, which is the one atomic step.
@@ -108,10 +112,13 @@ class Draft(VersionFiles):
             sync(self.folder)
         begun = self.manifest.examples_total
         self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=begun + manifest.examples))
-        with contextlib.suppress(XpsqlError):  # what is left takes space, and no more
-            self.checkpoints.place.remove()
-        self._committed()
-        self._release()
+        self._open = False  # the version is there, whatever becomes of what it makes needless
+        try:
+            clear_checkpoints(self.manifest, self.folder)
+            with contextlib.suppress(XpsqlError, OSError):
+                self._committed()
+        finally:
+            self._release()
 
     def fail(self, error: BaseException | str) -> None:
         """Mark the version failed, with the text of the error, remove its data, and give the locks back.
@@ -121,9 +128,9 @@ class Draft(VersionFiles):
         try:
             resumed = not isinstance(error, DataError | StatementError) and self._has_checkpoint()
             for name in DATA if resumed else (*DATA, *RESUMED):
-                remove(self.folder / name)
+                clear(self.folder / name)
             if not resumed:
-                self.checkpoints.place.remove()
+                clear_checkpoints(self.manifest, self.folder)
             self._end(dataclasses.replace(self.manifest, status="interrupted" if resumed else "failed", error=reason(error)))
         finally:
             self._release()

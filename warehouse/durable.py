@@ -75,3 +75,10 @@ def remove(folder: Path) -> None:
             # Another process may be removing the same leftovers.
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(folder)
+
+
+def clear(path: Path) -> None:
+    """Remove a file or folder of no use, as far as that is possible: what stays only takes space, until a later change."""
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)

@@ -22,14 +22,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..platform.errors import ModelError, suggestion
-from .checkpoints import Checkpoints, place_of
+from .checkpoints import Checkpoints, clear_checkpoints, place_of
 from .draft import DATA, RESUMED, Draft
-from .durable import remove, replace_text, storing, sync
+from .durable import clear, remove, replace_text, storing, sync
 from .locks import Lock, busy, held
 from .manifest import FILE, FORMAT, Manifest, read_json, read_manifest, write_manifest
 from .names import folder_name, model_name
 from .progress import mend_progress
-from .storage import Storage
 from .version import Version, newest_checkpoint
 
 COMMITTED = ("ready", "held")
@@ -225,7 +224,7 @@ class Models:
             if version.number < number and version.manifest.status == "interrupted":
                 error = f"It was interrupted, and version {number} was trained instead of resuming it."
                 write_manifest(version.folder, dataclasses.replace(version.manifest, status="failed", error=error))
-                place_of(version.manifest, version.folder).remove()
+                clear_checkpoints(version.manifest, version.folder)
         self._sweep(folder)
 
     def _parent(self, name: str, manifest: Manifest, replace: bool) -> Version | None:
@@ -259,30 +258,30 @@ class Models:
         lock = self._lock(name, "dropped")
         try:
             if number is None:
-                places = self._places(name, None)
+                interrupted = self._interrupted(name, None)
                 _trash(folder)
             else:
                 self._sweep(folder)
                 left = _numbers(folder)
                 if number not in left:
                     raise ModelError(f"Model {name} has no version {number}. Versions: {', '.join(map(str, left))}.")
-                places = self._places(name, number)
+                interrupted = self._interrupted(name, number)
                 _trash(folder / f"v{number}")
-            for place in places:
-                place.remove()
+            for manifest, place in interrupted:
+                clear_checkpoints(manifest, place)
         finally:
             lock.release()
 
-    def _places(self, name: str, number: int | None) -> list[Storage]:
-        """Return where interrupted trainings keep checkpoints, of one version or all; a damaged manifest tells nothing."""
-        places = []
+    def _interrupted(self, name: str, number: int | None) -> list[tuple[Manifest, Path]]:
+        """Return the interrupted trainings, which keep checkpoints, of one version or all; a damaged manifest tells nothing."""
+        found = []
         for one in _numbers(self._folder(name)) if number is None else (number,):
             folder = self._folder(name) / f"v{one}"
             with contextlib.suppress(ModelError):
                 manifest = _read(folder)
                 if manifest is not None and manifest.status == "interrupted":
-                    places.append(place_of(manifest, folder))
-        return places
+                    found.append((manifest, folder))
+        return found
 
     def _folder(self, name: str) -> Path:
         return self.folder / folder_name(name)
@@ -298,20 +297,23 @@ class Models:
         return ModelError(f"There is no model {name}.{suggestion(name, self.names())}")
 
     def _sweep(self, folder: Path) -> None:
-        """Remove what killed processes left, what a replacing version made needless, and the data of versions that failed."""
+        """Remove what killed processes left, what a replacing version made needless, and the data of versions that failed.
+
+        What cannot be removed stays for the next sweep.
+        """
         for leftover in self.folder.glob(".trash-*"):
-            remove(leftover)
-        for leftover in [*folder.glob(".trash-*"), *folder.glob(".draft-*")]:
-            remove(leftover)
-        for leftover in folder.glob(".*.json-*"):
-            leftover.unlink(missing_ok=True)
+            clear(leftover)
+        for pattern in (".trash-*", ".draft-*", ".*.json-*"):
+            for leftover in folder.glob(pattern):
+                clear(leftover)
         kept = {v.number: v for v in self.present(model_name(folder.name))}
         for number, version in _folders(folder):
             if number not in kept:
-                _trash(version)
+                with contextlib.suppress(ModelError):
+                    _trash(version)
             else:
                 for name in _leftovers(kept[number].manifest):
-                    remove(version / name)
+                    clear(version / name)
 
 
 def _leftovers(manifest: Manifest) -> tuple[str, ...]:
@@ -397,7 +399,7 @@ def _place(folder: Path, manifest: Manifest) -> Lock:
 def _renewed_lock(folder: Path) -> Lock:
     """Return the lock of a version that is opened again, made beside the old one, which others may be looking at."""
     for leftover in folder.glob(".lock-*"):
-        leftover.unlink(missing_ok=True)
+        clear(leftover)
     draft = folder / f".lock-{uuid.uuid4().hex}"
     lock = Lock(draft, "trained")
     try:
@@ -424,9 +426,9 @@ def _set_last(folder: Path, number: int) -> None:
 
 
 def _trash(folder: Path) -> None:
-    """Remove a folder: out of sight in one step, then from the disk."""
+    """Remove a folder: out of sight in one step, which is the one that counts, then from the disk."""
     trash = folder.with_name(f".trash-{uuid.uuid4().hex}")
     with storing(folder):
         folder.rename(trash)
         sync(trash.parent)
-    remove(trash)
+    clear(trash)

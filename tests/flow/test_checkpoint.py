@@ -216,6 +216,20 @@ def test_a_checkpoint_that_fails_is_told_and_removed_and_the_next_one_is_full(tm
     assert shards.fulls == [True, False, True]
 
 
+def test_a_checkpoint_is_kept_though_older_ones_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Storage, name: str = "") -> None:
+        raise ModelError(f"Cannot write {name}: Permission denied.")
+
+    shards = Shards(Storage(str(tmp_path)))
+    push(shards.shards, ALL)
+    monkeypatch.setattr(Storage, "remove", refused)
+    with checkpointer(shards, 0, []) as taking:
+        made = [taking.take() for _ in range(40)]
+    assert len([one for one in made if not one.after]) > 2
+    kept = [one.name for one in Checkpoints(shards.place).complete() if isinstance(one, Checkpoint)]
+    assert kept[0] == made[-1].name
+
+
 def test_a_failure_in_the_thread_is_a_note_and_a_mistake_is_raised(tmp_path: Path) -> None:
     shards, told = Shards(Storage(str(tmp_path))), threading.Event()
     notes: list[str] = []

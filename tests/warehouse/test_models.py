@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,6 +99,60 @@ def test_a_failed_replacement_leaves_the_old_version_served(models: Models) -> N
     ]
     assert models.versions("ctr")[1].manifest.error == "label of row 7 is null"
     assert models.version("ctr").number == 1
+
+
+def refuse(error: BaseException) -> Callable[..., None]:
+    """Return what to put in the place of a function of the system, so that it fails."""
+
+    def refused(*given: object, **named: object) -> None:
+        raise error
+
+    return refused
+
+
+@pytest.mark.parametrize("error", [PermissionError(errno.EACCES, "Permission denied"), KeyboardInterrupt()])
+def test_a_version_is_ready_though_what_it_replaces_cannot_be_removed(
+    models: Models, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    train(models)
+    told = pytest.raises(KeyboardInterrupt) if isinstance(error, KeyboardInterrupt) else contextlib.nullcontext()
+    with told, models.begin("ctr", MANIFEST, replace=True) as draft, monkeypatch.context() as patch:
+        draft.staged.mkdir()
+        patch.setattr(os, "rmdir", refuse(error))
+        fill(draft)
+    assert [(v.number, v.manifest.status) for v in models.versions("ctr")] == [(2, "ready")]
+    assert [b.to_pylist() for b in models.version("ctr").rows("w")] == [rows().to_pylist()]
+    assert train(models, parent=2) == 3
+    assert sorted(f.name for f in (models.folder / "ctr").iterdir()) == ["lock", "model.json", "v2", "v3"]
+    assert not draft.staged.exists()
+
+
+def test_leftovers_that_cannot_be_removed_keep_nobody_from_changing_a_model(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(models)
+    for leftover in (models.folder / ".trash-1", models.folder / "ctr" / ".draft-2"):
+        leftover.mkdir()
+    (models.folder / "ctr" / ".model.json-3").touch()
+    denied = refuse(PermissionError(errno.EACCES, "Permission denied"))
+    monkeypatch.setattr(os, "rmdir", denied)
+    monkeypatch.setattr(os, "unlink", denied)
+    assert train(models, parent=1) == 2
+    models.drop("ctr", 1)
+    with pytest.raises(ZeroDivisionError), models.begin("ctr", MANIFEST, replace=True) as draft:
+        leave_half_written(draft, ZeroDivisionError())
+    assert [(v.number, v.manifest.status) for v in models.versions("ctr")] == [(2, "ready"), (3, "failed")]
+    models.drop("ctr")
+    assert models.names() == []
+
+
+def test_checkpoints_that_a_dropped_model_left_elsewhere_are_not_resumed_from(models: Models, tmp_path: Path) -> None:
+    manifest = dataclasses.replace(MANIFEST, settings={"checkpoint_path": str(tmp_path / "elsewhere")})
+    left = tmp_path / "elsewhere" / "ctr" / "v1" / "000000-000001"
+    left.mkdir(parents=True)
+    with models.begin("ctr", manifest) as draft:
+        draft.record(draft.manifest)
+        assert not left.exists()
 
 
 def leave_half_written(draft: Draft, error: BaseException) -> None:
