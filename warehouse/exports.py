@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from ..platform.errors import ModelError, XpsqlError
-from .durable import remove, storing, sync, sync_tree
+from .durable import clear, remove, storing, sync, sync_tree
 from .manifest import FILE
 from .version import Version
 from .weights import weights
@@ -81,11 +81,16 @@ def _check_free(folder: Path) -> None:
 def _replace(folder: Path, draft: Path) -> None:
     """Put a whole draft in the place of a folder that may exist."""
     old = draft.with_name(f"{draft.name}-old")
-    if folder.exists():
-        folder.rename(old)
-    draft.rename(folder)
+    try:
+        if folder.exists():
+            folder.rename(old)
+        draft.rename(folder)
+    except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise
     sync(folder.parent)
-    remove(old)
+    clear(old)
 
 
 def _clear(draft: Path, error: BaseException) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import io
 import json
 import math
+import os
 import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -369,6 +371,34 @@ def test_vectors_and_dense_parameters_survive_an_export_as_csv(session: xpsql.Se
     (told,) = rows(session, f"EXPORT MODEL fm TO '{tmp_path}/out' FORMAT csv")
     assert (Path(told["dense"]) / "layer").read_bytes() == b"1"
     assert csv.read_csv(tmp_path / "out" / "part-00000.csv")["weights"].to_pylist() == ["[3.0, 4.0]"]
+
+
+def test_an_export_is_there_whatever_becomes_of_the_one_before(
+    session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(session.models)
+    out, rename = tmp_path / "out", Path.rename
+    statement = f"EXPORT MODEL ctr TO '{out}' FORMAT csv"
+    session.sql(statement)
+
+    def interrupted(self: Path, target: Path) -> Path:
+        if target == out and not self.name.endswith("-old"):
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.sql(statement)
+    assert [f.name for f in tmp_path.iterdir() if f.name.endswith("out") or f.name.startswith(".out")] == ["out"]
+
+    def denied(path: Path, **named: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rmdir", denied)
+        assert rows(session, statement)
+    assert (out / "_manifest.json").exists()
 
 
 def test_export_does_not_touch_a_folder_of_somebody_else(session: xpsql.Session, tmp_path: Path) -> None:
