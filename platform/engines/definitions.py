@@ -131,7 +131,7 @@ class Definitions:
         schema = self._queries.schema(whole(name))
         with self._queries.ready(statement.query, self._queries.wide) as (connection, sql):
             rows = streamed(connection, fitted(connection, sql, schema, statement), statement.query.text)
-        self._put(name, rows, "replace" if statement.overwrite else "append")
+        self._put(name, rows, "overwrite" if statement.overwrite else "append")
 
     def _drop(self, statement: Drop) -> None:
         name = statement.name

@@ -14,12 +14,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..errors import StatementError
+from ..errors import ModelError, StatementError
 from . import parquet
 from .definitions import OR_REPLACE, WITH_REPLACE, check_columns, exists
 from .failures import absent, tokens_of
@@ -177,7 +178,7 @@ class SparkTables:
             f"AS {field.dataType.simpleString()}) AS {quoted(field.name)}"
             for field in table.fields
         ]
-        self._save(statement.name, values.selectExpr(*items), "replace" if statement.overwrite else "append")
+        self._save(statement.name, values.selectExpr(*items), "overwrite" if statement.overwrite else "append")
 
     def _create_view(self, statement: CreateView) -> None:
         name = statement.name
@@ -234,7 +235,8 @@ class SparkTables:
     def _put(self, name: Name, draft: Path, change: Change) -> None:
         if not self._tables.put(name.name, draft, change):
             raise exists("table", name) if change == "new" else absent("table", name.name, self.names(), name.position)
-        self._show(name.name, asked=True)
+        with suppress(ModelError):  # the rows are in the table; the next statement that names it tries again
+            self._show(name.name, asked=True)
 
     def _show(self, name: str, asked: bool) -> None:
         """Make a table or view known, in its present state.
@@ -242,7 +244,7 @@ class SparkTables:
         Args:
             asked: look into the catalog too, where another session may have changed what this one has shown.
         """
-        view, files = self._views.get(name), self._tables.files(name)
+        view, files = self._views.get(name), self._tables.linked(name)
         state = state_of(view or files)
         if self._shown.get(name) == state and not asked:
             return

@@ -17,15 +17,16 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from ...warehouse.durable import remove, replace_text, storing, sync, sync_tree
+from ...warehouse.durable import clear, replace_text, storing, sync, sync_tree
 from ...warehouse.locks import Lock, held
 from ...warehouse.names import folder_name, model_name
 from ..errors import ModelError, StatementError
+from .types import type_words
 
 FORMAT = 1
 MANIFEST = "_manifest.json"
@@ -33,7 +34,9 @@ DATA = "_data"
 WAIT_SECONDS = 30.0
 ASK_SECONDS = 0.02
 
-Change = Literal["new", "replace", "append"]
+Change = Literal["new", "replace", "append", "overwrite"]
+FITTED = ("append", "overwrite")
+"""Changes that keep the columns of a table."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,21 @@ class Tables:
         Raises:
             ModelError: its manifest is damaged, or of a newer xpsql.
         """
-        contents = self._contents(name)
-        return None if contents is None else tuple(str(self._folder(name) / DATA / file) for file in contents.files)
+        return self._paths(name, self._contents(name))
+
+    def linked(self, name: str) -> tuple[str, ...] | None:
+        """Return what `files` does, with the links in line for those who read them; a killed writer leaves them as they were.
+
+        Raises:
+            ModelError: as `files`, or the links cannot be written.
+        """
+        folder, contents = self._folder(name), self._contents(name)
+        if contents is not None and {link.name for link in folder.glob("*.parquet")} != set(contents.files):
+            with self._lock(name):
+                contents = self._contents(name)
+                if contents is not None:
+                    _tidy(folder, contents)
+        return self._paths(name, contents)
 
     @contextmanager
     def draft(self) -> Iterator[Path]:
@@ -83,32 +99,36 @@ class Tables:
                 folder.mkdir()
             yield folder
         finally:
-            remove(folder)
-            folder.with_suffix(".lock").unlink(missing_ok=True)
+            clear(folder)
+            clear(folder.with_suffix(".lock"))
             lock.release()
 
     def put(self, name: str, draft: Path, change: Change) -> bool:
         """Make the files of a draft durable, and then a table's.
 
         Returns:
-            False where there is such a table already (`new`), or none any more (`append`); nothing changed then.
+            False where there is such a table already (`new`), or none any more (`append`, `overwrite`); nothing changed then.
 
         Raises:
+            StatementError: the table has other columns by now than the files (`append`, `overwrite`).
             ModelError: the warehouse is not writable; the table stays as it was.
         """
         with storing(draft):
             sync_tree(draft)
         with self._lock(name):
             old = self._contents(name)
-            if (old is None and change == "append") or (old is not None and change == "new"):
+            if (old is None and change in FITTED) or (old is not None and change == "new"):
                 return False
-            folder, old = self._folder(name), old or Contents((), (), 0)
-            new = self._move(sorted(draft.glob("*.parquet")), folder / DATA, old.generation + 1)
+            folder, old, drafted = self._folder(name), old or Contents((), (), 0), sorted(draft.glob("*.parquet"))
+            if change in FITTED:
+                _check_fits(name, folder / DATA / old.files[0], drafted[0])
+            new = self._move(drafted, folder / DATA, old.generation + 1)
             files = (*old.files, *new) if change == "append" else new
             before = tuple(file for file in old.files if file not in files)
             contents = Contents(files, before, old.generation + 1)
             replace_text(folder / MANIFEST, json.dumps({"format": FORMAT, **asdict(contents)}, indent=1))
-            _tidy(folder, contents)
+            with suppress(ModelError):  # the rows are in the table; `linked` and the next change try again
+                _tidy(folder, contents)
         return True
 
     def drop(self, name: str) -> None:
@@ -119,7 +139,7 @@ class Tables:
                 with storing(folder):
                     (folder / MANIFEST).unlink(missing_ok=True)
                     sync(folder)
-                remove(folder)
+                clear(folder)
 
     def _move(self, files: Sequence[Path], data: Path, generation: int) -> tuple[str, ...]:
         """Move files into a table's folder, under names that sort in order, and return these."""
@@ -131,6 +151,9 @@ class Tables:
             for folder in (data, data.parent, self._root):
                 sync(folder)
         return names
+
+    def _paths(self, name: str, contents: Contents | None) -> tuple[str, ...] | None:
+        return None if contents is None else tuple(str(self._folder(name) / DATA / file) for file in contents.files)
 
     def _contents(self, name: str) -> Contents | None:
         path = self._folder(name) / MANIFEST
@@ -172,6 +195,22 @@ class Tables:
             lock.release()
 
 
+def _check_fits(name: str, file: Path, drafted: Path) -> None:
+    """Require that rows have the columns of the table that they were made for, which may be another one by now."""
+    has, given = _columns(file), _columns(drafted)
+    if has != given:
+        raise StatementError(
+            f"Table {name} was replaced while the rows for it were computed: it has the columns {has} now, the rows have "
+            f"{given}. Run the statement again."
+        )
+
+
+def _columns(file: Path) -> str:
+    import pyarrow.parquet as pq
+
+    return ", ".join(f"{field.name} {type_words(field.type).upper()}" for field in pq.read_schema(file))
+
+
 def _tidy(folder: Path, contents: Contents) -> None:
     """Bring the links in line with the manifest, and remove files of states that are over."""
     with storing(folder):
@@ -190,5 +229,5 @@ def _sweep(drafts: Path) -> None:
     for folder in drafts.iterdir():
         lock = folder.with_suffix(".lock")
         if folder.is_dir() and not held(lock):
-            remove(folder)
-            lock.unlink(missing_ok=True)
+            clear(folder)
+            clear(lock)

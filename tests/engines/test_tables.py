@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +17,7 @@ from pyspark.sql import SparkSession
 from xpsql.platform.engines.base import Engine, Scan
 from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.engines.spark import SparkEngine
+from xpsql.platform.engines.tables import Change, Tables
 from xpsql.platform.errors import ModelError, StatementError
 
 from .rows import rows
@@ -132,6 +135,86 @@ def test_rows_that_are_added_leave_the_files_that_others_read(engine: Engine) ->
         engine.execute(f"INSERT INTO t SELECT {i}")
     assert Path(scan.files[0]).exists()
     assert rows(engine, "SELECT * FROM t ORDER BY a") == [(i,) for i in range(5)]
+
+
+def fail_links(patch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def failing(self: Path, target: Path) -> None:
+        raise error
+
+    patch.setattr(Path, "symlink_to", failing)
+
+
+def test_rows_that_are_in_a_table_are_no_error_though_its_links_cannot_be_made(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.execute("CREATE TABLE t AS SELECT 1 AS a")
+    with monkeypatch.context() as patch:
+        fail_links(patch, OSError(errno.ENOSPC, "No space left on device"))
+        engine.execute("INSERT INTO t SELECT 2")
+    assert rows(engine, "SELECT * FROM t ORDER BY a") == [(1,), (2,)]
+
+
+def test_spark_reads_what_a_killed_writer_had_committed(
+    warehouse: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded, engine = DuckDBEngine(warehouse), SparkEngine(spark, warehouse, owned=False)
+    embedded.execute("CREATE TABLE t AS SELECT 1 AS a")
+    assert rows(engine, "SELECT * FROM t") == [(1,)]
+    for statement, expected in (("INSERT INTO t SELECT 2", [(1,), (2,)]), ("INSERT OVERWRITE t SELECT 3", [(3,)])):
+        with monkeypatch.context() as patch:
+            fail_links(patch, KeyboardInterrupt())
+            with pytest.raises(KeyboardInterrupt):
+                embedded.execute(statement)
+        for each in (embedded, engine):
+            assert rows(each, "SELECT * FROM t ORDER BY a") == expected
+    embedded.close()
+    engine.close()
+
+
+@pytest.mark.parametrize("insert", ["INSERT INTO t", "INSERT OVERWRITE t"])
+def test_rows_of_a_table_that_was_replaced_meanwhile_are_refused(
+    engine: Engine, warehouse: Path, monkeypatch: pytest.MonkeyPatch, insert: str
+) -> None:
+    engine.execute("CREATE TABLE t AS SELECT 1 AS a, array('x') AS b")
+    other, put = DuckDBEngine(warehouse), Tables.put
+
+    def meanwhile(replacing: str) -> None:
+        def late(self: Tables, name: str, draft: Path, change: Change) -> bool:
+            monkeypatch.setattr(Tables, "put", put)
+            other.execute(replacing)
+            return put(self, name, draft, change)
+
+        monkeypatch.setattr(Tables, "put", late)
+
+    meanwhile("INSERT INTO t SELECT 5, NULL")
+    engine.execute(f"{insert} SELECT 2, array('y')")
+    assert (2,) in rows(engine, "SELECT a FROM t")
+    meanwhile("CREATE OR REPLACE TABLE t AS SELECT 'new' AS c")
+    with pytest.raises(StatementError, match=r"it has the columns c STRING now, the rows have a INT, b ARRAY<STRING>\. Run"):
+        engine.execute(f"{insert} SELECT 3, array('z')")
+    assert rows(engine, "SELECT * FROM t") == [("new",)]
+    meanwhile("DROP TABLE t")
+    with pytest.raises(StatementError, match=r"There is no table (or view )?t"):
+        engine.execute(f"{insert} SELECT 'x'")
+    other.close()
+
+
+def test_leftovers_that_cannot_be_removed_are_no_error(
+    engine: Engine, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (warehouse / "tables" / ".drafts" / "left").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+
+        def denied(path: Path, **named: object) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+        patch.setattr(os, "rmdir", denied)
+        engine.execute("CREATE TABLE t AS SELECT 1 AS a")
+        engine.execute("DROP TABLE t")
+        assert engine.relations() == []
+    engine.execute("CREATE TABLE t AS SELECT 2 AS a")
+    assert rows(engine, "SELECT * FROM t") == [(2,)]
+    assert not any((warehouse / "tables" / ".drafts").iterdir())
 
 
 def test_other_programs_read_the_folder_as_it_is(engine: Engine, warehouse: Path) -> None:
