@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from .durable import clear
 
 FOLDER = ".scratch"
 LEFT_SECONDS = 7 * 24 * 3600
@@ -22,6 +23,10 @@ def scratch(warehouse: Path) -> Iterator[Path]:
     for old in root.iterdir():
         with contextlib.suppress(OSError):  # another process was faster
             if time.time() - old.stat().st_mtime > LEFT_SECONDS:
-                shutil.rmtree(old)
-    with tempfile.TemporaryDirectory(dir=root) as folder:
-        yield Path(folder)
+                clear(old)
+    folder = root / uuid.uuid4().hex
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        clear(folder)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.errors import ModelError
 from xpsql.warehouse.locks import Lock, busy, held
 from xpsql.warehouse.models import Models
+from xpsql.warehouse.scratch import scratch
 
 from .fill import train
 
@@ -34,6 +38,23 @@ def test_a_lock_is_free_again_after_its_release(tmp_path: Path) -> None:
     lock.release()
     assert not held(tmp_path / "lock")
     Lock(tmp_path / "lock", "trained").release()
+
+
+def test_a_group_can_change_what_one_of_its_users_wrote(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        train(Models(tmp_path))
+        engine = DuckDBEngine(tmp_path)
+        for kind in ("TABLE", "VIEW"):
+            engine.execute(f"CREATE {kind} my_{kind} AS SELECT 1 AS a")
+        engine.close()
+        with scratch(tmp_path) as folder:
+            (folder / "part").touch()
+            written = [path for path in tmp_path.rglob("*") if not path.is_symlink()]
+            assert {path.name for path in written} >= {"lock", "manifest.json", "my_table", "my_view.json", "part", ".locks"}
+            assert [path for path in written if not path.stat().st_mode & stat.S_IWGRP] == []
+    finally:
+        os.umask(before)
 
 
 def test_a_lock_that_is_absent_is_not_held(tmp_path: Path) -> None:
