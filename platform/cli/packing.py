@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -14,13 +16,15 @@ from pathlib import Path
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 NOT_NEEDED = frozenset(("duckdb", "prompt-toolkit", "pyspark", "py4j", "rich", "xpsql"))
 """What only the driver uses, what Spark brings, and xpsql itself, which is packed from where it is imported."""
+LEFT_SECONDS = 7 * 24 * 3600
 SOURCES = frozenset((".py", ".typed", ".json", ".sql"))
 
 
 def environment_archive() -> Path:
     """Return the path of the archive, made when the packages have changed since the last one.
 
-    It lies in the user's cache folder; archives of before are removed.
+    It lies in the user's cache folder. Archives that no job was submitted with for a week are removed; younger ones may be those
+    of jobs that still run, which send them to executors that take the place of lost ones.
     """
     files = dict(package_files())
     for package in required("xpsql"):
@@ -28,12 +32,16 @@ def environment_archive() -> Path:
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xpsql"
     root.mkdir(parents=True, exist_ok=True)
     archive = root / f"environment-{state_of(files)}.zip"
-    if not archive.exists():
+    try:
+        os.utime(archive)
+    except FileNotFoundError:
         draft = archive.with_suffix(f".{os.getpid()}")
         write(files, draft)
-        for old in root.glob("environment-*.zip"):
-            old.unlink()
         draft.rename(archive)
+    for old in root.glob("environment-*.zip"):
+        with contextlib.suppress(FileNotFoundError):  # another process was faster
+            if time.time() - old.stat().st_mtime > LEFT_SECONDS:
+                old.unlink()
     return archive
 
 

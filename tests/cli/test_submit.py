@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from xpsql.platform.cli import packing
 from xpsql.platform.cli.packing import normal, package_files, required, wanted, write
 from xpsql.platform.cli.submit import entry, spark_submit, submission
 
@@ -20,6 +23,27 @@ def test_a_submission_on_one_machine_sends_nothing(spark: SparkSession) -> None:
     settings = ["--conf", "spark.log.level=INFO", "--conf", "spark.ui.showConsoleProgress=false"]
     assert command == [spark_submit(), "--master", "local[2]", *settings, str(entry())]
     assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_archives_of_jobs_that_may_still_run_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, week = tmp_path / "own.py", 7 * 24 * 3600
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(packing, "package_files", lambda: [("own.py", own)])
+    monkeypatch.setattr(packing, "required", lambda root: [])
+    archives = []
+    for text in ("first", "second", "the third"):
+        own.write_text(text)
+        archives.append(packing.environment_archive())
+        os.utime(archives[-1], (0, time.time() - week + 60))
+    assert [archive.exists() for archive in archives] == [True, True, True]
+    assert packing.environment_archive() == archives[2]  # in use again
+    for archive in archives[:2]:
+        os.utime(archive, (0, time.time() - week - 60))
+    packing.environment_archive()
+    assert [archive.exists() for archive in archives] == [False, False, True]
+    assert time.time() - archives[2].stat().st_mtime < 60
+    with zipfile.ZipFile(archives[2]) as archive:
+        assert archive.read("own.py") == b"the third"
 
 
 def test_the_archive_has_what_executors_import(tmp_path: Path) -> None:
