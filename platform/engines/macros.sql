@@ -80,7 +80,7 @@ CREATE MACRO xpsql_div(a, b) AS
 CREATE MACRO spark_try_divide(a, b) AS CASE WHEN b = 0 THEN NULL ELSE a / b END;
 CREATE MACRO spark_pmod(a, b) AS
   CASE WHEN b = 0 THEN error('division by zero in pmod') ELSE CASE WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END END;
-CREATE MACRO spark_shiftleft(a, n) AS CASE WHEN typeof(a) = 'BIGINT' THEN a * (1 << n) ELSE a * (1 << n) END;
+CREATE MACRO spark_shiftleft(a, n) AS a * (1 << n);
 CREATE MACRO spark_shiftright(a, n) AS a >> n;
 
 -- numbers
@@ -137,8 +137,6 @@ CREATE MACRO spark_initcap(s) AS
 CREATE MACRO spark_ltrim(s) AS ltrim(s, ' ');
 CREATE MACRO spark_rtrim(s) AS rtrim(s, ' ');
 CREATE MACRO spark_trim(s) AS trim(s, ' '), (s, c) AS trim(s, c);
-CREATE MACRO xpsql_trim_leading(s, c) AS ltrim(s, c);
-CREATE MACRO xpsql_trim_trailing(s, c) AS rtrim(s, c);
 CREATE MACRO spark_substring(s, p) AS
   CASE WHEN p < 0 AND -p > length(s) THEN s ELSE substr(s, CASE WHEN p = 0 THEN 1 ELSE p END) END,
   (s, p, n) AS CASE WHEN s IS NULL OR p IS NULL OR n IS NULL THEN NULL WHEN n <= 0 THEN ''

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -12,16 +11,6 @@ from .macros import make
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from duckdb.sqltypes import DuckDBPyType
-
-DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
-DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 20, "HUGEINT": 20}
-
-
-class Decimal(NamedTuple):
-    """A decimal type's digits, in all and after the point."""
-
-    precision: int
-    scale: int
 
 
 class Typer:
@@ -44,20 +33,6 @@ class Typer:
             return found
         named = tuple(item for item in select.expressions if isinstance(item, exp.Alias) and not inside(node, item))
         return self.bound(probe(node, select, named)) if named else None
-
-    def kind(self, node: exp.Expr) -> str:
-        """Return the kind of a node's type: "list", "map", "struct", "date", ...; empty where it is not known."""
-        found = self.type_of(node)
-        return found.id if found is not None else ""
-
-    def decimal(self, node: exp.Expr) -> Decimal | None:
-        """Return the digits of a decimal or integer node; an integer literal has those it is written with."""
-        if isinstance(node, exp.Literal) and node.is_int:
-            return Decimal(len(node.this), 0)
-        name = str(self.type_of(node))
-        if found := DECIMAL.fullmatch(name):
-            return Decimal(int(found[1]), int(found[2]))
-        return Decimal(DIGITS[name], 0) if name in DIGITS else None
 
     def bound(self, sql: str) -> DuckDBPyType | None:
         """Return the type of a query's last column, None where it cannot be bound."""

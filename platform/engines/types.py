@@ -129,8 +129,3 @@ def same(found: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_timestamp(found):
         return found.tz is not None and found.unit == "us"
     return bool(found == wanted)
-
-
-def text(value: str) -> str:
-    """Return a text as a literal of the embedded engine's SQL."""
-    return "'" + value.replace("'", "''") + "'"
