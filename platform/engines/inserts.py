@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def places_of(statement: Insert, width: int, columns: Sequence[str]) -> dict[str, int]:
+def places_of(statement: Insert, found: Sequence[str], columns: Sequence[str]) -> dict[str, int]:
     """Return which columns an INSERT fills: name in lower case -> place in the query's columns.
 
     Args:
-        width: the number of the query's columns.
+        found: the query's columns.
         columns: the table's.
 
     Raises:
         StatementError: another number of columns, or a name that the table does not have.
     """
     name = statement.name
-    given = [column.lower() for column in statement.columns or columns]
+    given = [column.lower() for column in statement.columns or (found if statement.by_name else columns)]
     for column in given:
         if column not in map(str.lower, columns):
             raise absent(f"column of {name.name} named", column, columns, name.position)
-    if len(given) != width or len(set(given)) != len(given):
-        raise StatementError(f"{name.name} takes {', '.join(given)} here, the query has {width} columns.", name.position)
+    if len(given) != len(found) or len(set(given)) != len(given):
+        raise StatementError(f"{name.name} takes {', '.join(given)} here, the query has {len(found)} columns.", name.position)
     return {column: place for place, column in enumerate(given)}
 
 
@@ -49,12 +49,12 @@ def fitted(connection: DuckDBPyConnection, sql: str, table: pa.Schema, statement
     Raises:
         StatementError: another number of columns, or a name that the table does not have.
     """
-    kinds = connection.sql(sql).types
-    places = places_of(statement, len(kinds), table.names)
+    found = connection.sql(sql)
+    places = places_of(statement, found.columns, table.names)
     items = []
     for field in table:
         place, to = places.get(field.name.lower()), exp.DataType.build(duckdb_type(field.type), dialect="duckdb")
-        value = exp.cast(exp.null(), to) if place is None else spark_cast(exp.column(f"c{place}"), kinds[place], to)
+        value = exp.cast(exp.null(), to) if place is None else spark_cast(exp.column(f"c{place}"), found.types[place], to)
         items.append(f"{value.sql('duckdb')} AS {quoted(field.name)}")
     columns = ", ".join(f"c{place}" for place in places.values())
     made = f"SELECT {', '.join(items)} FROM ({sql}) AS inserted({columns})"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from sqlglot.tokenizer_core import TokenType
 
 from .. import udf
 from ..errors import StatementError
@@ -20,7 +19,7 @@ from .spark_frames import collected, described, schema_of, streamed
 from .spark_plans import reading_of
 from .spark_tables import SparkTables, write_files
 from .spark_tasks import SparkTasks
-from .statements import Name, read_name
+from .statements import Name, insert_in, read_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,11 +146,8 @@ def check_query(text: str) -> None:
         StatementError: it is another statement.
     """
     tokens = tokens_of(text)
-    depth = 0
-    for token in tokens:
-        depth += (token.text == "(") - (token.text == ")")
-        if depth == 0 and token.text.upper() == "INSERT" and token.token_type == TokenType.INSERT:
-            raise StatementError("A query was expected, got an INSERT.", place(text, token.start, token.end + 1))
+    if (at := insert_in(tokens)) is not None:
+        raise StatementError("A query was expected, got an INSERT.", place(text, tokens[at].start, tokens[at].end + 1))
     if not tokens or tokens[0].text.upper() not in QUERY_STARTS:
         position = place(text, tokens[0].start, tokens[0].end + 1) if tokens else None
         raise StatementError("A query was expected: SELECT, WITH or VALUES.", position)

@@ -171,7 +171,7 @@ class SparkTables:
         self._show(statement.name.name, asked=True)
         table = self._spark.table(full(statement.name.name)).schema
         found = self._analyse(statement.query.text)
-        places = places_of(statement, len(found.columns), table.names)
+        places = places_of(statement, found.columns, table.names)
         values = found.toDF(*(f"c{i}" for i in range(len(places))))
         items = [
             f"CAST({f'c{places[field.name.lower()]}' if field.name.lower() in places else 'NULL'} "

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -72,10 +73,11 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class Insert:
-    """INSERT INTO | OVERWRITE [TABLE] name [(column, ...)] query."""
+    """INSERT INTO | OVERWRITE [TABLE] name [BY NAME | (column, ...)] query; WITH and FROM of the query may stand before it."""
 
     name: Name
     overwrite: bool
+    by_name: bool
     columns: tuple[str, ...]
     query: Query
 
@@ -118,7 +120,8 @@ def read(text: str) -> Statement:
     if cursor.at_end:
         raise StatementError("A statement was expected, the text is empty.")
     if cursor.peek(*QUERY_STARTS):
-        return cursor.query()
+        at = insert_in(cursor.tokens)
+        return cursor.query() if at is None else insert_inside(cursor, at)
     for words, parse in STATEMENTS.items():
         if cursor.accept(*words.split()):
             return parse(cursor)
@@ -149,6 +152,16 @@ def read_name(text: str) -> Name:
 def name_sql(name: Name) -> str:
     """Return a name as Spark SQL writes it."""
     return "`" + name.name.replace("`", "``") + "`"
+
+
+def insert_in(tokens: Sequence[Token]) -> int | None:
+    """Return the number of the token INSERT that stands outside of parentheses before INTO or OVERWRITE; None without one."""
+    depth = 0
+    for number, (token, after) in enumerate(pairwise(tokens)):
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 0 and token.token_type == TokenType.INSERT and after.text.upper() in ("INTO", "OVERWRITE"):
+            return number
+    return None
 
 
 class Cursor:
@@ -306,10 +319,19 @@ def create_table(cursor: Cursor, replace: bool) -> CreateTable:
 def insert(cursor: Cursor, overwrite: bool) -> Insert:
     cursor.accept("TABLE")
     name = cursor.name()
+    by_name = cursor.accept("BY", "NAME")
     columns: tuple[str, ...] = ()
-    if cursor.peek("(") and cursor.tokens[cursor.index + 1].text.upper() not in QUERY_STARTS:
+    if not by_name and cursor.peek("(") and cursor.tokens[cursor.index + 1].text.upper() not in QUERY_STARTS:
         columns = column_names(cursor)
-    return Insert(name, overwrite, columns, cursor.query())
+    return Insert(name, overwrite, by_name, columns, cursor.query())
+
+
+def insert_inside(cursor: Cursor, at: int) -> Insert:
+    """Step over a query with an INSERT inside, at a token: `WITH ... INSERT INTO t SELECT ...`."""
+    cursor.index = at + 1
+    statement = insert(cursor, overwrite=cursor.take().text.upper() == "OVERWRITE")
+    start = cursor.tokens[at].start
+    return replace(statement, query=Query(cursor.text[:start] + statement.query.text[start:]))
 
 
 def drop(cursor: Cursor, kind: str) -> Drop:

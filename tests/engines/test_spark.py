@@ -227,3 +227,4 @@ def test_only_queries_are_asked_for_their_columns(engine: SparkEngine) -> None:
         with pytest.raises(StatementError, match="A query was expected"):
             engine.schema(text)
     assert engine.relations() == []
+    assert engine.schema("SELECT insert FROM (SELECT '(' AS insert)").names == ["insert"]

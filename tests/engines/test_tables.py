@@ -68,6 +68,21 @@ def test_inserted_values_are_cast_as_spark_does(engine: Engine) -> None:
         engine.execute("INSERT INTO t (a) SELECT 3000000000")
 
 
+def test_an_insert_stands_anywhere_in_its_query_and_fills_columns_by_name(engine: Engine, warehouse: Path) -> None:
+    engine.execute("CREATE TABLE t (a INT, b STRING)")
+    engine.execute("INSERT INTO t BY NAME SELECT 'x' AS B, 1 AS a")
+    engine.execute("WITH q AS (SELECT 2 AS n, '(' AS s) INSERT INTO t SELECT * FROM q")
+    engine.execute("FROM t INSERT INTO default.t (b, a) SELECT concat(b, '!'), a + 2 WHERE a = 1")
+    engine.execute("INSERT INTO t BY NAME (SELECT 4 AS a)")
+    assert rows(engine, "SELECT * FROM t ORDER BY a") == [(1, "x"), (2, "("), (3, "x!"), (4, None)]
+    engine.execute("WITH q AS (SELECT 5 AS a) FROM q INSERT OVERWRITE TABLE t BY NAME SELECT *")
+    for reader in (engine, DuckDBEngine(warehouse)):
+        assert rows(reader, "SELECT * FROM t") == [(5, None)]
+    with pytest.raises(StatementError) as caught:
+        engine.execute("WITH q AS (SELECT 1 AS a)\nINSERT INTO t\nSELECT nope, a FROM q")
+    assert caught.value.position == (3, 8, "nope")
+
+
 @pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
 @pytest.mark.parametrize("others", ["id", "7", "if(id = 5, CAST('-inf' AS DOUBLE), CAST('inf' AS DOUBLE))"])
 def test_nan_in_a_table_is_found(engine: Engine, kind: str, others: str) -> None:
@@ -277,6 +292,7 @@ def test_names_are_whatever_backticks_hold(warehouse: Path, spark: SparkSession)
         ("INSERT INTO u VALUES (1)", "There is no table or view u. Did you mean"),
         ("INSERT INTO uu VALUES (1, 2)", "the query has 2 columns"),
         ("INSERT INTO uu (b) VALUES (1)", "There is no column of uu named b"),
+        ("INSERT INTO uu BY NAME SELECT 1 AS b", "There is no column of uu named b"),
         ("INSERT INTO vv VALUES (1)", "vv`? is a view"),
         ("DROP TABLE vv", "Use DROP VIEW"),
         ("DROP VIEW uu", "Use DROP TABLE"),
