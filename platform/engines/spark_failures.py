@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import Position, StatementError
 from .failures import absent, find_word, no_function
 from .spark_calls import Sent
+from .tables import MANIFEST
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -25,6 +26,10 @@ TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 PYTHONS = re.compile(r"different version: \(?(?P<worker>\d+\D+\d+)\)? than that in driver:? \(?(?P<driver>\d+\D+\d+)")
 NO_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
+ONLY_OURS = (
+    "What a warehouse has changes by CREATE [OR REPLACE], INSERT INTO | OVERWRITE name [BY NAME | (columns)] query, and DROP, "
+    "in the database default."
+)
 SENT = "Install it there, or start with `xpsql submit`, which sends what executors need."
 
 
@@ -89,6 +94,8 @@ def explain(error: PySparkException, statement: Sent, relations: Callable[[], It
             return no_function(bare(told["name"]), "", position)
         case ["PATH_NOT_FOUND"]:
             return StatementError(f"The path {told['path']} does not exist. Check its spelling.", position)
+        case ["UNSUPPORTED_INSERT", "MULTI_PATH"] if MANIFEST in told["paths"]:
+            return StatementError(f"Spark itself writes into no table of a warehouse. {ONLY_OURS}", position)
     return StatementError(f"The query failed: {plain(str(error))}", position)
 
 

@@ -7,6 +7,9 @@ drop a table or view change the warehouse. A catalog that lasts (Hive's, or a pl
 Each name that is made known carries in its comment whose state it is, so that sessions of one application agree:
 
     xpsql <warehouse> <checksum of the table's list of files, or of the view's query>
+
+A table has two paths there, its folder and its manifest, where Spark finds no rows: a table of several paths Spark only reads,
+whichever statement or program would write. What would change a name in the catalog only is refused here.
 """
 
 from __future__ import annotations
@@ -26,9 +29,10 @@ from .definitions import OR_REPLACE, WITH_REPLACE, check_columns, exists
 from .failures import absent, tokens_of
 from .inserts import places_of
 from .spark_calls import sent
+from .spark_failures import ONLY_OURS
 from .spark_frames import configured, schema_of
-from .statements import CreateTable, CreateView, Drop, Insert, Name, Statement, read
-from .tables import Change, Tables
+from .statements import CreateTable, CreateView, Cursor, Drop, Insert, Name, Statement, read
+from .tables import MANIFEST, Change, Tables
 from .types import spark_schema
 from .views import View, Views
 
@@ -36,7 +40,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 VALID = re.compile(r"[a-z0-9_]+")
-HERE = "spark_catalog.default"
+SPARKS = "spark_catalog"
+HERE = f"{SPARKS}.default"
+TWO_PATHS = f"{{,/{MANIFEST}}}"
+# What Spark would do to a name in its catalog, or refuse in words about catalogs.
+CHANGES = (
+    "ALTER TABLE",
+    "ALTER VIEW",
+    "COMMENT ON TABLE",
+    "CREATE OR REPLACE VIEW",
+    "DELETE FROM",
+    "DROP TABLE",
+    "DROP VIEW",
+    "MERGE INTO",
+    "TRUNCATE TABLE",
+    "UPDATE",
+)
 WRITTEN = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
 WRITING = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS", "spark.sql.files.maxRecordsPerFile": "0"}
 Analyse = Callable[[str], "DataFrame"]
@@ -65,7 +84,7 @@ class SparkTables:
     def are_default(self) -> bool:
         """Whether a name without a database means one of the warehouse."""
         catalog = self._spark.catalog
-        return self._in_memory and catalog.currentCatalog() == "spark_catalog" and catalog.currentDatabase() == "default"
+        return self._in_memory and catalog.currentCatalog() == SPARKS and catalog.currentDatabase() == "default"
 
     def names(self) -> list[str]:
         """Return the names of the warehouse's tables and views that Spark's catalog takes."""
@@ -96,10 +115,12 @@ class SparkTables:
             found[name] = None
 
     def run(self, text: str) -> bool:
-        """Run a statement that changes the warehouse; tell whether this one does."""
-        if not self.are_default:
-            return False
-        match self._ours(text):
+        """Run a statement that changes the warehouse; tell whether this one does.
+
+        Raises:
+            StatementError: it cannot run, or would change what Spark knows of the warehouse, and not the warehouse.
+        """
+        match self._ours(text) if self.are_default else None:
             case CreateTable() as statement:
                 self._create_table(statement)
             case Insert() as statement:
@@ -109,6 +130,7 @@ class SparkTables:
             case Drop() as statement:
                 self._drop(statement)
             case _:
+                self._refuse_change(text)
                 return False
         return True
 
@@ -137,24 +159,39 @@ class SparkTables:
                 self._hide(name)
 
     def _ours(self, text: str) -> Statement | None:
-        """Return a statement that changes tables or views of the warehouse; None for what Spark runs as it is."""
+        """Return a statement that changes tables or views of the warehouse; None for all others."""
         try:
             statement = read(text)
         except StatementError:
-            return None  # a statement that only Spark has, or that it refuses
+            return None  # a statement that only Spark has, or that is refused
         match statement:
             case CreateTable() | CreateView(temporary=False):
                 return statement
             case Insert():
                 return statement if self._tables.exists(statement.name.name) else None
             case Drop():
-                return statement if statement.name.name in self.names() and not self._is_temporary(statement) else None
+                temporary = statement.kind == "VIEW" and self._is_temporary(statement.name)
+                return statement if statement.name.name in self.names() and not temporary else None
         return None
 
-    def _is_temporary(self, drop: Drop) -> bool:
-        """Tell whether DROP VIEW means a view of the session, which hides one of the warehouse."""
-        name, catalog = quoted(drop.name.name), self._spark.catalog
-        return drop.kind == "VIEW" and catalog.tableExists(name) and catalog.getTable(name).isTemporary
+    def _refuse_change(self, text: str) -> None:
+        """Refuse a statement that Spark would run on its catalog, where it names a table or view of the warehouse."""
+        cursor = Cursor(text)
+        if not any(cursor.accept(*words.split()) for words in CHANGES):
+            return
+        cursor.accept("IF", "EXISTS")
+        try:
+            name = cursor.name()
+        except StatementError:
+            return  # a name of another database, or none
+        database = name.qualified and self._spark.catalog.currentCatalog() == SPARKS
+        if name.name in self.names() and (database or (self.are_default and not self._is_temporary(name))):
+            raise StatementError(f"This statement does not change {name.name}. {ONLY_OURS}", name.position)
+
+    def _is_temporary(self, name: Name) -> bool:
+        """Tell whether a name means a view of the session, which hides one of the warehouse."""
+        catalog = self._spark.catalog
+        return catalog.tableExists(quoted(name.name)) and catalog.getTable(quoted(name.name)).isTemporary
 
     def _create_table(self, statement: CreateTable) -> None:
         name = statement.name
@@ -274,7 +311,7 @@ class SparkTables:
         import pyarrow.parquet as pq
 
         schema = self._spark.createDataFrame(spark_schema(pq.read_schema(files[0])).empty_table()).schema
-        folder = Path(files[0]).parents[1].as_uri()
+        folder = Path(files[0]).parents[1].as_uri() + TWO_PATHS
         self._spark.catalog.createTable(full(name), folder, "parquet", schema, self._stamp + state)
 
     def _define(self, name: str, view: View, state: str) -> None:

@@ -20,10 +20,11 @@ RUNS = "SELECT, CREATE TABLE, CREATE VIEW, INSERT, DROP, SHOW TABLES and DESCRIB
 
 @dataclass(frozen=True)
 class Name:
-    """A table or view, in lower case, and where it was written."""
+    """A table or view, in lower case, where it was written, and whether with its database."""
 
     name: str
     position: Position | None = None
+    qualified: bool = False
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,7 @@ class Cursor:
         while self.accept("."):
             parts.append(self.identifier("The name of a table or view"))
         position = place(self.text, first.start, self.tokens[self.index - 1].end + 1)
-        return Name(unqualified(parts, position), position)
+        return Name(unqualified(parts, position), position, len(parts) > 1)
 
     def query(self) -> Query:
         """Step over the rest, a query."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from xpsql.platform.engines.base import Engine, Scan
@@ -325,6 +326,91 @@ def test_what_only_spark_has_is_refused_by_the_embedded_engine(warehouse: Path, 
     with pytest.raises(StatementError, match=message):
         engine.execute(statement)
     assert engine.relations() == ["uu"]
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t TABLE t",
+        "INSERT INTO default.t PARTITION (a = 1) SELECT 2",
+        "FROM t INSERT INTO t SELECT * INSERT INTO t SELECT a + 1",
+        "EXECUTE IMMEDIATE 'INSERT OVERWRITE t SELECT 2'",
+        "ALTER TABLE t ADD COLUMNS (b INT)",
+        "ALTER TABLE default.t RENAME TO u",
+        "ALTER VIEW v AS SELECT 2 AS a",
+        "COMMENT ON TABLE t IS 'mine'",
+        "CREATE OR REPLACE VIEW v TBLPROPERTIES ('x' = 'y') AS SELECT 2 AS a",
+        "DELETE FROM t WHERE a = 1",
+        "UPDATE t SET a = 2",
+        "MERGE INTO t USING v ON t.a = v.a WHEN MATCHED THEN DELETE",
+        "TRUNCATE TABLE t",
+        "USE other; INSERT INTO default.t SELECT 2",
+        "USE other; WITH q AS (SELECT 2 AS a) INSERT OVERWRITE default.t SELECT * FROM q",
+        "USE other; CREATE OR REPLACE VIEW default.v AS SELECT 2 AS a",
+        "USE other; DROP TABLE IF EXISTS default.t",
+        "USE other; DROP VIEW default.v",
+    ],
+)
+def test_nothing_else_changes_tables_and_views_on_spark(warehouse: Path, spark: SparkSession, statement: str) -> None:
+    engine, embedded = SparkEngine(spark, warehouse, owned=False), DuckDBEngine(warehouse)
+    engine.execute("CREATE DATABASE IF NOT EXISTS other")
+    engine.execute("CREATE TABLE t AS SELECT 1 AS a")
+    engine.execute("CREATE VIEW v AS SELECT * FROM t")
+    *before, last = statement.split("; ")
+    for text in before:
+        engine.execute(text)
+    with pytest.raises(StatementError):
+        engine.execute(last)
+    spark.catalog.setCurrentDatabase("default")
+    engine.execute("INSERT INTO t SELECT 3")
+    for reader in (engine, embedded):
+        assert reader.relations() == ["t", "v"]
+        assert rows(reader, "SELECT * FROM v ORDER BY a") == [(1,), (3,)]
+    engine.close()
+    embedded.close()
+
+
+def test_errors_of_other_changes_say_how_tables_change(warehouse: Path, spark: SparkSession) -> None:
+    engine = SparkEngine(spark, warehouse, owned=False)
+    engine.execute("CREATE TABLE t AS SELECT 1 AS a")
+    with pytest.raises(StatementError, match=r"does not change t\. What a warehouse has changes by CREATE") as caught:
+        engine.execute("ALTER TABLE t ADD COLUMNS (b INT)")
+    assert caught.value.position == (1, 13, "t")
+    with pytest.raises(StatementError, match=r"writes into no table of a warehouse\. What a warehouse has changes by CREATE"):
+        engine.execute("INSERT INTO t TABLE t")
+    engine.close()
+
+
+def test_names_beside_the_warehouse_are_sparks_to_change(warehouse: Path, spark: SparkSession) -> None:
+    engine = SparkEngine(spark, warehouse, owned=False)
+    engine.execute("CREATE TABLE t AS SELECT 1 AS a")
+    engine.execute("CREATE VIEW v AS SELECT 1 AS a")
+    engine.execute("CREATE TEMPORARY VIEW v AS SELECT 2 AS a")
+    engine.execute("ALTER VIEW v AS SELECT 3 AS a")
+    assert rows(engine, "SELECT * FROM v") == [(3,)]
+    engine.execute("CREATE DATABASE IF NOT EXISTS other")
+    engine.execute("USE other")
+    try:
+        engine.execute("CREATE TABLE t USING csv AS SELECT 7 AS a")
+        engine.execute("ALTER TABLE t RENAME TO u")
+        engine.execute("WITH q AS (SELECT 8 AS a) INSERT INTO u SELECT * FROM q")
+        assert rows(engine, "SELECT * FROM u ORDER BY a") == [(7,), (8,)]
+    finally:
+        engine.execute("DROP DATABASE other CASCADE")
+        engine.execute("USE default")
+    assert rows(engine, "SELECT * FROM t") == [(1,)]
+    engine.close()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_frames_are_not_written_behind_the_back_of_the_warehouse(warehouse: Path, spark: SparkSession, overwrite: bool) -> None:
+    engine = SparkEngine(spark, warehouse, owned=False)
+    engine.execute("CREATE TABLE t AS SELECT 1 AS a")
+    with pytest.raises(AnalysisException, match="MULTI_PATH"):
+        spark.range(5).selectExpr("CAST(id AS INT) AS a").write.insertInto("t", overwrite)
+    engine.execute("INSERT INTO t SELECT 2")
+    assert sorted(rows(engine, "SELECT * FROM t")) == [(1,), (2,)]
     engine.close()
 
 
