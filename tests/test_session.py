@@ -3,13 +3,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from xpsql.platform.engines.spark_start import require_java
+from xpsql.platform.engines.spark_start import require_java, session_of
 from xpsql.platform.errors import NotAvailableError, StatementError, XpsqlError
 from xpsql.platform.session import connect, warehouse_path
 
@@ -110,6 +111,31 @@ def test_the_engine_spark_uses_the_spark_that_runs(spark: SparkSession, tmp_path
         connect(tmp_path, "spark", master="local[3]")
     with pytest.raises(StatementError, match=r"already, with spark\.driver\.memory = 1g, not 2g"):
         connect(tmp_path, "spark", conf={"spark.driver.memory": "2g"})
+
+
+def test_a_session_in_another_thread_leaves_the_spark_that_runs(spark: SparkSession) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        used, owned = pool.submit(session_of, None, {}).result()
+    assert used.sparkContext is spark.sparkContext
+    assert not owned
+
+
+def test_a_session_leaves_a_context_that_runs_and_closes_after_it_has_stopped(tmp_path: Path) -> None:
+    program = f"""
+from pyspark import SparkConf, SparkContext
+import xpsql
+
+context = SparkContext(conf=SparkConf().setAll({{"spark.master": "local[1]", "spark.ui.enabled": "false"}}.items()))
+xpsql.connect({str(tmp_path)!r}, "spark").close()
+assert context.range(3).count() == 3
+session = xpsql.connect({str(tmp_path)!r}, "spark")
+session.sql("CREATE TABLE t AS SELECT 1 AS a")
+context.stop()
+session.close()
+print("closed")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=240)
+    assert done.stdout == "closed\n", done.stderr[-2000:]
 
 
 def test_a_session_of_spark_has_its_settings_already(spark: SparkSession, tmp_path: Path) -> None:

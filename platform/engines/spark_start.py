@@ -37,11 +37,13 @@ def session_of(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSessio
         StatementError: Spark runs already, elsewhere or with other settings; or it does not start.
     """
     require_pyspark()
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
-    if running is None:
+    running = SparkSession.getActiveSession()  # of this thread
+    if running is None and SparkContext._active_spark_context is None:
         return started(master, conf), True
+    running = running or SparkSession.builder.getOrCreate()
     check_session(running)
     if master is not None and master != running.sparkContext.master:
         raise StatementError(

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -152,8 +152,8 @@ class SparkTables:
 
     def forget(self) -> None:
         """Remove from Spark's catalog what was made known."""
-        if not self._in_memory:
-            return
+        if not self._in_memory or cast(Any, self._spark)._jsparkSession.sparkContext().isStopped():
+            return  # a catalog in memory ends with the application
         for name in list(self._shown):
             if (self._known(name) or "").startswith(self._stamp):
                 self._hide(name)
