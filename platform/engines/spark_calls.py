@@ -21,7 +21,8 @@ from .rewrite import Rewriter
 from .typer import Typer
 
 NAMES = frozenset(function.name for function in FUNCTIONS)
-ENDS = frozenset(("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW", "LATERAL"))
+SET_OPERATORS = ("UNION", "EXCEPT", "MINUS", "INTERSECT")
+ENDS = frozenset(("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "LATERAL", *SET_OPERATORS))
 NO_NAMES = (TokenType.STRING, TokenType.IDENTIFIER)
 
 

@@ -127,6 +127,15 @@ def test_columns_of_calls_are_named_as_spark_names_calls(engine: Engine) -> None
     assert engine.schema(query).names == ["n", "auc(label, p)", "round(pcopc(label, p), 2)"]
 
 
+@pytest.mark.parametrize("operator", ["UNION", "EXCEPT", "MINUS", "INTERSECT"])
+def test_calls_stand_before_operators_of_sets(engine: Engine, operator: str) -> None:
+    query = f"SELECT feature_key('a', 1) {operator} SELECT feature_key('a', 1)"
+    assert engine.schema(query).names == ["feature_key(a, 1)"]
+    assert len(rows(engine, query)) == (operator in ("UNION", "INTERSECT"))
+    with pytest.raises(StatementError):
+        engine.execute(f"SELECT feature_key('a', 1) {operator}")
+
+
 def test_errors_inside_a_call_have_their_place(engine: Engine) -> None:
     with pytest.raises(StatementError, match="There is no column nope") as raised:
         engine.execute("SELECT 1,\n  feature_key('user', nope) AS key FROM range(3)")
