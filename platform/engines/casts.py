@@ -65,7 +65,7 @@ def spark_try_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataTyp
 def string_of(value: exp.Expr, source: DuckDBPyType | None) -> exp.Expr:
     """Return CAST(value AS STRING)."""
     if source is None or source.id not in ("list", "map", "struct"):
-        if source is not None and source.id in PLAIN | {"date", "decimal"}:
+        if source is not None and source.id in PLAIN | {"date"}:
             return cast(value, "VARCHAR")
         return value if source is not None and source.id == "varchar" else call("spark_string", value)
     text = concatenated(*nested(value, source))

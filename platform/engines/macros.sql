@@ -18,10 +18,12 @@ CREATE MACRO xpsql_real_text(t, x) AS
     WHEN isinf(x) THEN CASE WHEN x > 0 THEN 'Infinity' ELSE '-Infinity' END
     WHEN x = 0 OR (abs(x) >= 0.001 AND abs(x) < 10000000) THEN t
     WHEN x < 0 THEN '-' || xpsql_scientific(t[2:]) ELSE xpsql_scientific(t) END;
+CREATE MACRO xpsql_decimal_text(t) AS CASE WHEN starts_with(ltrim(t, '-'), '.') THEN replace(t, '.', '0.') ELSE t END;
 CREATE MACRO spark_string(x) AS
   CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN xpsql_real_text(CAST(x AS VARCHAR), TRY_CAST(x AS DOUBLE))
     WHEN typeof(x) = 'TIMESTAMP WITH TIME ZONE' THEN regexp_replace(CAST(x AS VARCHAR), '\+00$', '')
     WHEN typeof(x) = 'BLOB' THEN decode(CAST(CAST(x AS VARCHAR) AS BLOB))
+    WHEN starts_with(typeof(x), 'DECIMAL') THEN xpsql_decimal_text(CAST(x AS VARCHAR))
     ELSE CAST(x AS VARCHAR) END;
 CREATE MACRO xpsql_integral(x) AS
   CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN CAST(trunc(TRY_CAST(x AS DOUBLE)) AS HUGEINT)
@@ -262,8 +264,8 @@ CREATE MACRO spark_array_remove(l, x) AS list_filter(l, lambda e: e IS NULL OR e
 CREATE MACRO spark_array_sort(l) AS list_sort(l, 'ASC', 'NULLS LAST');
 CREATE MACRO spark_sort_array(l) AS list_sort(l, 'ASC', 'NULLS FIRST'),
   (l, up) AS CASE WHEN up THEN list_sort(l, 'ASC', 'NULLS FIRST') ELSE list_sort(l, 'DESC', 'NULLS LAST') END;
-CREATE MACRO spark_array_join(l, d) AS array_to_string(list_filter(l, lambda e: e IS NOT NULL), d),
-  (l, d, n) AS array_to_string(list_transform(l, lambda e: coalesce(e, n)), d);
+CREATE MACRO spark_array_join(l, d) AS array_to_string(list_transform(list_filter(l, lambda e: e IS NOT NULL), lambda e: spark_string(e)), d),
+  (l, d, n) AS array_to_string(list_transform(l, lambda e: coalesce(spark_string(e), n)), d);
 CREATE MACRO spark_array_union(a, b) AS CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE spark_array_distinct(list_concat(a, b)) END;
 CREATE MACRO spark_array_intersect(a, b) AS CASE WHEN b IS NULL THEN NULL ELSE
   spark_array_distinct(list_filter(a, lambda e: CASE WHEN e IS NULL THEN list_count(b) < len(b) ELSE list_contains(b, e) END)) END;

@@ -17,7 +17,7 @@ def test_a_query_makes_what_it_calls_and_what_that_calls_once_for_all_connection
     connection = connect(1)
     assert not macros(connection)
     make("SELECT SPARK_STRING(1.5)", cursor(connection))
-    assert macros(connection) == {"xpsql_scientific", "xpsql_real_text", "spark_isnan", "spark_string"}
+    assert macros(connection) == {"xpsql_scientific", "xpsql_real_text", "spark_isnan", "xpsql_decimal_text", "spark_string"}
     connection.execute("DROP MACRO spark_string")
     make("SELECT spark_string(1.5)", cursor(connection))
     assert "spark_string" not in macros(connection)  # it is not made a second time

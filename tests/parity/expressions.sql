@@ -288,6 +288,16 @@ TRY_CAST('2013-01-05 01:02:03' AS TIMESTAMP)
 TRY_CAST('yes' AS BOOLEAN)
 TRY_CAST(d AS INT)
 TRY_CAST('9.5' AS DECIMAL(5,1))
+CAST(0.25 AS STRING)
+CAST(-0.25 AS STRING)
+CAST(0.0 AS STRING)
+CAST(CAST(-0.5 AS DECIMAL(38, 38)) AS STRING)
+try_cast(0.5 AS STRING)
+CAST(array(0.5, -0.25) AS STRING)
+CAST(map(0.5, 0.25) AS STRING)
+'p' || 0.5
+concat('p', -0.5)
+CAST(CAST(h / 1000.0 AS DECIMAL(3, 3)) AS STRING)
 
 -- conditions and nulls
 CASE WHEN i > 0 THEN 'p' WHEN i < 0 THEN 'n' ELSE 'z' END
@@ -407,6 +417,8 @@ url_encode('a b&c')
 url_decode('a+b%26c')
 overlay('Spark SQL' PLACING '_' FROM 6)
 str_to_map('a:1,b:2')
+length(0.5)
+upper(-0.5)
 
 -- hashes
 xxhash64(s)
@@ -423,6 +435,8 @@ xxhash64('slot', CAST(i AS STRING))
 xxhash64(i, s, d)
 xxhash64(-0.0D)
 xxhash64(h)
+xxhash64('r', CAST(0.5 AS STRING))
+xxhash64(0.5)
 
 -- dates and times
 year(dt)
@@ -586,6 +600,8 @@ reduce(array(1, 2, 3), 10, (acc, x) -> acc + x)
 zip_with(array(1, 2), array(3, 4), (x, y) -> x + y)
 size(filter(w, x -> x IS NOT NULL))
 size(split(s, ','))
+array_join(array(0.5, NULL, 0.25), ',')
+array_join(array(1.0E10D, NULL), ',', 'n')
 
 -- maps and structs
 map('a', 1, 'b', 2)

@@ -68,6 +68,12 @@ def test_cross_joins_without_collisions(engine: Engine) -> None:
     assert value(engine, "cross('AA', 7, NULL)") == r"AA|7|\N"
 
 
+def test_keys_of_decimals_below_one_have_their_zero(engine: Engine) -> None:
+    assert value(engine, "cross(0.5, -0.25, 'x')") == "0.5|-0.25|x"
+    expected = feature_keys("r", pa.array(["0.5"])).view(np.int64)[0]
+    assert value(engine, "feature_key('r', 0.5)") == expected
+
+
 @pytest.mark.parametrize(("x", "bucket"), [("-1", 0), ("0", 1), ("9.5", 1), ("10", 2), ("1e9", 2), ("NULL", None)])
 def test_bucketize_counts_the_bounds_that_are_at_most_x(engine: Engine, x: str, bucket: int | None) -> None:
     assert value(engine, f"bucketize({x}, array(0, 10))") == bucket
