@@ -16,14 +16,9 @@ def parse_query(text: str) -> exp.Query:
     """
     tree = parse(text)
     if isinstance(tree, exp.Values):
-        names = [f"col{number + 1}" for number in range(width(tree))]
-        tree = exp.select("*").from_(exp.alias_(tree, "values", table=names))
+        clauses = {key: tree.args.pop(key, None) for key in ("order", "limit", "offset")}
+        tree = exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree), **clauses)
     if not isinstance(tree, exp.Query):
         raise StatementError("A query was expected: SELECT, WITH or VALUES.", position_of(tree))
     return tree
 
-
-def width(values: exp.Values) -> int:
-    """Return how many columns VALUES has."""
-    first = values.expressions[0]
-    return len(first.expressions) if isinstance(first, exp.Tuple) else 1

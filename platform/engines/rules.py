@@ -210,6 +210,20 @@ def table_rule(node: exp.Table, typer: Typer) -> exp.Expr:
     return exp.Subquery(this=query, alias=alias.copy() if alias is not None else None, sample=node.args.get("sample"))
 
 
+def values_rule(node: exp.Values, typer: Typer) -> exp.Expr:
+    """VALUES without names of columns has Spark's: col1, col2, ..."""
+    alias = node.args.get("alias")
+    if isinstance(node.parent, exp.In) or (alias is not None and alias.columns):
+        return node
+    first = node.expressions[0]
+    width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
+    made = exp.alias_(node.copy(), alias.this if alias is not None else "values", table=[f"col{k + 1}" for k in range(width)])
+    if alias is not None:
+        return made
+    query = exp.select("*").from_(made)
+    return query.subquery() if isinstance(node.parent, exp.From | exp.Join) else query
+
+
 def sample_rule(node: exp.TableSample, typer: Typer) -> exp.Expr:
     """TABLESAMPLE (n PERCENT) draws each row by itself; DuckDB would draw whole blocks."""
     if node.args.get("percent") is not None:
@@ -307,6 +321,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.WithinGroup: within_group_rule,
     exp.IgnoreNulls: ignore_nulls_rule,
     exp.Table: table_rule,
+    exp.Values: values_rule,
     exp.TableSample: sample_rule,
     exp.Lateral: lateral_rule,
     exp.Join: semi_join_rule,

@@ -88,6 +88,12 @@ def test_columns_without_alias_have_spark_s_names(engine: DuckDBEngine, item: st
     assert engine.columns("other") == [name]
 
 
+def test_values_alone_are_a_query(engine: DuckDBEngine) -> None:
+    assert engine.schema("VALUES (1, 'x')").names == ["col1", "col2"]
+    assert rows(engine, "(VALUES (1, 2))") == [(1, 2)]
+    assert rows(engine, "VALUES (1), (2), (3) ORDER BY col1 DESC LIMIT 1 OFFSET 1") == [(2,)]
+
+
 def test_a_schema_does_not_run_the_query(engine: DuckDBEngine) -> None:
     assert engine.schema("SELECT sum(id) AS a, count(*) AS n FROM range(100000000000000)").names == ["a", "n"]
 

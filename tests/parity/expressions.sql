@@ -762,3 +762,8 @@ SELECT id + 1 AS k, k * 2 AS twice FROM sample ORDER BY id
 SELECT * FROM (SELECT id, b, i FROM sample WHERE b IS NOT NULL) PIVOT (sum(i) FOR b IN (true AS yes, false AS no)) ORDER BY id
 SELECT id, c, v FROM (SELECT id, i AS x, id AS y FROM sample) UNPIVOT (v FOR c IN (x, y)) ORDER BY id, c
 SELECT id FROM sample TABLESAMPLE (100 PERCENT) ORDER BY id
+SELECT col1 FROM VALUES (1, 2)
+SELECT * FROM VALUES 1, 2
+SELECT t.col1, col2 + 1 FROM (VALUES (1, 2)) AS t
+WITH t AS (VALUES (1, 2)) SELECT col1, t.col2 FROM t
+SELECT * FROM (VALUES (1, 2)) JOIN (VALUES (3))
