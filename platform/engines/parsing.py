@@ -21,4 +21,3 @@ def parse_query(text: str) -> exp.Query:
     if not isinstance(tree, exp.Query):
         raise StatementError("A query was expected: SELECT, WITH or VALUES.", position_of(tree))
     return tree
-

@@ -22,6 +22,7 @@ from .dialect import position_of
 from .failures import no_function
 from .functions import RENAMED, SPECIAL, TYPE_NAMES, held
 from .generators import EXPLODES, generated, generator_query
+from .joins import join_rule, keys_first
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
 from .times import macro, part_of
@@ -232,7 +233,8 @@ def sample_rule(node: exp.TableSample, typer: Typer) -> exp.Expr:
 
 
 def select_rule(node: exp.Select, typer: Typer) -> exp.Expr:
-    """Generators among the columns become `unnest`s; ROLLUP and CUBE take DuckDB's form."""
+    """Generators among the columns become `unnest`s; `*` begins with the columns of USING."""
+    keys_first(node, typer)
     for item in list(node.expressions):
         inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
         if isinstance(inner, exp.Anonymous) and inner.name.lower() in EXPLODES:
@@ -273,13 +275,6 @@ def regexp_rule(node: exp.RegexpLike, typer: Typer) -> exp.Expr:
 
 def now_rule(node: exp.Expr, typer: Typer) -> exp.Expr:
     return call("now") if isinstance(node, exp.CurrentTimestamp) else cast(call("now"), "DATE")
-
-
-def semi_join_rule(node: exp.Join, typer: Typer) -> exp.Expr:
-    """LATERAL f(x) AS t(c) in FROM; LEFT SEMI and LEFT ANTI lose their LEFT."""
-    if node.kind in ("SEMI", "ANTI"):
-        node.set("side", None)
-    return node
 
 
 def lateral_rule(node: exp.Lateral, typer: Typer) -> exp.Expr:
@@ -324,7 +319,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Values: values_rule,
     exp.TableSample: sample_rule,
     exp.Lateral: lateral_rule,
-    exp.Join: semi_join_rule,
+    exp.Join: join_rule,
     exp.Select: select_rule,
     exp.Group: group_rule,
     exp.Like: json_like_rule,

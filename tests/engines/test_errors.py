@@ -22,6 +22,7 @@ CASES = [
     ("SELECT a FROM clicks WHERE a =", "The statement is not Spark SQL: something is missing here.", (1, 30, "=")),
     ("SELECT a FROM clicks JOIN", "Expected table name but got the end.", (1, 22, "JOIN")),
     ("SELECT * FROM other.clicks", "There is no database other", (1, 21, "clicks")),
+    ("SELECT 1,\n  * FROM clicks a JOIN clicks USING (a) JOIN clicks c", "* has several columns", (2, 3, "*")),
     ("MERGE INTO clicks", "The engine runs SELECT", (1, 1, "MERGE")),
 ]
 

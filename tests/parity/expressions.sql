@@ -767,3 +767,13 @@ SELECT * FROM VALUES 1, 2
 SELECT t.col1, col2 + 1 FROM (VALUES (1, 2)) AS t
 WITH t AS (VALUES (1, 2)) SELECT col1, t.col2 FROM t
 SELECT * FROM (VALUES (1, 2)) JOIN (VALUES (3))
+SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) JOIN (VALUES (2, 9) AS b(k, z)) USING (k)
+SELECT 5, *, k FROM (VALUES (1, 2, 3) AS a(x, k, y)) FULL JOIN (VALUES (3, 9) AS b(k, z)) USING (K) ORDER BY k
+SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) JOIN (VALUES (2, 3, 9) AS b(k, y, z)) USING (y, k)
+SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) JOIN (VALUES (2, 9) AS b(k, z)) USING (k) JOIN (VALUES (7, 3) AS c(w, y)) USING (y)
+SELECT * FROM (VALUES (7) AS c(w)) CROSS JOIN (VALUES (1, 2, 3) AS a(x, k, y)) LEFT SEMI JOIN (VALUES (2, 9) AS b(k, z)) USING (k)
+SELECT * EXCEPT (k, x) FROM (VALUES (1, 2, 3) AS a(x, k, y)) JOIN (VALUES (2, 9) AS b(k, z)) USING (k)
+SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) NATURAL JOIN (VALUES (2, 9) AS b(k, z))
+SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) NATURAL LEFT JOIN (VALUES (4, 3) AS b(z, Y))
+SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) NATURAL LEFT JOIN (VALUES (9) AS b(z))
+WITH a AS (SELECT 1 AS x, 2 AS k), b AS (SELECT 2 AS k, 4 AS z) SELECT * FROM a NATURAL JOIN b UNION ALL SELECT 3, 1, 4 ORDER BY k
