@@ -261,6 +261,22 @@ def group_rule(node: exp.Group, typer: Typer) -> exp.Expr:
     return node
 
 
+def sort_rule(node: exp.Sort | exp.Cluster, typer: Typer) -> exp.Expr:
+    """SORT BY and CLUSTER BY sort each partition: here the rows are one.
+
+    Raises:
+        StatementError: the query has another order.
+    """
+    query = node.parent
+    assert query is not None  # they are clauses of one
+    if query.args.get("order"):
+        raise StatementError("A query takes one of ORDER BY, SORT BY and CLUSTER BY.")
+    items = [item if isinstance(item, exp.Ordered) else exp.Ordered(this=item, nulls_first=True) for item in node.expressions]
+    query.set("order", exp.Order(expressions=items))
+    query.set("sort" if isinstance(node, exp.Sort) else "cluster", None)
+    return node
+
+
 def json_like_rule(node: exp.Like, typer: Typer) -> exp.Expr:
     """LIKE's escape is a backslash unless said otherwise."""
     pattern = node.expression
@@ -322,6 +338,8 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Join: join_rule,
     exp.Select: select_rule,
     exp.Group: group_rule,
+    exp.Sort: sort_rule,
+    exp.Cluster: sort_rule,
     exp.Like: json_like_rule,
     exp.ILike: json_like_rule,
     exp.RegexpLike: regexp_rule,
