@@ -42,8 +42,10 @@ def decimal_of(kind: DuckDBPyType | None, node: exp.Expr) -> Decimal | None:
 
 
 def literal_digits(node: exp.Expr) -> int:
-    node = node.this if isinstance(node, exp.Cast) else node
-    node = node.this if isinstance(node, exp.Neg) else node
+    """Return the digits of an integer literal: 7, -7, 7L; 0 for what is none."""
+    node = node.unnest()
+    node = node.this.unnest() if isinstance(node, exp.Neg) else node
+    node = node.this if isinstance(node, exp.Cast) and node.to.is_type(*exp.DataType.INTEGER_TYPES) else node
     return len(node.name.lstrip("0")) or 1 if isinstance(node, exp.Literal) and node.name.isdigit() else 0
 
 

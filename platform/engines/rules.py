@@ -87,7 +87,7 @@ def arithmetic_rule(node: exp.Binary, typer: Typer) -> exp.Expr:
     if isinstance(node, exp.Sub) and all(kind is not None and kind.id == "date" for kind in kinds):
         raise StatementError("The difference of two dates is an interval, which is not available here. Use datediff(a, b).")
     left, right = typed_literal(left), typed_literal(right)
-    if {"float", "integral"} <= {number_kind(kind) for kind in kinds}:
+    if {"float"} < {number_kind(kind) for kind in kinds} & {"float", "integral", "decimal"}:
         left, right = cast(left, "DOUBLE"), cast(right, "DOUBLE")
     if isinstance(node, exp.Div):
         return call("xpsql_divide", cast(left, "DOUBLE"), cast(right, "DOUBLE"))

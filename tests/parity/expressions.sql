@@ -38,6 +38,14 @@ m - 0.005
 m + i
 m * 1.5
 m / m
+m / 3D
+m * 2D
+m % 3D
+CAST(i AS DECIMAL(10, 2)) + 1F
+m * f
+m * (2)
+m * -2L
+CAST(1 AS DECIMAL(38, 0)) + 1
 1.0 * i / 3
 i % 3
 l % 4
@@ -782,3 +790,4 @@ SELECT id FROM sample DISTRIBUTE BY id % 2 SORT BY i NULLS LAST
 SELECT id FROM sample CLUSTER BY i
 SELECT collect_list(id) FROM (SELECT id FROM sample SORT BY id DESC)
 SELECT id FROM sample ORDER BY id SORT BY i
+SELECT sum(m) / 7D FROM sample
