@@ -27,7 +27,6 @@ def connect(threads: int) -> DuckDBPyConnection:
             "threads": threads,
             "temp_directory": str(spill),
             "preserve_insertion_order": "true",
-            "default_null_order": "nulls_first_on_asc_last_on_desc",
         },
     )
     connection.execute("SET GLOBAL TimeZone = 'UTC'")

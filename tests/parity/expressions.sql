@@ -791,3 +791,8 @@ SELECT id FROM sample CLUSTER BY i
 SELECT collect_list(id) FROM (SELECT id FROM sample SORT BY id DESC)
 SELECT id FROM sample ORDER BY id SORT BY i
 SELECT sum(m) / 7D FROM sample
+SELECT id FROM sample ORDER BY i
+SELECT id FROM sample ORDER BY i DESC
+SELECT id FROM sample ORDER BY i NULLS LAST
+SELECT id FROM sample ORDER BY i DESC NULLS FIRST
+SELECT id, row_number() OVER (ORDER BY i NULLS LAST) AS r FROM sample ORDER BY id

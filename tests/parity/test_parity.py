@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from xpsql.platform.engines.connection import connect
 from xpsql.platform.engines.dialect import parse
 from xpsql.platform.engines.functions import FUNCTIONS, held
 from xpsql.platform.engines.results import simplified
@@ -35,9 +36,7 @@ def expression(row: Row) -> str:
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        register(connection)
+    with connect(1) as connection:
         connection.execute(f"CREATE TABLE sample AS {translate(parse(sample()), connection)}")
         yield connection
 
