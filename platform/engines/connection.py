@@ -27,6 +27,8 @@ def connect(threads: int) -> DuckDBPyConnection:
             "threads": threads,
             "temp_directory": str(spill),
             "preserve_insertion_order": "true",
+            # It infers what rows have from the statistics of Parquet files, which leave NaN out.
+            "disabled_optimizers": "statistics_propagation",
         },
     )
     connection.execute("SET GLOBAL TimeZone = 'UTC'")

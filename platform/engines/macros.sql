@@ -100,8 +100,7 @@ CREATE MACRO spark_e() AS exp(1);
 CREATE MACRO spark_hypot(a, b) AS sqrt(CAST(a AS DOUBLE) * a + CAST(b AS DOUBLE) * b);
 CREATE MACRO spark_asin(x) AS CASE WHEN abs(x) > 1 THEN CAST('NaN' AS DOUBLE) ELSE asin(x) END;
 CREATE MACRO spark_acos(x) AS CASE WHEN abs(x) > 1 THEN CAST('NaN' AS DOUBLE) ELSE acos(x) END;
--- DuckDB answers isnan(x) from the least and greatest value of a Parquet file, which leave NaN out; nullif hides them from it.
-CREATE MACRO spark_isnan(x) AS coalesce(isnan(nullif(CAST(x AS DOUBLE), 'inf')), false);
+CREATE MACRO spark_isnan(x) AS coalesce(isnan(CAST(x AS DOUBLE)), false);
 CREATE MACRO spark_nanvl(a, b) AS CASE WHEN spark_isnan(a) THEN b ELSE a END;
 CREATE MACRO spark_factorial(n) AS CASE WHEN n BETWEEN 0 AND 20 THEN CAST(factorial(CAST(n AS INTEGER)) AS BIGINT) END;
 CREATE MACRO spark_negative(x) AS -x;

@@ -95,6 +95,19 @@ def test_nan_in_a_table_is_found(engine: Engine, kind: str, others: str) -> None
     assert rows(engine, "SELECT count(*) FROM t WHERE isnan(-x + 1) OR nanvl(x, -1D) = -1") == [(1,)]
 
 
+def test_nan_is_above_all_numbers(engine: Engine, tmp_path: Path) -> None:
+    rows_of = "SELECT id, if(id = 3, double('nan'), double(id)) AS x, named_struct('y', if(id = 3, double('nan'), 1D)) AS s"
+    engine.execute(f"CREATE TABLE own AS {rows_of} FROM range(5)")
+    pq.write_table(engine.execute("SELECT * FROM own"), tmp_path / "foreign.parquet")
+    for table in ("own", f"parquet.`{tmp_path / 'foreign.parquet'}`"):
+        assert rows(engine, f"SELECT count(*) FROM {table} WHERE x < 10") == [(4,)]
+        assert rows(engine, f"SELECT count(*) FROM {table} WHERE x BETWEEN 0 AND 5") == [(4,)]
+        assert rows(engine, f"SELECT count(*) FROM {table} WHERE s.y < 10") == [(4,)]
+        assert rows(engine, f"SELECT CAST(max(x) AS STRING), min(x) FROM {table}") == [("NaN", 0)]
+    assert rows(engine, "SELECT id FROM own WHERE x > 10") == [(3,)]
+    assert rows(engine, "SELECT id FROM own WHERE s.y > 10") == [(3,)]
+
+
 def test_overwriting_replaces_all_rows_and_keeps_the_columns(engine: Engine) -> None:
     engine.execute("CREATE TABLE t AS SELECT 1L AS a")
     engine.execute("INSERT OVERWRITE TABLE t VALUES (7), (8)")
