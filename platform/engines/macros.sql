@@ -163,6 +163,7 @@ CREATE MACRO spark_regexp_extract_all(s, p) AS regexp_extract_all(s, p, 1), (s, 
 CREATE MACRO spark_regexp_like(s, p) AS regexp_matches(s, p);
 CREATE MACRO spark_regexp_count(s, p) AS CAST(len(regexp_extract_all(s, p)) AS INTEGER);
 CREATE MACRO xpsql_split_all(s, p) AS CASE WHEN s = '' THEN [''] WHEN p = '' THEN list_filter(string_split(s, ''), lambda x: x <> '')
+  WHEN regexp_matches('', p) THEN error('the pattern ''' || p || ''' of split matches nothing at all; write ''[|]'' for the character |')
   ELSE string_split_regex(s, p) END;
 CREATE MACRO spark_split(s, p) AS xpsql_split_all(s, p),
   (s, p, n) AS CASE WHEN n <= 0 OR len(xpsql_split_all(s, p)) <= n THEN xpsql_split_all(s, p)

@@ -23,13 +23,14 @@ CASES = [
     ("SELECT a FROM clicks JOIN", "Expected table name but got the end.", (1, 22, "JOIN")),
     ("SELECT * FROM other.clicks", "There is no database other", (1, 21, "clicks")),
     ("SELECT 1,\n  * FROM clicks a JOIN clicks USING (a) JOIN clicks c", "* has several columns", (2, 3, "*")),
+    ("SELECT split(user, '|') FROM clicks", "the pattern '|' of split matches nothing at all", None),
     ("MERGE INTO clicks", "The engine runs SELECT", (1, 1, "MERGE")),
 ]
 
 
 @pytest.mark.parametrize(("query", "message", "position"), CASES)
 def test_an_error_says_what_is_wrong_and_where(
-    engine: DuckDBEngine, query: str, message: str, position: tuple[int, int, str]
+    engine: DuckDBEngine, query: str, message: str, position: tuple[int, int, str] | None
 ) -> None:
     engine.execute("CREATE TABLE clicks AS SELECT 1 AS a, 'u' AS user")
     with pytest.raises(StatementError) as caught:
