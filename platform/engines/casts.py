@@ -86,7 +86,7 @@ def nested(value: exp.Expr, source: DuckDBPyType) -> list[exp.Expr]:
     return [string("{"), *commas[1:], string("}")]
 
 
-def null_text(value: exp.Expr, source: DuckDBPyType) -> exp.Expr:
+def null_text(value: exp.Expr, source: DuckDBPyType | None) -> exp.Expr:
     return exp.Coalesce(this=string_of(value, source), expressions=[string("null")])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from pathlib import Path
 
 from sqlglot import exp
@@ -16,7 +17,7 @@ from sqlglot import exp
 from ..errors import StatementError
 from .aggregates import AGGREGATES
 from .calls import Call, Maker, call, case, cast, filled, number, string
-from .casts import spark_cast, string_of
+from .casts import null_text, spark_cast, string_of
 from .decimals import Decimal, adjusted, decimal_of, typed_literal
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
@@ -88,6 +89,7 @@ RENAMED = {
     "now": "current_timestamp",
     "curdate": "current_date",
 }
+CONVERSION = re.compile(r"%(?![%n])(?:(\d+)\$)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z])|%[%n]")
 TYPE_NAMES = {
     "double",
     "int",
@@ -267,8 +269,21 @@ def unbase64(of: Call) -> exp.Expr:
 
 
 def format_string(of: Call) -> exp.Expr:
-    values = [text_of(of, k) if of.kind(k) in ("double", "float") else item for k, item in enumerate(of.arguments[1:], 1)]
-    return call("printf", of.arguments[0], *values)
+    """format_string: %s takes a text of any value, other conversions a number as it is."""
+    written = of.arguments[0]
+    shown = as_text(written.name) if isinstance(written, exp.Literal) else range(1, len(of.arguments))
+    values = [null_text(item, of.typer.type_of(item)) if k in shown else item for k, item in enumerate(of.arguments)]
+    return call("printf", written, *values[1:])
+
+
+def as_text(format: str) -> set[int]:
+    """Return the places of the arguments that a format shows by %s."""
+    found, place = set(), 0
+    for own, kind in CONVERSION.findall(format):
+        place += bool(kind) and not own
+        if kind == "s":
+            found.add(int(own or place))
+    return found
 
 
 def constant(template: str) -> Maker:

@@ -94,6 +94,8 @@ def date_format(of: Call) -> exp.Expr:
 
 def with_pattern(of: Call) -> exp.Expr:
     """to_date, to_timestamp, unix_timestamp, from_unixtime: an optional second argument is a pattern."""
+    if of.name == "unix_timestamp" and not of.arguments:
+        return call("spark_unix_timestamp", call("now"))
     if of.name == "unix_timestamp" and (len(of.arguments) == 1 or of.kind(0) in ("date", "timestamp with time zone")):
         return macro(of._replace(arguments=of.arguments[:1]))
     if of.name == "to_timestamp" and len(of.arguments) == 1:

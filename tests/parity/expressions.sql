@@ -427,6 +427,10 @@ overlay('Spark SQL' PLACING '_' FROM 6)
 str_to_map('a:1,b:2')
 length(0.5)
 upper(-0.5)
+format_string('%.2f|%e|%s', coalesce(d, 0D), 1.5F, d)
+printf('%s %5.1f %%', b, 1.5D)
+format_string('%s', 0.5)
+format_string('%2$s %1$s', i, s)
 
 -- hashes
 xxhash64(s)
@@ -544,6 +548,7 @@ dt < DATE'2013-06-01'
 ts >= TIMESTAMP'2013-01-01 00:00:00'
 dayname(dt)
 monthname(dt)
+unix_timestamp() > 1700000000
 
 -- arrays
 array(1, 2, 3)
