@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
 JSON_OPTIONS = {"path": None, "multiline": "false"}
-WHOLE = ("bigint", "ubigint", "hugeint", "integer", "smallint", "tinyint")
-PLAIN = {"double": "DOUBLE", "boolean": "BOOLEAN"}
+WHOLE = ("bigint", "integer", "smallint", "tinyint")
+PLAIN = {"double": "DOUBLE", "boolean": "BOOLEAN", **dict.fromkeys(("ubigint", "hugeint"), "DECIMAL(20,0)")}
 
 
 def json_sql(
@@ -56,7 +56,7 @@ def inferred(connection: DuckDBPyConnection, rows: str) -> dict[str, str]:
 
 
 def spark_json(kind: DuckDBPyType) -> str:
-    """Return the DuckDB type of what Spark finds in JSON: bigint, double, boolean, string, arrays and structs."""
+    """Return the DuckDB type of what Spark finds in JSON: bigint, decimal, double, boolean, string, arrays and structs."""
     if kind.id == "list":
         return f"{spark_json(*children(kind).values())}[]"
     if kind.id == "struct":

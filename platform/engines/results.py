@@ -21,13 +21,14 @@ HUGEINT = re.compile(r'\bU?HUGEINT\b(?![ "])')  # the name of a field has a spac
 def found_schema(connection: DuckDBPyConnection, sql: str) -> pa.Schema:
     """Return the columns of a query as DuckDB has them, without running it; names may repeat.
 
-    Its integers of 128 bits are unsigned ones of 64 here: as Arrow's they would be DECIMAL(38, 0).
+    Its integers of 128 bits are BIGINT here, with metadata: as Arrow's they would be DECIMAL(38, 0).
     """
     relation = connection.sql(sql)
-    kinds = (HUGEINT.sub("UBIGINT", str(kind)) for kind in relation.types)
-    nothing = ", ".join(f"CAST(NULL AS {kind}) AS c{i}" for i, kind in enumerate(kinds))
-    kinds = connection.sql(f"SELECT {nothing}").to_arrow_table().schema.types
-    return pa.schema(list(zip(relation.columns, kinds, strict=True)))
+    kinds = [str(kind) for kind in relation.types]
+    nothing = ", ".join(f"CAST(NULL AS {HUGEINT.sub('BIGINT', kind)}) AS c{i}" for i, kind in enumerate(kinds))
+    types = connection.sql(f"SELECT {nothing}").to_arrow_table().schema.types
+    told = [{"engine": kind} if HUGEINT.search(kind) else None for kind in kinds]
+    return pa.schema([pa.field(*field) for field in zip(relation.columns, types, [True] * len(types), told, strict=True)])
 
 
 def simplified(connection: DuckDBPyConnection, sql: str) -> str:

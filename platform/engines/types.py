@@ -25,7 +25,7 @@ SIMPLER = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
-    pa.uint64(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
     pa.float16(): pa.float32(),
     pa.large_string(): pa.string(),
     pa.string_view(): pa.string(),
@@ -66,8 +66,8 @@ def type_words(kind: pa.DataType) -> str:
 def spark_schema(schema: pa.Schema) -> pa.Schema:
     """Return a result's columns in the types that Spark gives them.
 
-    Unsigned integers are the next wider signed ones, those of 64 bits bigint, timestamps with and without a zone instants in
-    UTC.
+    Unsigned integers are the next wider signed ones, those of 64 bits decimal(20,0), timestamps with and without a zone
+    instants in UTC.
     """
     return pa.schema([pa.field(field.name, simple(field.type), field.nullable) for field in schema])
 
@@ -110,10 +110,11 @@ def with_spark_types(query: str, found: pa.Schema) -> str:
 
     Args:
         query: a query in the embedded engine's SQL.
-        found: its result's schema, as the embedded engine describes it; names may repeat.
+        found: its result's schema, as the embedded engine describes it; names may repeat. A column whose type Arrow does not
+            tell has metadata.
     """
     wanted = spark_schema(found)
-    changed = [not same(a.type, b.type) for a, b in zip(found, wanted, strict=True)]
+    changed = [a.metadata is not None or not same(a.type, b.type) for a, b in zip(found, wanted, strict=True)]
     if not any(changed):
         return query
     inner = ", ".join(f"c{number}" for number in range(len(found)))

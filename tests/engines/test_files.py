@@ -134,6 +134,19 @@ def test_json_columns_are_sorted_and_texts_stay_texts(engine: DuckDBEngine, tmp_
     assert types(engine, "v") == {"d": "string", "b": "int"}
 
 
+def test_integers_beyond_bigint_are_decimals(engine: DuckDBEngine, tmp_path: Path) -> None:
+    great = 2**64 - 1
+    pq.write_table(
+        pa.table({"u": pa.array([great, 1], pa.uint64()), "l": pa.array([[great], []], pa.list_(pa.uint64()))}),
+        tmp_path / "u.parquet",
+    )
+    (tmp_path / "u.json").write_text(f'{{"u": {great}, "l": [{great}]}}\n{{"u": 1, "l": []}}\n')
+    decimal = pa.decimal128(20, 0)
+    for table in (f"parquet.`{tmp_path}/u.parquet`", f"json.`{tmp_path}/u.json`"):
+        assert engine.schema(f"SELECT u, l FROM {table}").types == [decimal, pa.list_(decimal)]
+        assert rows(engine, f"SELECT u, l[0], u + 1 FROM {table} WHERE u > 1") == [(great, great, great + 1)]
+
+
 def test_a_json_array_is_its_rows(engine: DuckDBEngine, tmp_path: Path) -> None:
     text = ' [{"a":1,"y":0},{"a":2,"y":1}]\n'
     (tmp_path / "a.json").write_text(text)
