@@ -19,6 +19,8 @@ def column_types(listed: str, position: Position | None) -> dict[str, str]:
     except StatementError as error:
         raise StatementError(f"The list of columns is not Spark SQL: {error.message}", position) from error
     columns: dict[str, str] = {}
+    if not tree.this.expressions:
+        raise StatementError("The list of columns is empty: write (name type, ...).", position)
     for column in tree.this.expressions:
         if not isinstance(column, exp.ColumnDef) or column.kind is None:
             raise StatementError(f"A column is a name and a type, got {column.sql('spark')!r}.", position)

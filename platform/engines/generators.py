@@ -34,7 +34,8 @@ def generated(node: exp.Anonymous, typer: Typer, names: list[str], outer: bool =
     outer = outer or name.endswith("_outer")
     name = name.removesuffix("_outer")
     if name == "json_tuple":
-        columns = fields_of_json(*node.expressions)
+        value, first, *others = node.expressions
+        columns = fields_of_json(value, first, *others)
     else:
         columns = stacked(node, typer) if name == "stack" else unnested(name, node.expressions[0], typer, outer)
     if names and len(names) != len(columns):
@@ -87,6 +88,8 @@ def kept(values: exp.Expr) -> exp.Expr:
 
 def stacked(node: exp.Anonymous, typer: Typer) -> list[tuple[str, exp.Expr]]:
     rows, values = int(node.expressions[0].sql()), node.expressions[1:]
+    if rows < 1 or not values:
+        raise StatementError("stack takes the number of rows, 1 or more, and their values.")
     width = -(-len(values) // rows)
     padded = [*values, *(exp.null() for _ in range(width * rows - len(values)))]
     return [(f"col{k}", call("unnest", call("list_value", *(v.copy() for v in padded[k::width])))) for k in range(width)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..errors import StatementError
 from .failures import explained
 from .parquet import ROW_GROUP_ROWS
 from .types import spark_schema, spark_type, with_spark_types
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 HUGEINT = re.compile(r'\bU?HUGEINT\b(?![ "])')  # the name of a field has a space or quote behind it
+NOTHING = 'MAP("NULL", "NULL")'
 
 
 def found_schema(connection: DuckDBPyConnection, sql: str) -> pa.Schema:
@@ -25,6 +27,8 @@ def found_schema(connection: DuckDBPyConnection, sql: str) -> pa.Schema:
     """
     relation = connection.sql(sql)
     kinds = [str(kind) for kind in relation.types]
+    if any(NOTHING in kind for kind in kinds):
+        raise StatementError("An empty map() has no type here; give it one: CAST(map() AS MAP<STRING, INT>).")
     nothing = ", ".join(f"CAST(NULL AS {HUGEINT.sub('BIGINT', kind)}) AS c{i}" for i, kind in enumerate(kinds))
     types = connection.sql(f"SELECT {nothing}").to_arrow_table().schema.types
     told = [{"engine": kind} if HUGEINT.search(kind) else None for kind in kinds]

@@ -6,6 +6,9 @@ operand, which DuckDB binds over those relations.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from sqlglot import exp
 
 from ..errors import StatementError
@@ -77,7 +80,8 @@ class Rewriter:
 
     def visit(self, parent: exp.Expr, child: exp.Expr) -> None:
         if isinstance(child, exp.Lambda) and isinstance(parent, exp.Anonymous):
-            child.meta["types"] = self.parameter_types(parent, child)
+            with placed(parent):
+                child.meta["types"] = self.parameter_types(parent, child)
         self.walk(child)
 
     def parameter_types(self, parent: exp.Anonymous, function: exp.Lambda) -> dict[str, str]:
@@ -90,13 +94,8 @@ class Rewriter:
 
     def apply(self, node: exp.Expr) -> None:
         rule = next((RULES[kind] for kind in type(node).__mro__ if kind in RULES), None)
-        try:
+        with placed(node):
             made = rule(node, self.typer) if rule is not None else node
-        except StatementError as error:
-            raise error if error.position else StatementError(error.message, position_of(node)) from error
-        except (IndexError, ValueError) as error:
-            name = node.name if isinstance(node, exp.Anonymous) else node.sql(SparkSQL)
-            raise StatementError(f"{name} does not take these arguments.", position_of(node)) from error
         if made is not node:
             node.replace(made)
         self.finish(made)
@@ -114,6 +113,18 @@ class Rewriter:
             made = filtered(made, core, condition)
         if template is not None:
             made.replace(filled(template, x=made))
+
+
+@contextmanager
+def placed(node: exp.Expr) -> Iterator[None]:
+    """Give errors inside the block the place of a node, and turn those of missing arguments into StatementErrors."""
+    try:
+        yield
+    except StatementError as error:
+        raise error if error.position else StatementError(error.message, position_of(node)) from error
+    except (IndexError, ValueError) as error:
+        name = node.name if isinstance(node, exp.Anonymous) else node.sql(SparkSQL)
+        raise StatementError(f"{name} does not take these arguments.", position_of(node)) from error
 
 
 def filtered(outer: exp.Expr, core: exp.Expr, condition: exp.Expr) -> exp.Expr:

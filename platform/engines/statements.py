@@ -322,8 +322,11 @@ def insert(cursor: Cursor, overwrite: bool) -> Insert:
     name = cursor.name()
     by_name = cursor.accept("BY", "NAME")
     columns: tuple[str, ...] = ()
-    if not by_name and cursor.peek("(") and cursor.tokens[cursor.index + 1].text.upper() not in QUERY_STARTS:
-        columns = column_names(cursor)
+    start = cursor.index
+    if not by_name and cursor.accept("("):
+        query = cursor.peek(*QUERY_STARTS)
+        cursor.index = start
+        columns = () if query else column_names(cursor)
     return Insert(name, overwrite, by_name, columns, cursor.query())
 
 

@@ -24,6 +24,13 @@ CASES = [
     ("SELECT * FROM other.clicks", "There is no database other", (1, 21, "clicks")),
     ("SELECT 1,\n  * FROM clicks a JOIN clicks USING (a) JOIN clicks c", "* has several columns", (2, 3, "*")),
     ("SELECT split(user, '|') FROM clicks", "the pattern '|' of split matches nothing at all", None),
+    ("SELECT aggregate(array(1), v -> v)", "aggregate does not take these arguments.", (1, 8, "aggregate")),
+    ("SELECT zip_with(v -> v)", "zip_with does not take these arguments.", (1, 8, "zip_with")),
+    ("SELECT json_tuple()", "does not take these arguments.", (1, 8, "json_tuple")),
+    ("SELECT stack(0, 1)", "stack takes the number of rows", (1, 8, "stack")),
+    ("SELECT map()", "CAST(map() AS MAP<STRING, INT>)", None),
+    ("INSERT INTO clicks (", "The statement ends too early", None),
+    ("CREATE TABLE q ()", "The list of columns is empty", (1, 14, "q")),
     ("MERGE INTO clicks", "The engine runs SELECT", (1, 1, "MERGE")),
 ]
 
