@@ -44,6 +44,10 @@ to the engine: {RUNS}.
 Files are read as Spark SQL reads them: ``SELECT * FROM parquet.`folder` ``, or
 `CREATE TEMPORARY VIEW v USING csv OPTIONS (path 'file.csv', header 'true', inferSchema 'true', nullValue 'NA')`.
 Formats: {", ".join(FORMATS)}. `CREATE TABLE ... AS` makes tables of the warehouse, which are folders of Parquet files.
+
+Other options of CSV files, with Spark's defaults: `sep` or `delimiter` (`,`), `quote` (`"`), `escape` (`\\`), `comment` (none),
+`multiLine` (`false`: a quoted value has no line break) and `encoding` (UTF-8 only). JSON files take `multiLine`, Parquet files
+`mergeSchema`.
 """
 
 CLAUSE_HELP = {
