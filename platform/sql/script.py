@@ -102,6 +102,8 @@ def find_statement(cursor: Cursor, others: Statements) -> Statement | None:
     if matching:
         longest = max(matching, key=len)
         return ours.get(" ".join(longest))
+    if cursor.peek("CREATE", "MODEL") or cursor.peek("CREATE", "OR", "REPLACE", "MODEL"):
+        raise cursor.error("Models are made by TRAIN [OR REPLACE] MODEL name USING algorithm AS query.")
     if others.others and not any(cursor.peek(words[0]) for words in names):
         return None
     raise unknown(cursor, names)
