@@ -7,4 +7,6 @@ import os
 
 def cores() -> int:
     """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity"):  # which macOS lacks
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
