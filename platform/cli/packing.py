@@ -23,8 +23,8 @@ SOURCES = frozenset((".py", ".typed", ".json", ".sql"))
 def environment_archive() -> Path:
     """Return the path of the archive, made when the packages have changed since the last one.
 
-    It lies in the user's cache folder. Archives that no job was submitted with for a week are removed; younger ones may be those
-    of jobs that still run, which send them to executors that take the place of lost ones.
+    It lies in the user's cache folder. Archives that no job was submitted with for a week are removed; younger ones may be
+    those of jobs that still run, which send them to executors that take the place of lost ones.
     """
     files = dict(package_files())
     for package in required("xpsql"):
