@@ -69,13 +69,13 @@ def begun(star: exp.Star, found: Sequence[exp.Expr]) -> list[exp.Expr]:
     return [*shown, rest]
 
 
-def check(all: list[str] | None, made: list[str] | None) -> None:
+def check(whole: list[str] | None, made: list[str] | None) -> None:
     """Require that no other table has a column of USING, which EXCLUDE would leave out too.
 
     Raises:
         StatementError: one has.
     """
-    if all is not None and made is not None and len(all) != len(made):
+    if whole is not None and made is not None and len(whole) != len(made):
         raise StatementError("* has several columns of one name here, one of them in USING. Name the columns instead.")
 
 
