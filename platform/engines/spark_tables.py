@@ -288,7 +288,9 @@ class SparkTables:
         known = self._known(name)
         if view is not None and known != "":
             self._refine(name, view, state)
-        elif files is not None and known not in ("", self._stamp + state):
+        elif files is not None and known == self._stamp + state:
+            self._spark.catalog.refreshTable(full(name))  # another session showed it; this one may remember files that are gone
+        elif files is not None and known != "":
             self._hide(name)
             self._create(name, files, state)
         self._shown[name] = state

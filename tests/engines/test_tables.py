@@ -427,6 +427,15 @@ def test_frames_are_not_written_behind_the_back_of_the_warehouse(warehouse: Path
     engine.close()
 
 
+def test_sessions_of_one_application_see_what_each_other_writes(warehouse: Path, spark: SparkSession) -> None:
+    one, other = (SparkEngine(session, warehouse, owned=False) for session in (spark, spark.newSession()))
+    one.execute("CREATE TABLE t AS SELECT 1 AS a")
+    for value, (writer, reader) in enumerate(((one, other), (other, one), (one, other))):
+        assert rows(reader, "SELECT count(*) FROM t") == rows(writer, "SELECT count(*) FROM t") == [(1,)]
+        writer.execute(f"INSERT OVERWRITE t SELECT {value}")
+        assert rows(reader, "SELECT a FROM t") == [(value,)]
+
+
 def test_tables_of_either_engine_are_the_other_ones(warehouse: Path, spark: SparkSession) -> None:
     embedded, other = DuckDBEngine(warehouse), SparkEngine(spark, warehouse, owned=False)
     statement = (
