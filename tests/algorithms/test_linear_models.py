@@ -116,7 +116,8 @@ def test_svm_finds_the_coefficients_of_scikit_learn(session: xpsql.Session, tmp_
     x, y = clicks()
     path = table(x, y, tmp_path / "log.parquet")
     weights = learned(session, f"svm (learning_rate = 0.1, l2 = 0.1) {WHOLE.format(passes=1500)}", path)
-    peer = LinearSVC(C=1 / (0.1 * ROWS), loss="hinge", intercept_scaling=100, tol=1e-8, max_iter=1_000_000).fit(standard(x), y)
+    peer = LinearSVC(C=1 / (0.1 * ROWS), loss="hinge", intercept_scaling=100, tol=1e-8, max_iter=1_000_000, random_state=0)
+    peer.fit(standard(x), y)
     np.testing.assert_allclose([weights[name] for name in NAMES], peer.coef_[0], atol=2e-2)
     assert weights["(intercept)"] == pytest.approx(peer.intercept_[0], abs=2e-2)
 

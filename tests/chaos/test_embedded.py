@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -28,18 +29,26 @@ def test_a_training_that_is_killed_again_and_again_ends_as_if_nothing_had_happen
 
 
 class Notes(SilentReporter):
-    """Keeps the notes."""
+    """Keeps the notes.
 
-    def __init__(self) -> None:
+    Args:
+        begun: called before the first batch.
+    """
+
+    def __init__(self, begun: Callable[[], None]) -> None:
         self.notes: list[str] = []
+        self._begun = begun
+
+    def start(self, title: str, total_examples: int | None) -> None:
+        self._begun()
 
     def note(self, message: str) -> None:
         self.notes.append(message)
 
 
-def train(tmp_path: Path, options: str) -> list[str]:
+def train(tmp_path: Path, options: str, begun: Callable[[], None] = lambda: None) -> list[str]:
     """Train with a checkpoint every few milliseconds, check the counts, and return the notes."""
-    log, told = write_log(tmp_path / "log.parquet", 5000), Notes()
+    log, told = write_log(tmp_path / "log.parquet", 5000), Notes(begun)
     with xpsql.connect(tmp_path / "warehouse", "duckdb", told) as session:
         session.sql(f"""TRAIN MODEL m USING xftrl WITH (batch_size = 64, passes = 4, checkpoint_seconds = 0.01, {options})
                         AS SELECT * FROM parquet.`{log}`""")
@@ -50,11 +59,14 @@ def train(tmp_path: Path, options: str) -> list[str]:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_a_disk_that_is_full_fails_checkpoints_and_not_the_training(tmp_path: Path) -> None:
     place = tmp_path / "checkpoints" / "m" / "v1"
-    for number in (1, 2):
-        folder = place / f"000000-{number:06}"
-        folder.mkdir(parents=True)
-        (folder / "shard-0000.weights.parquet").symlink_to("/dev/full")
-    notes = train(tmp_path, f"checkpoint_path = '{tmp_path / 'checkpoints'}'")
+
+    def fill() -> None:
+        for number in (1, 2):
+            folder = place / f"000000-{number:06}"
+            folder.mkdir(parents=True)
+            (folder / "shard-0000.weights.parquet").symlink_to("/dev/full")
+
+    notes = train(tmp_path, f"checkpoint_path = '{tmp_path / 'checkpoints'}'", fill)
     assert [note for note in notes if "The disk is full" in note] == notes[:2]
     assert "The training goes on" in notes[0]
     assert len(notes) == 2
