@@ -71,12 +71,12 @@ def alternate(commands: Sequence[tuple[int, Sequence[str | Path]]]) -> list[Meas
         for number, (count, command) in enumerate(commands):
             with cores(count):
                 live[number] = stack.enter_context(Started(command))
-            live[number].process.send_signal(signal.SIGSTOP)
+            live[number].send(signal.SIGSTOP)
         seconds, ended = [0.0] * len(live), dict(live)
         while live:
             for number, started in list(live.items()):
                 start = time.perf_counter()
-                started.process.send_signal(signal.SIGCONT)
+                started.send(signal.SIGCONT)
                 while not (over := started.wait(os.WNOHANG)) and time.perf_counter() < start + TURN_SECONDS:
                     time.sleep(LOOK_SECONDS)
                 seconds[number] += time.perf_counter() - start
@@ -85,7 +85,7 @@ def alternate(commands: Sequence[tuple[int, Sequence[str | Path]]]) -> list[Meas
                 elif seconds[number] > TIMEOUT_SECONDS:
                     raise RuntimeError(f"{started.command} has not ended after {TIMEOUT_SECONDS} s")
                 else:
-                    started.process.send_signal(signal.SIGSTOP)
+                    started.send(signal.SIGSTOP)
         return [started.measured(seconds[number]) for number, started in ended.items()]
 
 
@@ -111,6 +111,10 @@ class Started:
             self.process.wait()
         self._output.close()
         self._errors.close()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; Popen's own way to would wait for a process that has just ended, and lose what it used."""
+        os.kill(self.process.pid, number)
 
     def wait(self, options: int) -> bool:
         """Wait as os.wait4 does; tell whether it has ended."""
