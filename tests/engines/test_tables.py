@@ -434,6 +434,8 @@ def test_sessions_of_one_application_see_what_each_other_writes(warehouse: Path,
         assert rows(reader, "SELECT count(*) FROM t") == rows(writer, "SELECT count(*) FROM t") == [(1,)]
         writer.execute(f"INSERT OVERWRITE t SELECT {value}")
         assert rows(reader, "SELECT a FROM t") == [(value,)]
+    for engine in (one, other):
+        engine.close()
 
 
 def test_tables_of_either_engine_are_the_other_ones(warehouse: Path, spark: SparkSession) -> None:
