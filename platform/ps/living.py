@@ -44,45 +44,34 @@ class LivingTable(Table):
             The report has `admitted` and `expired` too, counted by the first table.
         """
         with self.lock:
-            return self._push(touched, seen, pulled, gradients, now, gate)
-
-    def _push(
-        self,
-        touched: Touched,
-        seen: Counts | None,
-        pulled: Mapping[str, Floats],
-        gradients: Mapping[str, Floats],
-        now: int,
-        gate: Gate | None,
-    ) -> tuple[dict[str, float], Gate | None]:
-        size, keys, program = self._size(gradients), touched.keys, self._push_program
-        given, rows = self._looked_up(program, keys, size)
-        missing = rows == MISSING
-        ended = np.zeros(len(keys), np.bool_)
-        if gate is not None:
-            ended = gate.fresh & ~missing
-            self._blank(given, ended)
-        absent = missing | ended
-        known = self._known(keys, missing, now)
-        self._start(given, keys, absent)
-        self._rest(given, keys, absent, now)
-        given.put({"@known": known})
-        self._tell(given, touched, seen)
-        done = self._done(program, given, touched, pulled, gradients)
-        if done.ended is not None:
-            ended = ended | np.asarray(done.ended)[: len(keys)]
-        fresh = missing | ended
-        shut = fresh & ~self._admitted(touched, done, gate, size, now)
-        if ended.any():
-            self.store.evict(keys[ended])
-        started = fresh & ~shut
-        self._keep(touched, done, rows, started, shut, known, now)
-        report = self._report(done)
-        if self.first is not None:
-            return report, gate
-        self._remember(touched, started & (known > 0), shut)
-        counted = {"admitted": float(np.count_nonzero(started)), "expired": float(np.count_nonzero(ended))}
-        return report | counted, Gate(fresh, shut)
+            size, keys, program = self._size(gradients), touched.keys, self._push_program
+            given, rows = self._looked_up(program, keys, size)
+            missing = rows == MISSING
+            ended = np.zeros(len(keys), np.bool_)
+            if gate is not None:
+                ended = gate.fresh & ~missing
+                self._blank(given, ended)
+            absent = missing | ended
+            known = self._known(keys, missing, now)
+            self._start(given, keys, absent)
+            self._rest(given, keys, absent, now)
+            given.put({"@known": known})
+            self._tell(given, touched, seen)
+            done = self._done(program, given, touched, pulled, gradients)
+            if done.ended is not None:
+                ended = ended | np.asarray(done.ended)[: len(keys)]
+            fresh = missing | ended
+            shut = fresh & ~self._admitted(touched, done, gate, size, now)
+            if ended.any():
+                self.store.evict(keys[ended])
+            started = fresh & ~shut
+            self._keep(touched, done, rows, started, shut, known, now)
+            report = self._report(done)
+            if self.first is not None:
+                return report, gate
+            self._remember(touched, started & (known > 0), shut)
+            counted = {"admitted": float(np.count_nonzero(started)), "expired": float(np.count_nonzero(ended))}
+            return report | counted, Gate(fresh, shut)
 
     def _known(self, keys: Keys, absent: Mask, now: int) -> Counts:
         """Return how often keys without rows occurred before, 0 for the others."""
