@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..platform.errors import ModelError
 
+NO_LOCKS = "Its filesystem does not lock files or link them: choose a warehouse on one that does"
 REMEDIES = {
     errno.ENOSPC: "The disk is full: free space",
     errno.EDQUOT: "The disk quota is used up: free space",
@@ -19,6 +20,7 @@ REMEDIES = {
     errno.EACCES: "It is not writable: change its permissions",
     errno.EPERM: "It is not writable: change its permissions",
     errno.EROFS: "It is on a read-only disk: choose another warehouse",
+    **dict.fromkeys((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS), NO_LOCKS),
 }
 
 

@@ -15,9 +15,10 @@ from .failures import place, tokens_of
 from .scans import all_columns
 from .spark_calls import Sent, sent
 from .spark_failures import explained
+from .spark_files import SparkFiles
 from .spark_frames import collected, described, schema_of, streamed
 from .spark_plans import reading_of
-from .spark_tables import SparkTables, write_files
+from .spark_tables import SparkTables
 from .spark_tasks import SparkTasks
 from .statements import Name, insert_in, read_name
 
@@ -47,7 +48,8 @@ class SparkEngine:
         self.spark = spark
         self.tasks = SparkTasks(spark)
         self._owned = owned
-        self._tables = SparkTables(spark, warehouse, self._frame)
+        self._files = SparkFiles(spark, warehouse)
+        self._tables = SparkTables(spark, warehouse, self._files, self._frame)
         udf.register_in_spark(spark)
 
     def execute(self, statement: str) -> pa.Table | None:
@@ -86,7 +88,7 @@ class SparkEngine:
         """Run a query and write its rows; a file is a partition, and files are in the order of rows."""
         frame = self._frame(query)
         with explained(sent(query), self.relations), described(self.spark, "xpsql: stage the query"):
-            write_files(frame, folder)
+            self._files.write(frame, folder)
         files = tuple(str(path) for path in sorted(folder.absolute().glob("*.parquet")))
         return all_columns(files, schema_of(frame))
 

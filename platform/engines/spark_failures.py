@@ -25,6 +25,7 @@ JAVA_CLASS = re.compile(r"^(?:An error occurred while calling \S+\s*: )?(?:[\w.$
 TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 PYTHONS = re.compile(r"different version: \(?(?P<worker>\d+\D+\d+)\)? than that in driver:? \(?(?P<driver>\d+\D+\d+)")
+OUR_ERRORS = "xpsql.platform.errors."
 NO_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
 ONLY_OURS = (
     "What a warehouse has changes by CREATE [OR REPLACE], INSERT INTO | OVERWRITE name [BY NAME | (columns)] query, and DROP, "
@@ -94,6 +95,10 @@ def explain(error: PySparkException, statement: Sent, relations: Callable[[], It
             return no_function(bare(told["name"]), "", position)
         case ["PATH_NOT_FOUND"]:
             return StatementError(f"The path {told['path']} does not exist. Check its spelling.", position)
+        case ["FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"]:
+            kind = told["dataSourceType"]
+            message = f"The files of {kind}.`...` cannot be read: they are not {kind}, or executors do not see them there."
+            return StatementError(message, position)
         case ["UNSUPPORTED_INSERT", "MULTI_PATH"] if MANIFEST in told["paths"]:
             return StatementError(f"Spark itself writes into no table of a warehouse. {ONLY_OURS}", position)
     return StatementError(f"The query failed: {plain(str(error))}", position)
@@ -141,6 +146,8 @@ def raised_in_python(message: str) -> str:
     raised = next((found for line in lines if (found := RAISED.match(line.strip("\r"))) and line[:1].strip()), None)
     if raised is None:
         return f"a Python function failed: {' '.join(lines[-1].split())}."
+    if raised["kind"].startswith(OUR_ERRORS):
+        return str(raised["message"])
     told = f"{raised['kind']}: {raised['message']}" if raised["message"] else raised["kind"]
     if module := NO_MODULE.search(told):
         return f"the executors have no Python module {module['module']}. {SENT}"

@@ -30,6 +30,7 @@ from .failures import absent, tokens_of
 from .inserts import places_of
 from .spark_calls import sent
 from .spark_failures import ONLY_OURS
+from .spark_files import SparkFiles
 from .spark_frames import configured, schema_of
 from .statements import CreateTable, CreateView, Cursor, Drop, Insert, Name, Statement, read
 from .tables import MANIFEST, Change, Tables
@@ -56,8 +57,6 @@ CHANGES = (
     "TRUNCATE TABLE",
     "UPDATE",
 )
-WRITTEN = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
-WRITING = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS", "spark.sql.files.maxRecordsPerFile": "0"}
 Analyse = Callable[[str], "DataFrame"]
 
 
@@ -67,11 +66,13 @@ class SparkTables:
     Args:
         spark: the session.
         warehouse: the folder of tables and views.
+        files: writes into it.
         analyse: turns a query of the user into a frame.
     """
 
-    def __init__(self, spark: SparkSession, warehouse: Path, analyse: Analyse) -> None:
+    def __init__(self, spark: SparkSession, warehouse: Path, files: SparkFiles, analyse: Analyse) -> None:
         self._spark = spark
+        self._files = files
         self._stamp = f"xpsql {warehouse.absolute()} "
         self._tables = Tables(warehouse)
         self._views = Views(warehouse)
@@ -266,7 +267,7 @@ class SparkTables:
         """Write the rows of a frame to files, a partition each, and make them a table or a part of one."""
         check_columns(schema_of(frame))
         with self._tables.draft() as draft:
-            write_files(frame, draft)
+            self._files.write(frame, draft)
             self._put(name, draft, change)
 
     def _put(self, name: Name, draft: Path, change: Change) -> None:
@@ -336,13 +337,6 @@ class SparkTables:
             return None
         told = self._spark.catalog.getTable(full(name)).description or ""
         return told if told.startswith("xpsql ") else ""
-
-
-def write_files(frame: DataFrame, folder: Path) -> None:
-    """Run a query and write its rows as Parquet, a file for each partition, named in the order of rows."""
-    with configured(frame.sparkSession, WRITING):
-        writer = frame.write.mode("append").options(**WRITTEN)
-        writer.option("parquet.block.row.count.limit", parquet.ROW_GROUP_ROWS).parquet(folder.absolute().as_uri())
 
 
 def state_of(content: object) -> str:

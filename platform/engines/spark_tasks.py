@@ -40,7 +40,6 @@ class SparkTasks:
         self._session = session
         self._context = session.sparkContext
         self._master = str(self._context.master)
-        self._on_one_machine = LOCAL.match(self._master) is not None
         self.host = str(self._setting("spark.driver.host") or "127.0.0.1")
 
     def slots(self, wanted: int) -> int:
@@ -49,7 +48,7 @@ class SparkTasks:
         if (self._setting("spark.dynamicAllocation.enabled") or "false").lower() == "true":
             most = int(self._setting("spark.dynamicAllocation.maxExecutors") or UNBOUNDED)
             return most * (self._number("spark.executor.cores") // cpus)
-        deadline = time.monotonic() + (0 if self._on_one_machine else COMING_SECONDS)
+        deadline = time.monotonic() + (0 if on_one_machine(self._master) else COMING_SECONDS)
         while (found := self._cores() // cpus) < wanted and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         return found
@@ -149,6 +148,11 @@ def running(function: Callable[[Task], None]) -> Callable[[Iterable[int]], Itera
             yield number
 
     return run
+
+
+def on_one_machine(master: str) -> bool:
+    """Tell whether the tasks of a master run in the driver's own process."""
+    return LOCAL.match(master) is not None
 
 
 def mebibytes(text: str) -> int:

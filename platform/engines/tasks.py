@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
@@ -67,3 +68,11 @@ class Tasks(Protocol):
             gang: all tasks start together or none does.
         """
         ...
+
+
+def unshared(folder: Path, hosts: str) -> str:
+    """Return what is said of a folder of the driver's that other hosts do not see."""
+    return (
+        f"Executors do not see {folder} as the driver does, on {hosts}. A warehouse is a folder that the driver and all "
+        "executors share: choose one on a filesystem of the network, at the same path everywhere."
+    )

@@ -21,7 +21,7 @@ from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import wait_until
 from .compiled import prepare_task
 from .examples import Features, united
-from .job import Job, check_version, own_host
+from .job import Job, check_machine, own_host
 from .metrics import Tally
 from .packaged import Examples, learner_of
 from .prepared import Prepared
@@ -76,7 +76,7 @@ def learn_part(job: Job, task: Task) -> None:
     Raises:
         XpsqlError: of data, another worker or the driver; the driver has been told if it can be.
     """
-    check_version(job.xpsql)
+    check_machine(job.xpsql, job.folder)
     prepare_task(task.cores)
     number, count = task.number, job.places.workers
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", number, task.attempt) as member:

@@ -13,6 +13,7 @@ from ...warehouse.files import VersionFiles
 from ...warehouse.manifest import Table as TableEntry
 from ...warehouse.storage import Storage
 from ..engines.base import Scan
+from ..engines.tasks import unshared
 from ..errors import TrainingError
 from ..ps.coordinator import Contact
 from ..ps.sockets import Address
@@ -175,17 +176,19 @@ def own_version() -> str:
     return xpsql.__version__
 
 
-def check_version(drivers: str) -> None:
-    """Require the driver's version of xpsql in this task.
+def check_machine(drivers: str, folder: Path) -> None:
+    """Require in a task that its machine has the driver's version of xpsql, and a folder that the driver made.
 
     Raises:
-        TrainingError: it is another one; says which.
+        TrainingError: it has another one, or none; says which.
     """
     if own_version() != drivers:
         raise TrainingError(
             f"The executors have xpsql {own_version()}, the driver {drivers}. Install one version everywhere, or start with "
             "`xpsql submit`, which sends the driver's."
         )
+    if not folder.is_dir():
+        raise TrainingError(unshared(folder, socket.gethostname()))
 
 
 def own_host(coordinator: Address) -> str:

@@ -22,7 +22,7 @@ from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import POLL_SECONDS, wait_until
 from .compiled import prepare_task
 from .examples import Doubles, Evaluated, Examples, Features, united
-from .job import Job, check_version
+from .job import Job, check_machine
 from .metrics import Tally
 from .prepared import Prepared
 from .recipe import recipe_of
@@ -78,7 +78,7 @@ def evaluate_examples(job: Job, task: Task) -> None:
     Raises:
         XpsqlError: of data or the driver; the driver has been told if it can be.
     """
-    check_version(job.xpsql)
+    check_machine(job.xpsql, job.folder)
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)

@@ -27,7 +27,7 @@ from .cluster import cluster
 from .compiled import limit_threads, prepare_task
 from .dealing import Dealer, Standing
 from .distributed import taken
-from .job import TAKE, WAIT_SECONDS, Take, Taken, check_version, own_host, own_version
+from .job import TAKE, WAIT_SECONDS, Take, Taken, check_machine, own_host, own_version
 from .places import Places, places_of
 from .plan import Settings
 from .recovery import MOST
@@ -188,7 +188,7 @@ def part_path(folder: Path, split: int) -> Path:
 
 def host_weights(job: Job, certificate: Certificate | None, task: Task) -> None:
     """Hold the rows of some slices of a version, as task `task.number` of several, until told to end."""
-    check_version(job.xpsql)
+    check_machine(job.xpsql, job.folder)
     limit_threads(task.cores)
     name, contact = f"shard {task.number} of {job.contact.job}", job.contact
     with contextlib.suppress(EndedError), Membership(contact, "shard", task.number, task.attempt) as member:
@@ -201,7 +201,7 @@ def host_weights(job: Job, certificate: Certificate | None, task: Task) -> None:
 
 def score_splits(job: Job, task: Task) -> None:
     """Take splits from the driver, one after the other, and write their predictions."""
-    check_version(job.xpsql)
+    check_machine(job.xpsql, job.folder)
     prepare_task(task.cores)
     with (
         contextlib.suppress(EndedError),

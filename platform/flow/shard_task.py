@@ -22,7 +22,7 @@ from ..ps.wire import Handler
 from .afar import checkpoint_handlers
 from .checkpoint import restore
 from .compiled import compilations, prepare_task
-from .job import PRESSED, SAVE, SLOW, Job, Pressed, Save, Slow, check_version, own_host, saved_files
+from .job import PRESSED, SAVE, SLOW, Job, Pressed, Save, Slow, check_machine, own_host, saved_files
 from .recipe import recipe_of
 from .state import Saved, load, new_shard, save
 
@@ -39,7 +39,7 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
     Raises:
         XpsqlError: it cannot load its rows, or the driver cannot be reached; the driver has been told if it can be.
     """
-    check_version(job.xpsql)
+    check_machine(job.xpsql, job.folder)
     keep_freed_memory(KEPT_BYTES)
     prepare_task(task.cores)
     number, num_shards = task.number, job.places.shards

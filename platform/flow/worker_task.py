@@ -18,7 +18,7 @@ from .batches import Batch
 from .compiled import compilations, prepare_task
 from .dealing import Dealt
 from .driver_state import as_lines
-from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_version
+from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_machine
 from .metrics import Metrics
 from .prepared import Prepared
 from .recipe import recipe_of
@@ -41,7 +41,7 @@ def work(job: Job, generation: int, task: Task) -> None:
         XpsqlError: of data, a shard or the driver; the driver has been told if it can be.
     """
     task = task._replace(attempt=generation * MOST_ATTEMPTS + task.attempt)
-    check_version(job.xpsql)
+    check_machine(job.xpsql, job.folder)
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         recipe = recipe_of(job.plan, job.columns)

@@ -13,6 +13,7 @@ from pathlib import Path
 import xpsql
 from xpsql.platform.engines.spark import SparkEngine
 from xpsql.platform.engines.tasks import Task
+from xpsql.platform.errors import XpsqlError
 from xpsql.platform.flow import prediction
 from xpsql.platform.progress import SilentReporter
 
@@ -58,6 +59,24 @@ def jobs(engine: SparkEngine) -> list[str]:
         return [job.get("description", "") for job in json.load(answer)]
 
 
+def unshared(engine: SparkEngine, query: str) -> list[str]:
+    """Return the errors of statements in a warehouse by a path that means another folder in each process."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.open(folder, os.O_RDONLY)
+        statements = f"CREATE TABLE t AS {query}", f"TRAIN MODEL m USING xftrl AS {query}"
+        errors = []
+        try:
+            with xpsql.connect(f"/proc/self/fd/{place}/warehouse", engine=engine.spark, reporter=SilentReporter()) as session:
+                for statement in statements:
+                    try:
+                        session.sql(statement)
+                    except XpsqlError as error:
+                        errors.append(str(error))
+        finally:
+            os.close(place)
+    return errors
+
+
 def main(master: str, log: str, warehouse: str) -> None:
     prediction.SMALL_ROWS = 0
     with xpsql.connect(warehouse, engine="spark", master=master, conf=SETTINGS, reporter=SilentReporter()) as session:
@@ -75,6 +94,7 @@ def main(master: str, log: str, warehouse: str) -> None:
         }.items():
             found[name] = session.sql(text).arrow().to_pylist()
         found["jobs"] = jobs(session.engine)
+        found["unshared"] = unshared(session.engine, query) if sys.platform == "linux" else None
     print(json.dumps(found))
 
 

@@ -56,6 +56,8 @@ def check(found: dict[str, Any], log: Path, folder: Path) -> None:
     assert {"xpsql: shards of m v1", "xpsql: train m v1"} <= set(found["jobs"])
     assert [(row["key"], row["count"]) for row in found["weights"]] == [(row["key"], row["count"]) for row in rows]
     assert [row["weight"] for row in found["weights"]] == pytest.approx([row["weight"] for row in rows], rel=1e-5, abs=1e-7)
+    if found["unshared"] is not None:
+        assert ["a folder that the driver and all executors share" in error for error in found["unshared"]] == [True, True]
     assert found["exported"] == [{"n": len(rows)}]
     assert found["scored"] == [{"n": ROWS, "total": pytest.approx(total["total"][0].as_py())}]
 

@@ -222,6 +222,12 @@ def test_what_a_function_of_the_user_raises_reaches_the_user(spark: SparkSession
             run("SELECT fails(id) AS n FROM range(1)")
 
 
+def test_files_of_another_format_are_told(engine: SparkEngine, tmp_path: Path) -> None:
+    (tmp_path / "log.parquet").write_bytes(b"user,ad,click")
+    with pytest.raises(StatementError, match=r"The files of parquet.`...` cannot be read: they are not parquet"):
+        engine.schema(f"SELECT * FROM parquet.`{tmp_path / 'log.parquet'}`")
+
+
 def test_only_queries_are_asked_for_their_columns(engine: SparkEngine) -> None:
     for text in ("CREATE TABLE t (n INT)", "WITH w AS (SELECT 1) INSERT INTO t SELECT * FROM w", ""):
         with pytest.raises(StatementError, match="A query was expected"):

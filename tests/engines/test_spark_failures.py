@@ -30,6 +30,7 @@ def test_another_python_on_executors_is_told_with_both_versions(written: str) ->
     [
         ("ValueError: too large", "a Python function raised ValueError: too large"),
         ("my.Failure", "a Python function raised my.Failure"),
+        ("xpsql.platform.errors.DataError: row 7 has no label", "row 7 has no label"),
         ("ModuleNotFoundError: No module named 'xpsql'", "the executors have no Python module xpsql. Install it there, or"),
     ],
 )

@@ -360,6 +360,17 @@ def test_a_warehouse_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert Models(tmp_path / "file").names() == []
 
 
+def test_a_filesystem_without_locks_is_told(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(
+        ModelError, match=r"Its filesystem does not lock files or link them: choose a warehouse on one that does"
+    ):
+        models.begin("ctr", MANIFEST)
+
+
 def test_a_warehouse_without_models_reads_as_empty_and_stays_untouched(tmp_path: Path) -> None:
     models = Models(tmp_path)
     assert models.names() == []

@@ -1,0 +1,62 @@
+"""Files that Spark writes into a warehouse, which executors must share with the driver."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...warehouse.scratch import scratch
+from ..errors import ModelError
+from . import parquet
+from .spark_frames import configured, described
+from .spark_tasks import on_one_machine
+from .tasks import unshared
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WRITTEN = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
+WRITING = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS", "spark.sql.files.maxRecordsPerFile": "0"}
+
+
+class SparkFiles:
+    """Writes the rows of queries into folders of a warehouse.
+
+    Args:
+        spark: the session.
+        warehouse: the folder that has those folders.
+    """
+
+    def __init__(self, spark: SparkSession, warehouse: Path) -> None:
+        self._spark = spark
+        self._warehouse = warehouse.absolute()
+        self._shared = on_one_machine(str(spark.sparkContext.master))
+
+    def write(self, frame: DataFrame, folder: Path) -> None:
+        """Run a query and write its rows as Parquet, a file for each partition, named in the order of rows.
+
+        Raises:
+            ModelError: executors do not see the warehouse, and what they write would be lost.
+        """
+        if not self._shared:
+            self._check_shared()
+        with configured(self._spark, WRITING):
+            writer = frame.write.mode("append").options(**WRITTEN)
+            writer.option("parquet.block.row.count.limit", parquet.ROW_GROUP_ROWS).parquet(folder.absolute().as_uri())
+
+    def _check_shared(self) -> None:
+        """Ask as many tasks as run at once for a new folder of the warehouse; once in a session."""
+        context = self._spark.sparkContext
+        count = context.defaultParallelism
+        with scratch(self._warehouse) as folder, described(self._spark, "xpsql: look for the warehouse"):
+
+            def blind(_: Iterable[int]) -> Iterator[str]:
+                if not folder.is_dir():
+                    yield socket.gethostname()
+
+            hosts = set(context.parallelize(range(count), count).mapPartitions(blind).collect())
+        if hosts:
+            raise ModelError(unshared(self._warehouse, ", ".join(sorted(hosts))))
+        self._shared = True
