@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import jax
 import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
@@ -34,6 +35,13 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.ui.retainedExecutions": "1",
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs() -> Iterator[None]:
+    """Let JAX forget after each module what it has compiled: in all that would be gigabytes."""
+    yield
+    jax.clear_caches()  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture(scope="session")
