@@ -13,6 +13,7 @@ from ..ps.programs import Programs
 from .estimates import estimated_bytes, estimated_features, estimated_seconds, row_bytes
 from .places import Places, fitting, places_of
 from .plan import Plan, batch_size
+from .prepared import check_encryption
 from .recipe import Recipe, fitted
 from .slots import Columns
 from .splits import splits_of, vector_dims
@@ -37,6 +38,8 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     if parent is not None:
         check_continues(recipe, parent)
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
+    if engine.tasks is not None:
+        check_encryption(plan, recipe)
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
     rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
     for programs in recipe.programs:
@@ -46,6 +49,10 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense)) for name, spec in recipe.dense.specs.items()]
     rows += input_rows(plan, engine, scan, columns, recipe, places)
     rows.append(("passes", str(plan.settings.passes)))
+    if plan.settings.encrypt:
+        rows.append(
+            ("encrypted", "nothing, in one process" if engine.tasks is None else "what machines tell each other, by TLS")
+        )
     return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
 
 

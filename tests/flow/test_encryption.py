@@ -135,6 +135,8 @@ def test_what_cannot_be_encrypted_is_refused_before_anything_starts(
     with opened(tmp_path / "warehouse", tasks, monkeypatch) as session:
         with pytest.raises(StatementError, match=message):
             train(session, path, algorithm, "passes = 1")
+        with pytest.raises(StatementError, match=message):
+            session.sql(f"EXPLAIN TRAIN MODEL m USING {algorithm} WITH (encrypt = true) AS {query(path)}")
         assert session.sql("SHOW MODELS").arrow().num_rows == 0
     assert not tasks.started
 
@@ -143,3 +145,10 @@ def test_in_one_process_there_is_nothing_to_encrypt(path: Path, tmp_path: Path, 
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with opened(tmp_path / "warehouse", None, monkeypatch) as session:
         train(session, path, "xftrl", "workers = 2")
+
+
+def test_explain_tells_what_is_encrypted(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    statement = f"EXPLAIN TRAIN MODEL m USING xftrl WITH (encrypt = true) AS {query(path)}"
+    for tasks, told in ((ProcessTasks(8), "what machines tell each other, by TLS"), (None, "nothing, in one process")):
+        with opened(tmp_path / "warehouse", tasks, monkeypatch) as session:
+            assert {"property": "encrypted", "value": told} in session.sql(statement).arrow().to_pylist()

@@ -365,9 +365,7 @@ def test_a_filesystem_without_locks_is_told(models: Models, monkeypatch: pytest.
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with pytest.raises(
-        ModelError, match="Its filesystem does not lock files or link them: choose"
-    ):
+    with pytest.raises(ModelError, match="Its filesystem does not lock files or link them: choose"):
         models.begin("ctr", MANIFEST)
 
 
