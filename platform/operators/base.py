@@ -26,7 +26,8 @@ table that has admission reads an absent row as zeros, any other as the row woul
 Shapes, with n the padded number of keys of a push:
     gradients            float32[n, dim]
     float columns        float32[n, Column.dim]
-    integer statistics   uint32[n] (count, updates, shows, clicks, last_seen), as they were before this push; read-only
+    integer statistics   uint32[n] (count, updates, shows, clicks, last_seen), as they were before this push; read-only; the
+                         count of a new row has the occurrences before its admission, where they are counted
     context fields       [n] each, `keys` [n, 2]
 Entries where `context.valid` is False are padding: whatever is computed there is thrown away, but it must not influence
 a valid entry.

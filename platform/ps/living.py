@@ -55,8 +55,9 @@ class LivingTable(Table):
             known = self._known(keys, missing, now)
             self._start(given, keys, absent)
             self._rest(given, keys, absent, now)
-            given.put({"@known": known})
             self._tell(given, touched, seen)
+            if "count" in given:
+                given["count"][: len(keys)] += known
             done = self._done(program, given, touched, pulled, gradients)
             if done.ended is not None:
                 ended = ended | np.asarray(done.ended)[: len(keys)]

@@ -25,7 +25,7 @@ KEPT = 32  # of recent trainings: a CONTINUE traces nothing
 ADDED = {"count": "@counts", "shows": "@counts", "clicks": "@clicks"}  # what a push adds to which statistic
 Floats = NDArray[np.float32]
 
-PUSHED: Inputs = {**DRAWN, **{"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen", "known")}}
+PUSHED: Inputs = {**DRAWN, **{"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen")}}
 
 
 class Read(NamedTuple):
@@ -190,9 +190,9 @@ def first_of(flags: jax.Array) -> jax.Array:
 
 
 def counted_in(given: Given) -> Rows:
-    """Return the statistics as a push leaves them; a new row's count has the occurrences before it."""
+    """Return the statistics as a push leaves them."""
     counted = {name: given[name] + given[added] for name, added in ADDED.items()}
-    return {**counted, "count": counted["count"] + given["@known"], "updates": given["updates"] + 1}
+    return {**counted, "updates": given["updates"] + 1}
 
 
 def bounds_of(weights: Sequence[jax.Array], kept: jax.Array) -> tuple[jax.Array, jax.Array]:

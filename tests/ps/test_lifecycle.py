@@ -15,6 +15,7 @@ from xpsql.platform.operators.base import Operator, TableSpec, chain
 from xpsql.platform.operators.expire import ExpireOptions, expire
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.recent import RecentOptions, recent
+from xpsql.platform.operators.regularize import RegularizeOptions, regularize
 from xpsql.platform.operators.safety import SafetyOptions, safety
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.keys import NUM_SLICES
@@ -270,6 +271,17 @@ def test_a_row_that_ended_starts_anew_from_its_initial_values() -> None:
     np.testing.assert_array_equal(pulled(client, "long")[0], once)
     assert rows_of(client, "long")[KEYS[0]]["updates"] == 1
     assert rows_of(client)[KEYS[0]]["updates"] == 2
+
+
+def test_operators_know_the_occurrences_before_admission() -> None:
+    seldom = regularize(RegularizeOptions("l1", strength=0.0, by_frequency=((4, 100.0),)), SPEC)
+    programs = Programs(SPEC, chain(admit(AdmitOptions(min_count=5), SPEC), seldom, ftrl(FtrlOptions(), SPEC)), SEED)
+    client = new([programs], 1)
+    for batch in range(2):
+        push(client, Batch([Event(KEYS[0], 0, 3, 1, 0.5)], START, 1), batch)
+    row = rows_of(client)[KEYS[0]]
+    assert row["count"] == 6
+    assert row["w"] != 0
 
 
 def test_tables_of_the_same_keys_share_rows() -> None:
