@@ -87,6 +87,7 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
         offers=tuple(f"ctr_{horizon}" for horizon in HORIZONS),
         offer=offer,
         one_pass=True,
+        counts=True,
     )
 
 

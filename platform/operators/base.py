@@ -11,8 +11,8 @@ and a push starts from what a pull sees:
     gradients, rows = o1.before(gradients, rows, context); ...; ok.before(...)     # ok moves the weights
     rows = ok.after(old, rows, context); ...; o1.after(old, rows, context)         # reverse order
 
-Operators that offer something of a row (`offers`) come last there: what they count of examples is counted although another
-operator refuses the update, as it is in the integer statistics.
+Operators that count examples (`counts`) come last there: what they count is counted although another operator refuses the
+update, as it is in the integer statistics.
 
 so decay by time in `read` is lazy and exact: a push stores the decayed row and the time it was decayed to (`last_seen`).
 Operators read and change rows["w"] whatever the optimizer keeps. One that derives w from other columns (ftrl, from z and
@@ -164,6 +164,7 @@ class Operator(NamedTuple):
         offers: names of what it offers of each feature as inputs of the algorithm, such as ctr_long.
         offer: (rows as read, context of a pull) -> float32[n, len(offers)]. A pull returns it beside w, a version keeps it, and
             each slot of features has an input `slot:name` for each. A row that is absent offers 0.
+        counts: True where its columns count examples, whatever becomes of their updates: its `after` comes last.
         state: the columns of a chain's optimizer.
         one_pass: True where a second pass over the data would meet, in what it offers, the labels that it learns.
         admit: (rows, context) -> bool[n], whether a row may start, from the row as this push would leave it: w, the columns,
@@ -186,6 +187,7 @@ class Operator(NamedTuple):
     offers: tuple[str, ...] = ()
     offer: Callable[[Rows, Context], jax.Array] | None = None
     one_pass: bool = False
+    counts: bool = False
     state: tuple[str, ...] = ()
     admit: Callable[[Rows, Context], jax.Array] | None = None
     expire: Callable[[Rows, Context], jax.Array] | None = None
@@ -209,8 +211,8 @@ def chain(*operators: Operator) -> Operator:
     *others, optimizer = operators
 
     kept = {"w", *optimizer.columns}
-    counting = [operator for operator in others if operator.offers]
-    in_order_after = (*reversed([operator for operator in others if not operator.offers]), *counting)
+    counting = [operator for operator in others if operator.counts]
+    in_order_after = (*reversed([operator for operator in others if not operator.counts]), *counting)
 
     def settled(rows: Rows, changed: Rows, context: Context) -> Rows:
         moved = any(changed[name] is not rows[name] for name in kept & changed.keys())

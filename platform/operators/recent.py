@@ -38,7 +38,7 @@ def recent(options: RecentOptions, table: TableSpec) -> Operator:
         return {**new, **{name: old[name] + count[:, None].astype(jnp.float32) for name, count in pushed.items()}}
 
     columns = {RECENT_SHOWS: Column(1), RECENT_CLICKS: Column(1)}
-    return Operator(columns, after=after, read=read, name="recent", needs_time=True)
+    return Operator(columns, after=after, read=read, name="recent", needs_time=True, counts=True)
 
 
 RECENT = Part("recent", RecentOptions, recent)

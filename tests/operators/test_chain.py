@@ -57,13 +57,14 @@ def test_operators_run_before_in_order_and_after_in_reverse_and_read_behind_the_
     ]
 
 
-def test_what_an_operator_counts_of_examples_is_counted_although_another_refuses_the_update() -> None:
-    composed = chain(make("safety", SafetyOptions(max_gradient=0.1, on_violation="skip")), make("auto_session"), make("ftrl"))
+@pytest.mark.parametrize(("name", "column"), [("auto_session", "session_shows"), ("recent", "recent_shows")])
+def test_what_an_operator_counts_of_examples_is_counted_although_another_refuses_the_update(name: str, column: str) -> None:
+    composed = chain(make("safety", SafetyOptions(max_gradient=0.1, on_violation="skip")), make(name), make("ftrl"))
     rows = new_rows(composed, keys(SIZE))
     stored, report = push(composed, rows, np.ones((SIZE, 2), np.float32), context(SIZE))
     np.testing.assert_array_equal(report["refused"], 1)
     np.testing.assert_allclose(stored["z"], rows["z"], rtol=1e-6)
-    assert (np.asarray(stored["session_shows"]) > 0.9).all()
+    assert (np.asarray(stored[column]) > 0.9).all()
 
 
 def test_a_chain_within_a_chain_equals_the_flat_chain() -> None:
