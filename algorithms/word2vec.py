@@ -51,7 +51,8 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
 
     Features that make up a share f of all values above `frequent` count sqrt(frequent / f), what leaving them out at random
     gives on average. Neighbouring values share their random features, so that a batch is a few products of matrices.
-    Training's metric is `mae`, the mean of that loss over pairs. ML.PREDICT gives a sequence's mean vector, predicted_vector.
+    Training's metric is `mae`, the mean over sequences of that loss over the weights of the sequence's pairs x (1 + negatives),
+    ln 2 where nothing is learned; a sequence without pairs has 0. ML.PREDICT gives a sequence's mean vector, predicted_vector.
 
     Source: Mikolov et al., "Distributed Representations of Words and Phrases and their Compositionality", NeurIPS 2013,
     equation 4 and section 2.3; negatives shared by neighbours: Ji et al., "Parallelizing Word2Vec in Shared and Distributed

@@ -59,8 +59,9 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
     cross(item, history_item) gives the item-pair weights of SLIM.
 
     A log of what was taken, label 1 alone, needs `negatives`: after each row so many are added, with the slots of the item of
-    another row and label 0. A row of the item that was taken, or of one in a feedback slot that shares the items' rows, counts
-    nothing. The rows that are added are in the counts and metrics of training.
+    another row and label 0. A row of the item that was taken, or of one in a feedback slot that shares the items' rows, has
+    weight 0. All rows that are added are in the counts and metrics of training: where items are few, those that have weight 0
+    make its pcopc larger and its auc smaller than those of what is learned.
 
     Source: Koren, "Factorization Meets the Neighborhood", KDD 2008, equation 15; Chen et al., "SVDFeature", JMLR 2012, for side
     features; Ning and Karypis, "SLIM", ICDM 2011, for weights of pairs of items.

@@ -53,7 +53,7 @@ Other options of CSV files, with Spark's defaults: `sep` or `delimiter` (`,`), `
 CLAUSE_HELP = {
     "USING": "The algorithm, with its options.",
     "LABEL": "The columns to predict; by default the column named `label`. For a classifier they hold 0 or 1, never NULL.",
-    "WEIGHT": "A number that an example's loss is multiplied with.",
+    "WEIGHT": "A number that an example's loss is multiplied with. Metrics, counts and scales take every example once.",
     "TIME": "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970.",
     "GROUP": "User or session, for the metric `gauc`; no slot: to learn from it too, select it twice, under two names.",
     "IGNORE": "Columns of the query that are not learned from.",
