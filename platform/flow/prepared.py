@@ -65,8 +65,8 @@ class Prepared(NamedTuple):
         """Return the input, batch by batch, for pushes of an epoch."""
         algorithm, ladders, seed = self.recipe.algorithm, self.recipe.ladders, self.plan.settings.seed
         drawn = algorithm.sampling, algorithm.negatives, algorithm.pairs
-        binary = algorithm.classifier
-        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, *drawn, seed)
+        binary, before = algorithm.classifier, self.parent.manifest.examples_total if self.parent else 0
+        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, *drawn, seed, before)
 
     def ahead(self, make: Callable[[], Generator[Batch | End, None, None]]) -> Ahead[Batch | End]:
         """Return what reads ahead for a worker."""

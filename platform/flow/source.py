@@ -40,6 +40,7 @@ class Source:
         ladders: the sizes that batches are padded to.
         sampling, negatives, pairs, seed: how features are drawn for each batch, which rows are added, and what is paired; None
             where nothing is.
+        before: examples that earlier versions have learned from.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Source:
         negatives: Negatives | None = None,
         pairs: Pairs | None = None,
         seed: int = 0,
+        before: int = 0,
     ) -> None:
         self._epoch = epoch
         self._scan = scan
@@ -67,6 +69,7 @@ class Source:
         self._negatives = negatives
         self._pairs = pairs
         self._seed = seed
+        self._before = before
 
     def batches(self, deal: Deal, clock: Clock) -> Generator[Batch | End, None, None]:
         """Take turns, as long as there are any, and yield their batches, and the end of each; the clock is told the steps.
@@ -78,7 +81,7 @@ class Source:
             yield from self._turn(dealt, clock)
 
     def _turn(self, dealt: Dealt, clock: Clock) -> Generator[Batch | End, None, None]:
-        split, first, row = self._splits[dealt.turn.split], BatchId(self._epoch, *dealt.turn, 0), 0
+        split, first, row = self._splits[dealt.turn.split], BatchId(self._epoch, *dealt.turn, 0, self._before), 0
         for table in read(self._scan, split, self._columns.learned, chunk_rows(self._batch_size)):
             clock.lap("read")
             stop = first.batch + -(-table.num_rows // self._batch_size)

@@ -110,5 +110,4 @@ def inputs_of(batch: Batch, dense: NDArray[np.float32], random: NDArray[np.uint3
 
 def random_of(batch: Batch, seed: int) -> NDArray[np.uint32]:
     """Return what is random in the update of a batch, uint32[2]: a function of the seed and of which batch it is."""
-    which = (seed, batch.id.pass_number, batch.id.split, batch.id.batch)
-    return np.random.SeedSequence(which).generate_state(2).astype(np.uint32)
+    return np.random.SeedSequence((seed, *batch.id.draw)).generate_state(2).astype(np.uint32)

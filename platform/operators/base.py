@@ -67,7 +67,7 @@ class Context(NamedTuple):
         slot: uint32[n], the number of the key's slot; `TableSpec.slots` has the numbers of names, the intercept has
             INTERCEPT_NUMBER.
         draw: uint32[4], (seed, pass, split, batch): what anything random in a push is drawn from, beside the key, so that a
-            replay draws the same.
+            replay draws the same; a version that continues another goes on with other splits.
         base_rate: float32, mean label of all examples pushed so far, this push included.
     """
 

@@ -18,7 +18,7 @@ from .aligned import empty
 from .candidates import Candidates
 from .ladder import Ladder, rung
 from .program import Program
-from .programs import STATISTICS, Programs
+from .programs import DRAWN, STATISTICS, Programs
 from .row_programs import Pushed, RowPrograms
 from .watch import Watch
 
@@ -43,12 +43,20 @@ class BatchId(NamedTuple):
     Attributes:
         epoch: of the driver; a later one shuts out the workers of a driver that died.
         pass_number, split, batch: numbers from 0; a batch's is its place within its split.
+        before: examples that the versions which this one continues have learned from.
     """
 
     epoch: int = 0
     pass_number: int = 0
     split: int = 0
     batch: int = 0
+    before: int = 0
+
+    @property
+    def draw(self) -> tuple[int, int, int]:
+        """What is random in it is drawn from these: pass, split and batch, where a version that continues another numbers its
+        splits from another number on, so that it draws anew."""
+        return self.pass_number, (self.before + self.split) % 2**32, self.batch
 
 
 class Touched(NamedTuple):
@@ -397,7 +405,7 @@ def split_keys(keys: Keys, size: int) -> Counts:
 
 def drawn(batch: BatchId) -> dict[str, int]:
     """Return what a batch gives to draw from, as inputs of a program."""
-    return {"@pass": batch.pass_number, "@split": batch.split, "@batch": batch.batch}
+    return dict(zip(DRAWN, batch.draw, strict=True))
 
 
 def refused(touched: Touched, row: int) -> RefusedError:

@@ -141,6 +141,17 @@ def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_p
     assert [(v["version"], v["served"], v["examples"]) for v in versions] == [(1, False, 2_000), (2, True, 2_000)]
 
 
+def test_a_version_that_continues_another_draws_anew(session: xpsql.Session, tmp_path: Path) -> None:
+    users = pa.table({"label": np.arange(400) % 2, "user": np.arange(400)})
+    query = ALL.format(write(users, tmp_path / "day.parquet"))
+    operators = "OPERATORS (admit (probability = 0.2), ftrl) WITH (batch_size = 400)"
+    session.sql(f"TRAIN MODEL m USING xftrl (intercept = false) {operators} AS {query}")
+    once = len(weights(session, "m"))
+    session.sql(f"CONTINUE MODEL m AS {query}")
+    assert once == pytest.approx(400 * 0.2, abs=30)
+    assert len(weights(session, "m")) == pytest.approx(400 * (1 - 0.8**2), abs=30)
+
+
 def test_expressions_and_filters_are_read_in_place_and_equal_the_staged_query(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(4_000), tmp_path / "log.parquet")
     query = (
