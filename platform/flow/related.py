@@ -12,7 +12,7 @@ from ..errors import StatementError, suggestion
 from .encode import keys_of
 from .pairs import HALF
 from .recipe import algorithm_of
-from .slots import CATEGORICAL, MULTI, Slot, columns_from
+from .slots import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from
 from .state import values
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def slots_of(version: Version) -> tuple[Slot, Slot]:
         raise StatementError(
             f"ML.RELATED tells pairs of items, and {version.manifest.algorithm.name} has none. Use a model of slrm."
         )
-    return columns.of_kind(CATEGORICAL)[pairs.item], columns.of_kind(MULTI)[pairs.history]
+    return columns.of_kind(CATEGORICAL)[pairs.item], columns.of_kind(MULTI, WEIGHTED)[pairs.history]
 
 
 def distinct(catalogue: pa.Table, item: Slot) -> pa.Array:

@@ -67,6 +67,15 @@ def test_a_row_is_scored_by_its_pairs(session: xpsql.Session, tmp_path: Path) ->
     assert found == pytest.approx(1 / (1 + np.exp(-total)), rel=1e-4)
 
 
+def test_items_of_a_history_may_have_weights(session: xpsql.Session, tmp_path: Path) -> None:
+    kind = pa.map_(pa.string(), pa.float64())
+    rows = {"label": [1, 0] * 20, "item": ["a", "b"] * 20, "history": pa.array([[("b", 2.0)], [("a", 0.5)]] * 20, kind)}
+    path = write(pa.table(rows), tmp_path / "log.parquet")
+    session.sql(TRAIN.format("(negatives = 0)", path))
+    scores = {row["item"]: row["score"] for row in session.sql(RELATED.format(path)).arrow().to_pylist()}
+    assert scores["b"] > 0 > scores["a"]
+
+
 def test_keys_of_pairs_can_be_computed_in_sql(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
     session.sql(TRAIN.format("", path))
