@@ -23,16 +23,20 @@ class Lock:
 
     Raises:
         BlockingIOError: somebody holds it.
-        ModelError: the file cannot be made.
+        ModelError: the file cannot be made or written.
     """
 
     def __init__(self, path: Path, doing: str) -> None:
         with _not_blocking(path):
             self._descriptor = _lock(path)
         note = {"doing": doing, "process": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
-        with storing(path):
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, json.dumps(note).encode(), 0)
+        try:
+            with storing(path):
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, json.dumps(note).encode(), 0)
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         """Give the lock back; a second call does nothing."""

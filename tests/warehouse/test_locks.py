@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -37,6 +38,17 @@ def test_a_lock_is_free_again_after_its_release(tmp_path: Path) -> None:
     lock.release()
     lock.release()
     assert not held(tmp_path / "lock")
+    Lock(tmp_path / "lock", "trained").release()
+
+
+def test_a_lock_that_cannot_say_who_holds_it_is_held_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "pwrite", full)
+        with pytest.raises(ModelError, match="The disk is full: free space, then run the statement again"):
+            Lock(tmp_path / "lock", "trained")
     Lock(tmp_path / "lock", "trained").release()
 
 
