@@ -54,12 +54,12 @@ def keep_compiled() -> None:
     """
     if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = root / "xpsql" / f"jax-{jax.__version__}-{processor()}"
     try:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = root / "xpsql" / f"jax-{jax.__version__}-{processor()}"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return  # a home that is not writable: programs are compiled anew in each process
+    except (OSError, RuntimeError):
+        return  # a home that is not writable, or none, as in some containers: programs are compiled anew in each process
     if os.access(folder, os.W_OK):
         for name, value in (("dir", str(folder)), ("min_compile_time_secs", 0.0), ("min_entry_size_bytes", -1)):
             setting = "jax_compilation_cache_dir" if name == "dir" else f"jax_persistent_cache_{name}"
