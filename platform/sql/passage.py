@@ -92,6 +92,6 @@ class Passage:
         """Return the script's position for one in `text`; its start where there is none."""
         if position is None:
             return self.position(0, self.text.partition("\n")[0])
-        lines = self.text.splitlines(keepends=True)
-        offset = sum(map(len, lines[: position.line - 1])) + position.column - 1
+        before = self.text.split("\n")[: position.line - 1]
+        offset = sum(len(line) + 1 for line in before) + position.column - 1
         return self.position(min(offset, len(self.text)), position.text)

@@ -41,6 +41,12 @@ def test_an_error_inside_a_passage_gets_its_place_in_the_script() -> None:
     assert raised.value.message == "wrong"
 
 
+@pytest.mark.parametrize("character", "\x0b\x0c\x1c\x85\u2028")
+def test_only_a_line_feed_ends_a_line(character: str) -> None:
+    passage = Passage.of(f"SELECT '{character}',\n  oops")
+    assert passage.restated(Position(2, 3, "oops")) == Position(2, 3, "oops")
+
+
 def test_an_error_without_place_gets_that_of_the_passage() -> None:
     with pytest.raises(StatementError) as raised, Passage.of(SCRIPT).cut(14, 23).locating():
         raise StatementError("wrong")
