@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..session import Session
 
 
-CREATE_VIEW = re.compile(r"CREATE (OR REPLACE )?(GLOBAL )?(TEMP |TEMPORARY )?VIEW ")
+CREATE_VIEW = re.compile(r"CREATE (OR REPLACE )?(GLOBAL )?(TEMP |TEMPORARY )?VIEW\b")
 
 
 @dataclass(frozen=True)

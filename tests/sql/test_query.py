@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from xpsql.platform.errors import ModelError, StatementError
+from xpsql.platform.errors import ModelError, NotAvailableError, StatementError
 from xpsql.platform.session import Session
 from xpsql.platform.sql import query
 from xpsql.platform.sql.base import Call, TableFunction
+from xpsql.platform.sql.passage import Passage
 
 from ..plain import PlainEngine, plain_session
 
@@ -154,3 +155,9 @@ def test_a_missing_model_names_the_statement(session: Session) -> None:
     with pytest.raises(ModelError) as raised:
         session.sql("SELECT 1;\n  SELECT * FROM ML.NAME(MODEL absent)")
     assert raised.value.__notes__ == ["In the statement at line 2, column 3: SELECT * FROM ML.NAME(MODEL absent)"]
+
+
+@pytest.mark.parametrize("kind", ["", "OR REPLACE ", "TEMPORARY ", "OR REPLACE TEMP ", "OR REPLACE GLOBAL TEMPORARY "])
+def test_no_view_holds_a_call(kind: str) -> None:
+    with pytest.raises(NotAvailableError, match="A view cannot hold a call of ML"):
+        query.Query.of(Passage.of(f"CREATE {kind}VIEW v AS SELECT * FROM ML.PREDICT(MODEL m, TABLE t)"))
