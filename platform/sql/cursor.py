@@ -103,6 +103,14 @@ class Cursor:
         """Read a string literal and return the text that it stands for."""
         return unquote(self.take(("string",), what).text)
 
+    def table(self) -> Passage:
+        """Read the name of a table, `a.b.c` with or without backticks, and return it as written."""
+        start = self.index
+        self.identifier("a table")
+        while self.accept("."):
+            self.identifier("a table")
+        return self.passage.cut(self.tokens[start].start, self.tokens[self.index - 1].end)
+
     def columns(self, what: str) -> tuple[str, ...]:
         """Read one or more names with commas between them."""
         return self.listed(lambda: self.identifier(what))

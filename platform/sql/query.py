@@ -136,21 +136,11 @@ def read_data(cursor: Cursor, function: TableFunction) -> Query | None:
     if not cursor.accept(","):
         raise cursor.expected("',' and TABLE name or (query)")
     if cursor.accept("TABLE"):
-        return table_query(cursor)
+        name = cursor.table()
+        return Query(name.inserted("SELECT * FROM ", 0).joined(name), ())
     if not cursor.peek("("):
         raise cursor.expected("TABLE name or (query)")
     return Query.of(cursor.parenthesised())
-
-
-def table_query(cursor: Cursor) -> Query:
-    """Read the name of a table, `a.b.c` with or without backticks, as the query of its rows."""
-    first = cursor.index
-    cursor.identifier("a table")
-    while cursor.accept("."):
-        cursor.identifier("a table")
-    start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
-    name = cursor.passage.cut(start, end)
-    return Query(cursor.passage.inserted("SELECT * FROM ", start).joined(name), ())
 
 
 def read_argument(cursor: Cursor, what: str) -> Any:

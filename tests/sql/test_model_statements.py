@@ -325,6 +325,13 @@ def test_export_to_a_table_writes_the_columns_of_weights(session: xpsql.Session)
     assert rows(session, ordered.format("weights")) == rows(session, ordered.format("ML.WEIGHTS(MODEL ctr)"))
 
 
+def test_export_takes_names_in_backticks(session: xpsql.Session) -> None:
+    train(session.models)
+    assert rows(session, "EXPORT MODEL ctr TO TABLE `table`")[0]["target"] == "`table`"
+    session.sql("EXPORT MODEL ctr TO TABLE default.`select`")
+    assert rows(session, "SELECT * FROM `table` ORDER BY key") == rows(session, "SELECT * FROM default.`select` ORDER BY key")
+
+
 def test_export_replaces_a_table_only_when_told(session: xpsql.Session) -> None:
     train(session.models)
     session.sql("EXPORT MODEL ctr TO TABLE weights")

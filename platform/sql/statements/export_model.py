@@ -87,12 +87,10 @@ def parse(cursor: Cursor) -> ExportTable | ExportFiles:
 
 
 def parse_table(cursor: Cursor, named: Named) -> ExportTable:
-    parts = [cursor.identifier("a table")]
-    while cursor.accept("."):
-        parts.append(cursor.identifier("a table"))
+    table = cursor.table().text
     base = cursor.integer("a version number") if cursor.accept("DELTA", "FROM", "VERSION") else None
     given = cursor.options() if cursor.accept("WITH") else {}
-    return ExportTable(named, ".".join(parts), parse_options(ExportOptions, given, "EXPORT MODEL"), base)
+    return ExportTable(named, table, parse_options(ExportOptions, given, "EXPORT MODEL"), base)
 
 
 def parse_files(cursor: Cursor, named: Named) -> ExportFiles:
