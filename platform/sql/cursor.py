@@ -80,13 +80,6 @@ class Cursor:
             if not self.accept(word):
                 raise self.expected(word.upper() if word[0].isalpha() else repr(word))
 
-    def one_of(self, *words: str) -> str:
-        """Read one of these words and return it in upper case."""
-        for word in words:
-            if self.accept(word):
-                return word.upper()
-        raise self.expected(" or ".join(w.upper() for w in words))
-
     def identifier(self, what: str) -> str:
         """Read a name, plain or in backticks. `what` says what is expected here: "a model name"."""
         if not self.at_end and self.tokens[self.index].text.upper() in RESERVED:
@@ -191,11 +184,6 @@ class Cursor:
         start, close = self.tokens[self.index].end, self.closing()
         self.index = close + 1
         return self.passage.cut(start, self.tokens[close].start)
-
-    def rest(self, what: str = "a query") -> tuple[str, Position]:
-        """Read everything up to the end of the statement, as written, and say where it starts."""
-        position = self.position()
-        return self.remainder(what).text, position
 
     def remainder(self, what: str = "a query") -> Passage:
         """Read everything up to the end of the statement, as a passage that puts errors in their place."""

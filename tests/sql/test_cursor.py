@@ -54,17 +54,11 @@ def test_words_of_the_language_are_names_only_in_backticks() -> None:
 def test_the_rest_is_given_as_written_with_its_place() -> None:
     cursor = Cursor.of("AS\n  SELECT  1 -- all\n")
     cursor.expect("AS")
-    text, position = cursor.rest()
-    assert text == "SELECT  1"
-    assert position == (2, 3, "SELECT")
+    rest = cursor.remainder()
+    assert rest.text == "SELECT  1"
+    assert rest.position(0, "SELECT") == (2, 3, "SELECT")
 
 
 def test_done_refuses_trailing_text() -> None:
     with pytest.raises(StatementError, match="Expected the end of the statement, got 'b'"):
         Cursor.of("b").done()
-
-
-def test_one_of_lists_what_it_takes() -> None:
-    assert Cursor.of("model").one_of("TABLE", "MODEL") == "MODEL"
-    with pytest.raises(StatementError, match="Expected TABLE or MODEL, got 'x'"):
-        Cursor.of("x").one_of("TABLE", "MODEL")
