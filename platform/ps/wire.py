@@ -140,15 +140,5 @@ def error_of(failure: Failure) -> errors.XpsqlError:
 
 
 RAISED: dict[str, Callable[[str], errors.XpsqlError]] = {
-    error.__name__: error
-    for error in (
-        errors.StatementError,
-        errors.OptionError,
-        errors.NotAvailableError,
-        errors.ModelError,
-        errors.CheckpointError,
-        errors.DataError,
-        errors.TrainingError,
-        errors.LostError,
-    )
+    name: error for name, error in vars(errors).items() if isinstance(error, type) and issubclass(error, errors.XpsqlError)
 }
