@@ -34,6 +34,15 @@ class Value(NamedTuple):
     relation: str | None = None
 
 
+def written(values: Mapping[str, Any]) -> dict[str, Value]:
+    """Return options from a manifest as a statement would give them; JSON has lists where they had tuples."""
+    return {name: Value(as_tuple(value)) for name, value in values.items()}
+
+
+def as_tuple(value: Any) -> Any:
+    return tuple(map(as_tuple, value)) if isinstance(value, list | tuple) else value
+
+
 class Limits(NamedTuple):
     """What `option` declares beside type and default."""
 

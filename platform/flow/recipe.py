@@ -15,7 +15,7 @@ from .. import parts
 from ..cores import cores
 from ..errors import StatementError
 from ..operators.base import Operator, TableSpec, chain
-from ..options import Value
+from ..options import written
 from ..ps.dense import DenseProgram, size
 from ..ps.ladder import Ladder
 from ..ps.programs import Programs
@@ -170,11 +170,6 @@ def found(kind: str, name: str) -> parts.AnyPart:
     return parts.find(kind, parts.built_in(kind), name, None)
 
 
-def tupled(value: Any) -> Any:
-    """Return a value with tuples for lists: JSON has no tuples."""
-    return tuple(map(tupled, value)) if isinstance(value, list) else value
-
-
 def algorithm_of(manifest: Manifest) -> Algorithm:
     """Make the algorithm of a trained version.
 
@@ -182,8 +177,6 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
         StatementError: its package is not installed, or its options have changed.
     """
     part = found("algorithm", manifest.algorithm.name)
-    stored = manifest.algorithm.options.items()
-    given = {name: Value(tupled(value)) for name, value in stored}
-    options = parts.options("algorithm", part, given)
+    options = parts.options("algorithm", part, written(manifest.algorithm.options))
     algorithm: Algorithm = part.make(options, layout_of(columns_from(manifest)))
     return algorithm

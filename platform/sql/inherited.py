@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..flow.plan import Evaluate
-from ..options import Value
+from ..options import Value, written
 from . import clauses
 from .cursor import Cursor
 from .release import read_condition
 
 if TYPE_CHECKING:
     from ...warehouse.manifest import Manifest
-
-
-def written(values: Mapping[str, Any]) -> dict[str, Value]:
-    """Return options from a manifest as a statement would give them; JSON has lists where they had tuples."""
-    return {name: Value(as_tuple(value)) for name, value in values.items()}
 
 
 def operators(manifest: Manifest) -> tuple[clauses.Given, ...]:
@@ -31,7 +25,3 @@ def roles(manifest: Manifest) -> dict[str, Any]:
     release = read_condition(Cursor.of(manifest.release)) if manifest.release else None
     columns = {field: getattr(manifest, field) for field in clauses.ROLES.values()}
     return {**columns, "evaluate": evaluate, "release": release}
-
-
-def as_tuple(value: Any) -> Any:
-    return tuple(map(as_tuple, value)) if isinstance(value, list | tuple) else value

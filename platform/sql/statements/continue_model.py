@@ -13,7 +13,7 @@ import pyarrow as pa
 from ...errors import StatementError
 from ...flow.plan import Plan
 from ...flow.start import train
-from ...options import Value
+from ...options import Value, written
 from .. import clauses, inherited
 from ..base import Statement
 from ..cursor import Cursor
@@ -60,7 +60,7 @@ class Continue:
             algorithm=algorithm,
             operators=clauses.operators(self.clause("OPERATORS", inherited.operators(manifest))),
             query=query,
-            settings=clauses.settings({**inherited.written(manifest.settings), **self.clause("WITH", {})}),
+            settings=clauses.settings({**written(manifest.settings), **self.clause("WITH", {})}),
             parent=parent.number,
             **{**inherited.roles(manifest), **clauses.roles(self.given), **clauses.without_labels(algorithm, self.given)},
         )
@@ -70,7 +70,7 @@ class Continue:
 
     def using(self, manifest: Manifest) -> clauses.Given:
         """Return the parent's algorithm with the options that USING changes."""
-        name, options = manifest.algorithm.name, inherited.written(manifest.algorithm.options)
+        name, options = manifest.algorithm.name, written(manifest.algorithm.options)
         given: clauses.Given = self.clause("USING", clauses.Given(Value(name), {}))
         if given.name.value.lower() != name:
             raise StatementError(

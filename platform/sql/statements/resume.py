@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...flow.plan import Plan
-from ...options import Value
+from ...options import Value, written
 from .. import clauses, inherited
 from ..base import Statement
 from ..cursor import Cursor
@@ -42,14 +42,14 @@ def resumed(session: Session, model: str, statement: str) -> Resume | None:
 
 def plan_of(manifest: Manifest) -> Plan:
     """Return the plan of a training as its manifest tells it."""
-    algorithm = clauses.Given(Value(manifest.algorithm.name), inherited.written(manifest.algorithm.options))
+    algorithm = clauses.Given(Value(manifest.algorithm.name), written(manifest.algorithm.options))
     return Plan(
         statement=manifest.statement,
         model=manifest.model,
         algorithm=clauses.algorithm(algorithm),
         operators=clauses.operators(inherited.operators(manifest)),
         query=manifest.query,
-        settings=clauses.settings(inherited.written(manifest.settings)),
+        settings=clauses.settings(written(manifest.settings)),
         parent=manifest.parent,
         replace=manifest.replaces,
         **inherited.roles(manifest),
