@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WEIGHTS = "weights"
 SCHEMA = pa.schema([("slot", pa.string()), ("key", pa.int64()), ("similarity", pa.float64())])
 COLUMNS = ["slot", "key", "w"]
+MIN_ID, MAX_ID = -(2**63), 2**63 - 1
 
 Floats = NDArray[np.float32]
 Found = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -80,10 +81,22 @@ def slot_of(version: Version, name: str) -> Slot:
 
 def key_of(slot: Slot, value: Any) -> np.int64:
     """Return the key of a feature, as SQL shows it."""
-    if slot.hashed and not isinstance(value, int):
-        raise StatementError(f"The slot {slot.name} holds ready-made ids, which are integers; got {value!r}.")
-    values = pa.array([value], pa.int64() if slot.hashed else pa.string() if value is None else None)
-    return np.int64(keys_of(values, slot).view(np.int64)[0])
+    return np.int64(keys_of(values_of(slot, value), slot).view(np.int64)[0])
+
+
+def values_of(slot: Slot, value: Any) -> pa.Array:
+    """Return a value of a slot as its column would have it, or its text, which has the same key."""
+    if slot.hashed:
+        if not (isinstance(value, int) and MIN_ID <= value <= MAX_ID):
+            raise StatementError(f"The slot {slot.name} holds ready-made ids, which are integers of 64 bits; got {value!r}.")
+        return pa.array([int(value)], pa.int64())
+    if isinstance(value, bool):
+        return pa.array([value])
+    if not isinstance(value, str | int | None):
+        raise StatementError(
+            f"ML.NEAREST takes a value of {slot.name} as a string, a whole number, TRUE, FALSE or NULL; got {value!r}."
+        )
+    return pa.array([None if value is None else str(value)], pa.string())
 
 
 def vector_of(version: Version, table: Table, key: np.int64, feature: str) -> tuple[Floats, int]:
