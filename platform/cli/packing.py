@@ -23,8 +23,8 @@ SOURCES = frozenset((".py", ".typed", ".json", ".sql"))
 def environment_archive() -> Path:
     """Return the path of the archive, made when the packages have changed since the last one.
 
-    It lies in the user's cache folder. Archives that no job was submitted with for a week are removed; younger ones may be
-    those of jobs that still run, which send them to executors that take the place of lost ones.
+    It lies in the user's cache folder. Archives that no job was submitted with for a week are removed, and those that were not
+    finished; younger ones may be those of jobs that still run, which send them to executors that take the place of lost ones.
     """
     files = dict(package_files())
     for package in required("xpsql"):
@@ -38,7 +38,7 @@ def environment_archive() -> Path:
         draft = archive.with_suffix(f".{os.getpid()}")
         write(files, draft)
         draft.rename(archive)
-    for old in root.glob("environment-*.zip"):
+    for old in root.glob("environment-*"):
         with contextlib.suppress(FileNotFoundError):  # another process was faster
             if time.time() - old.stat().st_mtime > LEFT_SECONDS:
                 old.unlink()

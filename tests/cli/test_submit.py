@@ -37,10 +37,12 @@ def test_archives_of_jobs_that_may_still_run_stay(tmp_path: Path, monkeypatch: p
         os.utime(archives[-1], (0, time.time() - week + 60))
     assert [archive.exists() for archive in archives] == [True, True, True]
     assert packing.environment_archive() == archives[2]  # in use again
-    for archive in archives[:2]:
+    cut = archives[0].with_suffix(".77")  # by a kill
+    cut.write_bytes(b"a part")
+    for archive in (*archives[:2], cut):
         os.utime(archive, (0, time.time() - week - 60))
     packing.environment_archive()
-    assert [archive.exists() for archive in archives] == [False, False, True]
+    assert [archive.exists() for archive in (*archives, cut)] == [False, False, True, False]
     assert time.time() - archives[2].stat().st_mtime < 60
     with zipfile.ZipFile(archives[2]) as archive:
         assert archive.read("own.py") == b"the third"
