@@ -36,8 +36,8 @@ def splits_of(scan: Scan) -> list[Split]:
     """
     splits = []
     for path in scan.files:
-        stat = Path(path).stat()
         try:
+            stat = Path(path).stat()
             metadata = pq.read_metadata(path)
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"{path} cannot be read as Parquet: {error}. Write it again or leave it out.") from error

@@ -11,6 +11,7 @@ import pytest
 
 import xpsql
 from xpsql.platform.engines.base import Scan
+from xpsql.platform.errors import DataError
 from xpsql.platform.flow.batches import Batch, Ladders
 from xpsql.platform.flow.dealing import Dealt
 from xpsql.platform.flow.plan import Plan, Use
@@ -91,3 +92,8 @@ def test_batches_say_what_shards_and_metrics_have_of_them(session: xpsql.Session
 
 def test_a_split_without_rows_left_still_ends(session: xpsql.Session, tmp_path: Path) -> None:
     assert taken(source(session, tmp_path, "WHERE user < 100"), [Dealt(Turn(1, 2))]) == [End(Turn(1, 2), 0)]
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone.parquet cannot be read as Parquet: .*No such file"):
+        splits_of(Scan((str(tmp_path / "gone.parquet"),), {}, None, (), pa.schema([])))
