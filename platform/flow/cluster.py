@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -57,7 +58,8 @@ class Cluster:
             XpsqlError: of the first task that failed.
         """
         assert self._shards is not None  # they are started
-        for _ in range(int(START_SECONDS / POLL_SECONDS)):
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
             addresses = self.coordinator.shards()
             if addresses is not None:
                 return addresses
