@@ -27,6 +27,7 @@ from xpsql.platform.udf import FUNCTIONS
 from xpsql.warehouse.exports import FORMATS as EXPORT_FORMATS
 from xpsql.warehouse.feature_info import SCHEMA as FEATURE_INFO_COLUMNS
 from xpsql.warehouse.progress import COLUMNS as TRAINING_INFO_COLUMNS
+from xpsql.warehouse.progress import METRICS as MEASURED
 
 TARGET = Path(__file__).with_name("sql.md")
 
@@ -93,9 +94,8 @@ return the columns of the first one, and may return more.
 
 RESULTS = {
     "PREDICT": "Columns: those of the input, and `predicted_<label>`.",
-    "EVALUATE": "Columns: examples, auc, logloss, normalized_entropy, mae, rmse, pcopc; gauc where data are given and the "
-    "model has a GROUP column. pcopc is the sum of predictions over the sum of labels. auc counts equal predictions one half, "
-    "in 65,536 bins.",
+    "EVALUATE": f"Columns: examples, {', '.join(MEASURED)}; gauc only where data are given and the model has a GROUP column. "
+    "pcopc is the sum of predictions over the sum of labels. auc counts equal predictions one half, in 65,536 bins.",
     "TRAINING_INFO": f"Columns: {', '.join(TRAINING_INFO_COLUMNS)}.",
     "FEATURE_INFO": f"Columns: {', '.join(FEATURE_INFO_COLUMNS.names)}.",
 }

@@ -13,6 +13,8 @@ import pyarrow as pa
 from .durable import storing
 
 FILE = "progress.jsonl"
+METRICS = ("auc", "logloss", "normalized_entropy", "mae", "rmse", "pcopc", "gauc")
+"""The metrics of predictions, as ML.EVALUATE, ML.TRAINING_INFO and RELEASE WHEN name them; gauc where there are groups."""
 READING = ("read", "encode", "read_wait")
 LEARNING = ("input_wait", "pace_wait", "pull", "compute", "push", "count")
 
@@ -25,7 +27,7 @@ COLUMNS = {
     "split": pa.int64(),
     "window": pa.int64(),
     "segment": pa.string(),
-    **dict.fromkeys(("auc", "logloss", "normalized_entropy", "mae", "rmse", "pcopc", "gauc"), pa.float64()),
+    **dict.fromkeys(METRICS, pa.float64()),
     **dict.fromkeys(("max_weight", "min_weight", "max_abs_weight"), pa.float64()),
     "rows": pa.int64(),
     "memory_bytes": pa.int64(),

@@ -30,8 +30,7 @@ def evaluate(version: Version, engine: Engine, query: str, folder: Path, reporte
         folder: empty; what has to be written on the way goes here. With an engine of tasks, all machines share it.
 
     Returns:
-        One row: examples, auc, logloss, normalized_entropy, mae, rmse, pcopc, and gauc where the model has a GROUP column
-        that the query returns.
+        One row: examples and metrics, gauc among them where the model has a GROUP column that the query returns.
 
     Raises:
         StatementError: the query cannot run, or lacks a column of the model or its label.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
@@ -14,6 +15,7 @@ BINS = 1 << 16
 LOGIT_LIMIT = 16.0
 PROBABILITY_LIMIT = 1e-7
 PENDING = 1 << 14
+SUMS = ("labels", "predictions", "absolute differences", "squared differences", "log losses")
 
 Floats = NDArray[np.float32]
 
@@ -22,7 +24,7 @@ class Tally(NamedTuple):
     """Metrics as they travel: what several workers counted adds up exactly.
 
     Attributes:
-        sums: float64[6]: examples, labels, predictions, absolute and squared differences, log losses.
+        sums: float64[6]: examples, and SUMS over them.
         bins: int32[k], the bins of the histogram that are not empty.
         counts: int64[2, k], negatives and positives in those bins.
     """
@@ -45,7 +47,7 @@ class Metrics:
     def __init__(self, classifier: bool) -> None:
         self.classifier = classifier
         self.examples = 0
-        self.labels = self.predictions = self.absolute = self.squared = self.log = 0.0
+        self._sums = np.zeros(len(SUMS))
         self.histogram = np.zeros((2, BINS), np.int64) if classifier else np.zeros((2, 0), np.int64)
         self._waiting: list[tuple[Floats, Floats]] = []
         self._num_waiting = 0
@@ -61,9 +63,8 @@ class Metrics:
     def tally(self) -> Tally:
         """Return what was counted."""
         self._settle()
-        sums = (self.examples, self.labels, self.predictions, self.absolute, self.squared, self.log)
         bins = np.flatnonzero(self.histogram.any(axis=0))
-        return Tally(np.array(sums, np.float64), bins.astype(np.int32), self.histogram[:, bins])
+        return Tally(np.append(float(self.examples), self._sums), bins.astype(np.int32), self.histogram[:, bins])
 
     @classmethod
     def of(cls, classifier: bool, tallies: Iterable[Tally]) -> Self:
@@ -75,29 +76,25 @@ class Metrics:
 
     def take(self, tally: Tally) -> None:
         """Take in what another counted."""
-        examples, labels, predictions, absolute, squared, log = tally.sums.tolist()
-        self.examples += int(examples)
-        self.labels += labels
-        self.predictions += predictions
-        self.absolute += absolute
-        self.squared += squared
-        self.log += log
+        self.examples += int(tally.sums[0])
+        self._sums += tally.sums[1:]
         self.histogram[:, tally.bins] += tally.counts
 
     def as_dict(self) -> dict[str, float | None]:
         """Return the metrics by name, as ML.EVALUATE shows them; None where one means nothing."""
         self._settle()
         n, rate = self.examples, self.label_rate
-        logloss = self.log / n if n and self.classifier else None
+        labels, predictions, absolute, squared, log = self._sums.tolist()
+        logloss = log / n if n and self.classifier else None
         entropy = -(rate * np.log(rate) + (1 - rate) * np.log1p(-rate)) if 0 < rate < 1 else 0.0
         return {
             "examples": self.examples,
             "auc": self.auc(),
             "logloss": logloss,
             "normalized_entropy": float(logloss / entropy) if logloss is not None and entropy > 0 else None,
-            "mae": self.absolute / n if n else None,
-            "rmse": float(np.sqrt(self.squared / n)) if n else None,
-            "pcopc": self.predictions / self.labels if self.labels > 0 else None,
+            "mae": absolute / n if n else None,
+            "rmse": math.sqrt(squared / n) if n else None,
+            "pcopc": predictions / labels if labels > 0 else None,
         }
 
     def auc(self) -> float | None:
@@ -129,7 +126,7 @@ class Metrics:
     @property
     def label_rate(self) -> float:
         self._settle()
-        return self.labels / max(self.examples, 1)
+        return float(self._sums[0]) / max(self.examples, 1)
 
     def _settle(self) -> None:
         """Count what waits: many small batches at once."""
@@ -140,18 +137,15 @@ class Metrics:
         self._waiting, self._num_waiting = [], 0
         if np.isnan(predictions).any():
             raise no_number("The model predicts NaN")
-        self.labels += float(labels.sum())
-        self.predictions += float(predictions.sum())
-        differences = labels - predictions
-        self.absolute += float(np.abs(differences).sum())
-        self.squared += float((differences**2).sum())
+        differences, log = labels - predictions, 0.0
         if self.classifier:
             p, positive = np.clip(predictions, PROBABILITY_LIMIT, 1 - PROBABILITY_LIMIT), labels > 0
             log_p, log_q = np.log(p), np.log(1 - p)
-            self.log -= float(np.where(positive, log_p, log_q).sum())
+            log = -np.where(positive, log_p, log_q).sum()
             place = ((log_p - log_q) / LOGIT_LIMIT + 1) * (BINS / 2)
             bins = np.clip(place, 0, BINS - 1).astype(np.int64) + BINS * positive
             np.add.at(self.histogram.reshape(-1), bins, 1)
+        self._sums += (labels.sum(), predictions.sum(), np.abs(differences).sum(), (differences**2).sum(), log)
 
 
 def gauc(groups: NDArray[np.int64], labels: Floats, predictions: Floats) -> float | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...warehouse.progress import LEARNING, READING
+from ...warehouse.progress import LEARNING, METRICS, READING
 from ..errors import LostError
 from ..ps.shard import Description
 from ..ps.watermarks import Turn
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PROGRESS_SECONDS = 2.0
 TELL_SECONDS = 0.25
 RUNNING = ("logloss", "auc")
-OF_WINDOWS = (*RUNNING, "gauc", "normalized_entropy", "mae", "rmse", "pcopc", "rows", "violations", "min_weight", "max_weight")
+OF_WINDOWS = tuple(dict.fromkeys((*RUNNING, *METRICS, "rows", "violations", "min_weight", "max_weight")))
 
 
 class Monitor:

@@ -9,14 +9,15 @@ term       = number | - term | metric | PREVIOUS . metric | ( sum )
 
 from __future__ import annotations
 
+from ...warehouse.progress import METRICS as MEASURED
 from ..errors import suggestion
 from ..flow.release import Condition, Node
 from .cursor import Cursor
 
 SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
 METRICS = (
-    *("auc", "gauc", "logloss", "normalized_entropy", "mae", "rmse", "pcopc", "examples", "rows", "violations"),
-    *("max_weight", "min_weight", "max_abs_weight", "examples_per_second"),
+    *MEASURED,
+    *("examples", "rows", "violations", "max_weight", "min_weight", "max_abs_weight", "examples_per_second"),
 )
 
 

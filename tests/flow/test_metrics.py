@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.flow.metrics import Metrics, gauc
+from xpsql.warehouse.progress import METRICS
 
 
 def exact_auc(labels: NDArray[np.float32], predictions: NDArray[np.float32]) -> float:
@@ -26,6 +27,10 @@ def test_auc_is_within_1e_4_of_the_exact_one() -> None:
     metrics = Metrics(classifier=True)
     metrics.add(labels, predictions)
     assert metrics.auc() == pytest.approx(exact_auc(labels, predictions), abs=1e-4)
+
+
+def test_what_is_measured_is_what_progress_and_conditions_name() -> None:
+    assert [*Metrics(classifier=True).as_dict(), "gauc"] == ["examples", *METRICS]
 
 
 def test_batches_add_up_to_the_whole() -> None:
