@@ -57,13 +57,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Split:
-    """A piece of the input: rows [start, start + rows) of a row group of a Parquet file as it was (size, modified)."""
+    """A piece of the input: a row group of a Parquet file as it was: its bytes, and when it was modified, in nanoseconds."""
 
     path: str
     size: int = 0
-    modified: float = 0.0
+    modified: int = 0
     row_group: int = 0
-    start: int = 0
     rows: int = 0
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..ps.programs import Programs
 from .encode import encode
 from .recipe import Recipe
 from .slots import Columns
-from .splits import CHUNK_ROWS, Split, read
+from .splits import CHUNK_ROWS, read
 
 ROW_OVERHEAD_BYTES = 16
 STATISTICS_BYTES = 22

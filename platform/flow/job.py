@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...warehouse.files import VersionFiles
+from ...warehouse.manifest import Split
 from ...warehouse.manifest import Table as TableEntry
 from ...warehouse.storage import Storage
 from ..engines.base import Scan
@@ -23,7 +24,6 @@ from .places import Places
 from .plan import Plan
 from .prepared import Prepared
 from .slots import Columns
-from .splits import Split
 from .state import Saved
 from .steps import Spent
 from .windows import Window

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..engines.tasks import Tasks
 from ..errors import StatementError
@@ -17,7 +18,7 @@ from .plan import Plan, batch_size
 from .recipe import Recipe, recipe_of
 from .slots import Columns
 from .source import End, Source
-from .splits import Split, check_labels, chunk_batches, is_empty, splits_of, vector_dims
+from .splits import check_labels, chunk_batches, is_empty, splits_of, vector_dims
 from .windows import Schedule, schedule_of
 
 if TYPE_CHECKING:

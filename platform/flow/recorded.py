@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...warehouse.manifest import Manifest
-from ...warehouse.manifest import Split as SplitEntry
 from ..engines.base import Engine, Scan, Staged
 from ..errors import StatementError
 from .places import Places, places_of
 from .plan import Plan
 from .prepared import Prepared
 from .recipe import fitted, recipe_of
-from .splits import Split, check_unchanged, vector_dims
+from .splits import check_unchanged, vector_dims
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -27,7 +26,7 @@ def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
     scan = prepared.scan
     return dataclasses.replace(
         manifest,
-        splits=split_entries(prepared),
+        splits=tuple(prepared.splits),
         input={
             "columns": scan.columns,
             "needed": scan.needed,
@@ -41,11 +40,6 @@ def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
     )
 
 
-def split_entries(prepared: Prepared) -> tuple[SplitEntry, ...]:
-    """Describe the splits as the manifest does."""
-    return tuple(SplitEntry(s.path, s.size, s.modified, s.row_group, 0, s.rows) for s in prepared.splits)
-
-
 def prepare_again(plan: Plan, manifest: Manifest, engine: Engine, parent: Version | None) -> Prepared:
     """Return what `recorded` was given.
 
@@ -54,7 +48,7 @@ def prepare_again(plan: Plan, manifest: Manifest, engine: Engine, parent: Versio
         DataError: a file changed or is gone.
     """
     scan = scan_again(plan, manifest, engine)
-    splits = [Split(s.path, s.size, int(s.modified), s.row_group, s.rows) for s in manifest.splits]
+    splits = list(manifest.splits)
     for split in splits:
         check_unchanged(split)
     _, columns = fitted(plan, scan.schema, parent.manifest if parent else None)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ...warehouse.manifest import Split
 from ...warehouse.package import read_package
 from ..engines.base import Scan
 from ..ps.ladder import Ladder
@@ -27,7 +28,7 @@ from .pairs import paired
 from .recipe import algorithm_of
 from .scaling import Scales, scale
 from .slots import columns_from
-from .splits import Split, chunk_rows, read
+from .splits import chunk_rows, read
 from .state import moments_of_version
 from .step import inputs_of, score_step
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Negatives, Pairs, Sampling
+from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..errors import DataError
 from ..ps.table import BatchId
@@ -20,7 +21,7 @@ from .negatives import drawn, with_negatives
 from .pairs import paired
 from .sampling import Sampler, weighed
 from .slots import Columns
-from .splits import Split, chunk_rows, read
+from .splits import chunk_rows, read
 from .steps import Clock
 
 

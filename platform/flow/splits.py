@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..errors import DataError, StatementError
 from .slots import VECTOR, Columns, Slot, is_category
 
 CHUNK_ROWS = 1 << 17
 CODED = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
-
-
-@dataclass(frozen=True)
-class Split:
-    """A row group of a Parquet file, as it was when the training began."""
-
-    path: str
-    size: int
-    modified: int
-    row_group: int
-    rows: int
 
 
 def splits_of(scan: Scan) -> list[Split]:

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...warehouse.manifest import Split
 from .batches import Batch
 from .metrics import Metrics, Tally, gauc_sums
 from .plan import Evaluate
-from .splits import Split
 
 Floats = NDArray[np.float32]
 MOST_SEGMENTS = 100

@@ -14,7 +14,8 @@ import pytest
 
 import xpsql
 from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
-from xpsql.platform.flow.splits import Split, check_unchanged
+from xpsql.platform.flow.splits import check_unchanged
+from xpsql.warehouse.manifest import Split
 
 from .log import log, session, write
 
