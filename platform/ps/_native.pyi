@@ -182,8 +182,8 @@ class Schema:
         ("maybe", type), ("many", type), ("named", type), or ("record", NamedTuple, (type of each field, ...)).
         """
 
-    def encode(self, message: object) -> tuple[bytes, int, list[bytes | bytearray | memoryview], int]:
-        """Return the table of contents with its zeros, its bytes without, the buffers of the body and their bytes.
+    def encode(self, message: object) -> tuple[bytes, int, list[bytes | bytearray | memoryview]]:
+        """Return the table of contents with its zeros, its bytes without, and the buffers of the body.
 
         Raises:
             TypeError, OverflowError: a value is not of its type.

@@ -47,13 +47,11 @@ class Encoded(NamedTuple):
         contents: the table of contents, with zeros up to a multiple of 64 bytes.
         contents_bytes: without the zeros.
         body: the arrays' own memory, and zeros between.
-        body_bytes: of all of them.
     """
 
     contents: bytes
     contents_bytes: int
     body: list[Buffer]
-    body_bytes: int
 
 
 class Codec(Generic[M]):
@@ -150,8 +148,3 @@ def text_of(description: Description) -> str:
     if word == "array":
         return f"array {parts[0]}"
     return " ".join([word, *map(text_of, parts)])
-
-
-def aligned(size: int) -> int:
-    """Return the least multiple of 64 that is not below."""
-    return size + -size % 64

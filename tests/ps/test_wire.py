@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from xpsql.platform import errors
 from xpsql.platform.ps._native import Frame, Frames, Outgoing
-from xpsql.platform.ps.codec import DTYPES, Codec, WireError, aligned
+from xpsql.platform.ps.codec import DTYPES, Codec, WireError
 from xpsql.platform.ps.service import PULL, PUSH, Pull
 from xpsql.platform.ps.wire import (
     HEADER,
@@ -114,7 +114,7 @@ def framed(sent: Outer) -> bytes:
 
 
 def frame_rest(contents: bytes, body_bytes: int) -> NDArray[np.uint8]:
-    return np.frombuffer(contents.ljust(aligned(len(contents)) + body_bytes, b"\0"), np.uint8)
+    return np.frombuffer(contents + bytes(-len(contents) % 64 + body_bytes), np.uint8)
 
 
 def assert_same(one: Any, two: Any) -> None:

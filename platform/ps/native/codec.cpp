@@ -399,13 +399,12 @@ Types made(nb::handle description, const std::shared_ptr<const Numpy>& numpy) {
 
 nb::tuple encoded(const Schema& schema, nb::handle message) {
     const Written to = schema.write(message, {});
-    static const char zeros[alignment] = {};
     nb::list body;
     for (const View& array : to.arrays) {
         body.append(checked(PyMemoryView_FromObject(array.object().ptr())).attr("cast")("B"));
         if (const size_t gap = aligned(array.size()) - array.size()) body.append(nb::bytes(zeros, gap));
     }
-    return nb::make_tuple(nb::bytes(to.head.data(), to.head.size()), to.contents_bytes, body, to.body_bytes);
+    return nb::make_tuple(nb::bytes(to.head.data(), to.head.size()), to.contents_bytes, body);
 }
 
 }  // namespace

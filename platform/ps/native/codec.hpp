@@ -17,6 +17,8 @@ namespace nb = nanobind;
 // What a frame's parts, and the arrays of a message, start at multiples of.
 constexpr size_t alignment = 64;
 
+constexpr char zeros[alignment] = {};
+
 constexpr size_t aligned(size_t size) { return (size + alignment - 1) / alignment * alignment; }
 
 nb::object checked(PyObject* made);

@@ -27,7 +27,6 @@ namespace {
 constexpr size_t stage_bytes = 8192;
 constexpr size_t pieces_per_call = 512;  // below what every system takes
 constexpr size_t last_status = 2;
-constexpr char zeros[alignment] = {};
 #ifdef MSG_NOSIGNAL
 constexpr int quietly = MSG_NOSIGNAL;
 #else
