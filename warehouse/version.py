@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..platform.errors import ModelError
 from .checkpoints import Checkpoint, Checkpoints, place_of
 from .files import Folders
 from .manifest import Manifest
@@ -40,9 +41,14 @@ class Version(Folders):
         manifest = self.manifest
         if manifest.status not in ("training", "interrupted"):
             return None
-        newest = newest_checkpoint(manifest, self.folder)
+        newest: Checkpoint | None = None
+        try:
+            newest = newest_checkpoint(manifest, self.folder)
+            resumable = self._resumable(newest)
+        except ModelError:
+            resumable = "its checkpoints cannot be reached from here"
         text = reached(read_progress(self.folder), newest, manifest)
-        return text if manifest.status == "training" else f"{text}; {self._resumable(newest)}"
+        return text if manifest.status == "training" else f"{text}; {resumable}"
 
     def _resumable(self, newest: Checkpoint | None) -> str:
         if not self.manifest.splits:

@@ -321,6 +321,14 @@ def test_a_version_in_training_that_nobody_trains_is_interrupted(models: Models)
     assert not (version.folder / "rows").exists()
 
 
+def test_a_version_tells_its_progress_where_its_checkpoints_cannot_be_reached(models: Models) -> None:
+    train(models)
+    version = models.version("ctr")
+    settings = {"checkpoint_path": "nowhere://bucket/folder"}
+    write_manifest(version.folder, dataclasses.replace(version.manifest, status="training", settings=settings))
+    assert models.find("ctr").progress == "0 examples; its checkpoints cannot be reached from here"
+
+
 def test_a_manifest_of_a_newer_format_says_which_xpsql_is_needed(models: Models) -> None:
     train(models)
     path = models.version("ctr").folder / "manifest.json"
