@@ -11,7 +11,7 @@ import pyarrow as pa
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.history import FileHistory
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output
@@ -40,7 +40,7 @@ def read_statements(
     """
     prompt: PromptSession[str] = PromptSession(
         "xpsql> ",
-        history=FileHistory(str(history_file())),
+        history=earlier(),
         completer=Names(session),
         complete_while_typing=False,
         multiline=True,
@@ -72,12 +72,15 @@ def run(session: Session, text: str, variables: Mapping[str, str], write: Callab
         click.echo(describe(error, text, "", debug), err=True)
 
 
-def history_file() -> Path:
-    """Return the file of earlier statements, in the user's state folder."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    folder = state / "xpsql"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / "history"
+def earlier() -> History:
+    """Return the earlier statements, of a file in the user's state folder; of this shell alone where that is not writable."""
+    try:
+        file = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "xpsql" / "history"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.open("ab").close()
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        return InMemoryHistory()
+    return FileHistory(file)
 
 
 def bindings() -> KeyBindings:

@@ -11,7 +11,7 @@ from prompt_toolkit.output import DummyOutput
 
 from xpsql.platform.cli.completion import Names
 from xpsql.platform.cli.output import write_csv
-from xpsql.platform.cli.shell import finished, history_file, read_statements
+from xpsql.platform.cli.shell import finished, read_statements
 from xpsql.platform.session import Session
 
 from ..plain import plain_session
@@ -50,9 +50,18 @@ def test_ctrl_c_drops_the_line(session: Session, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "x\n2\n"
 
 
-def test_statements_are_remembered(session: Session) -> None:
+def test_statements_are_remembered(session: Session, tmp_path: Path) -> None:
     typed(session, "SELECT 41 AS x;\r" + CTRL_D)
-    assert "+SELECT 41 AS x;" in history_file().read_text(encoding="utf-8")
+    assert "+SELECT 41 AS x;" in (tmp_path / "state" / "xpsql" / "history").read_text(encoding="utf-8")
+
+
+def test_the_shell_runs_where_nothing_can_be_remembered(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    typed(session, "SELECT 1 AS x;\rSELECT 2 AS x;\r" + CTRL_D)
+    assert capsys.readouterr().out == "x\n1\nx\n2\n"
 
 
 @pytest.mark.parametrize(
