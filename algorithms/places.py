@@ -58,7 +58,7 @@ def groups_of(groups: tuple[object, ...], layout: Layout, option: str) -> Groups
     Raises:
         OptionError: it has another form, or names what is no slot of features, or a slot twice.
     """
-    if not all(isinstance(group, tuple) for group in groups):
+    if not all(isinstance(group, tuple) and group for group in groups):
         raise OptionError(f"{option} expects groups of slots in parentheses, like ((user, city), (item, brand)); got {groups}.")
     slots = (*layout.scalar, *layout.bags)
     joined = tuple(tuple(places(group, slots, option)) for group in groups if isinstance(group, tuple))

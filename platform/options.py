@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from .errors import OptionError, Position, suggestion
 
@@ -154,10 +154,10 @@ def check(value: Value, hint: Any, limits: Limits, what: str) -> Any:
     if value.relation not in (None, limits.relation):
         name = what.split()[1]
         raise OptionError(f"{what} is written {name} {limits.relation} value, got {value.relation!r}.", value.position)
-    converted = convert(value.value, expected)
-    if converted is REFUSED:
+    converted, names = convert(value.value, expected), get_origin(hint) is tuple and get_args(hint)[0] is str
+    if converted is REFUSED or (names and not all(isinstance(item, str) for item in converted)):
         came = "NULL" if value.value is None else repr(value.value)
-        raise OptionError(f"{what} expects {article(expected)}, got {came}.", value.position)
+        raise OptionError(f"{what} expects {'names' if names else article(expected)}, got {came}.", value.position)
     if limits.choices and converted is not None:
         chosen = tuple(str(item).lower() for item in (converted if isinstance(converted, tuple) else (converted,)))
         wrong = next((item for item in chosen if item not in limits.choices), None)

@@ -55,7 +55,7 @@ class Settings:
     )
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
-    hashed: tuple = option((), "BIGINT columns that hold ready-made ids")  # type: ignore[type-arg]
+    hashed: tuple[str, ...] = option((), "BIGINT columns that hold ready-made ids")
     share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
 
 

@@ -82,7 +82,7 @@ def frequency_ranges(given: tuple[Any, ...]) -> tuple[tuple[int, float], ...]:
     pairs = (given,) if len(given) == 2 and all(isinstance(v, (int, float)) for v in given) else given
     try:
         ranges = tuple((int(bound), float(strength)) for bound, strength in pairs)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(
             f"option by_frequency of operator regularize expects pairs (count, strength), got {given!r}."
         ) from error

@@ -209,9 +209,7 @@ def use(kind: str, given: Given) -> Use:
 def settings(given: Mapping[str, Value]) -> Settings:
     """Return the settings of WITH, checked and with defaults filled in."""
     settings = parse(Settings, given, "WITH")
-    if not all(isinstance(column, str) for column in settings.hashed):
-        raise OptionError("option hashed of WITH expects columns: hashed = (user_id, item_id).", given["hashed"].position)
-    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in settings.share):
+    if not all(isinstance(pair, tuple) and [*map(type, pair)] == [str, str] for pair in settings.share):
         raise OptionError("option share of WITH expects pairs of slots: share = (history AS item).", given["share"].position)
     return settings
 

@@ -50,6 +50,7 @@ def test_pairs_of_count_and_strength_are_taken(given: tuple[Any, ...]) -> None:
         ((10, 1), (10, 2)),
         ((0, 1),),
         ((10, float("nan")),),
+        ((float("inf"), 1.0),),
     ],
 )
 def test_other_values_of_by_frequency_are_refused(given: tuple[Any, ...]) -> None:
