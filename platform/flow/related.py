@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import StatementError, suggestion
+from ..errors import StatementError
 from .encode import keys_of
 from .pairs import HALF
 from .recipe import algorithm_of
-from .slots import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from
+from .slots import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from, matched
 from .state import values
 
 if TYPE_CHECKING:
@@ -28,13 +28,14 @@ def related(version: Version, catalogue: pa.Table) -> pa.Table:
         catalogue: has a column of the model's item slot's name; pairs of other items are left out.
 
     Raises:
-        StatementError: the model does not learn pairs, or the catalogue lacks the column.
+        StatementError: the model does not learn pairs, or the catalogue lacks the column or has it as another kind.
     """
     item, history = slots_of(version)
-    names = distinct(catalogue, item)
+    (own,) = matched(columns_from(version.manifest), catalogue.schema, [item.name]).values()
+    names = catalogue.column(own).combine_chunks().unique().drop_null()
     weight, key = stored(version)
-    found, related_at = matched(key >> HALF, keys_of(names, item) >> HALF)
-    had, item_at = matched(key & LOWER, keys_of(names, history) >> HALF)
+    found, related_at = halves_in(key >> HALF, keys_of(names, item) >> HALF)
+    had, item_at = halves_in(key & LOWER, keys_of(names, history) >> HALF)
     kept = np.flatnonzero(found & had & (weight != 0))
     order = kept[np.lexsort((-weight[kept], item_at[kept]))]
     columns = [names.take(item_at[order]), names.take(related_at[order]), pa.array(weight[order].astype(np.float64))]
@@ -51,17 +52,6 @@ def slots_of(version: Version) -> tuple[Slot, Slot]:
     return columns.of_kind(CATEGORICAL)[pairs.item], columns.of_kind(MULTI, WEIGHTED)[pairs.history]
 
 
-def distinct(catalogue: pa.Table, item: Slot) -> pa.Array:
-    """Return the distinct values of the column of items."""
-    own = {name.lower(): name for name in catalogue.schema.names}
-    if item.name.lower() not in own:
-        raise StatementError(
-            f"ML.RELATED needs the column {item.name} of items, which the query does not return."
-            f"{suggestion(item.name, catalogue.schema.names)}"
-        )
-    return catalogue.column(own[item.name.lower()]).combine_chunks().unique().drop_null()
-
-
 def stored(version: Version) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:
     """Return the weights and keys of a version's rows."""
     batches = list(version.rows("weights", ["key", "w"]))
@@ -69,7 +59,7 @@ def stored(version: Version) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:
     return weights.astype(np.float32), keys.view(np.uint64)
 
 
-def matched(halves: NDArray[np.uint64], known: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+def halves_in(halves: NDArray[np.uint64], known: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     """Return which halves of keys are among known ones, and where."""
     if not len(known):
         return np.zeros(len(halves), np.bool_), np.zeros(len(halves), np.intp)

@@ -134,8 +134,10 @@ def test_slots_that_do_not_fit_are_refused(options: dict[str, str], layout: Layo
 def test_related_needs_a_model_of_pairs_and_a_column_of_items(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
     session.sql(TRAIN.format("", path))
-    with pytest.raises(StatementError, match="needs the column item of items"):
+    with pytest.raises(StatementError, match="needs the column item, which the query does not return"):
         session.sql("SELECT * FROM ML.RELATED(MODEL m, (SELECT 1 AS itm))")
+    with pytest.raises(StatementError, match="item is double, a continuous slot; the model learned it as categorical"):
+        session.sql("SELECT * FROM ML.RELATED(MODEL m, (SELECT 1.5D AS item))")
     session.sql("TRAIN MODEL x USING xftrl AS SELECT 1 AS label, 'a' AS item")
     with pytest.raises(StatementError, match="xftrl has none"):
         session.sql("SELECT * FROM ML.RELATED(MODEL x, (SELECT 'a' AS item))")
