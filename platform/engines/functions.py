@@ -18,6 +18,7 @@ from ..errors import StatementError
 from .aggregates import AGGREGATES
 from .calls import Call, Maker, call, case, cast, filled, number, string
 from .casts import null_text, spark_cast, string_of
+from .coercion import map_of, nullif, nvl2, of_one_type
 from .decimals import Decimal, adjusted, decimal_of, typed_literal
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
@@ -42,11 +43,6 @@ SAME = frozenset(
         "pow",
         "power",
         "mod",
-        "least",
-        "greatest",
-        "coalesce",
-        "ifnull",
-        "nvl",
         "translate",
         "contains",
         "md5",
@@ -217,14 +213,6 @@ def named_struct(of: Call) -> exp.Expr:
     return structure(list(zip(names, of.arguments[1::2], strict=True)))
 
 
-def array(of: Call) -> exp.Expr:
-    return call("list_value", *of.arguments)
-
-
-def map_of(of: Call) -> exp.Expr:
-    return call("map", call("list_value", *of.arguments[::2]), call("list_value", *of.arguments[1::2]))
-
-
 def arrays_zip(of: Call) -> exp.Expr:
     names = [item.name if isinstance(item, exp.Column) else str(index) for index, item in enumerate(of.arguments)]
     items = structure([(name, filled(f"e[{k}]")) for k, name in enumerate(names, 1)])
@@ -340,7 +328,12 @@ SPECIAL: dict[str, Maker] = {
     "bround": rounding,
     "struct": struct,
     "named_struct": named_struct,
-    "array": array,
+    "array": of_one_type("list_value"),
+    "coalesce": of_one_type("coalesce"),
+    "least": of_one_type("least"),
+    "greatest": of_one_type("greatest"),
+    "nvl2": nvl2,
+    "nullif": nullif,
     "map": map_of,
     "arrays_zip": arrays_zip,
     "from_json": from_json,

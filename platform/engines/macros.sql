@@ -120,7 +120,6 @@ CREATE MACRO xpsql_bround_real(x, n) AS xpsql_half_even(x * power(10, n)) / powe
 
 -- conditions
 CREATE MACRO spark_nvl2(a, b, c) AS CASE WHEN a IS NOT NULL THEN b ELSE c END;
-CREATE MACRO spark_nullif(a, b) AS CASE WHEN a = b THEN NULL ELSE a END;
 CREATE MACRO spark_isnull(x) AS x IS NULL;
 CREATE MACRO spark_isnotnull(x) AS x IS NOT NULL;
 CREATE MACRO spark_equal_null(a, b) AS a IS NOT DISTINCT FROM b;

@@ -17,6 +17,7 @@ from ..udf import FUNCTIONS as DECLARED
 from .aggregates import AGGREGATES, ignoring_nulls
 from .calls import Call, call, cast, string
 from .casts import spark_cast, spark_try_cast, string_of
+from .coercion import between_rule, case_rule, comparison_rule, if_rule, in_rule, set_rule
 from .decimals import LARGEST, OF_INTEGERS, Decimal, added, decimal_of, divided, multiplied, remaining, typed_literal
 from .dialect import position_of
 from .failures import no_function
@@ -321,6 +322,13 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Div: arithmetic_rule,
     exp.Mod: arithmetic_rule,
     exp.IntDiv: int_div_rule,
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), comparison_rule),
+    **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ), comparison_rule),
+    exp.Between: between_rule,
+    exp.In: in_rule,
+    exp.If: if_rule,
+    exp.Case: case_rule,
+    exp.SetOperation: set_rule,
     exp.DPipe: concat_rule,
     exp.Bracket: bracket_rule,
     exp.Literal: literal_rule,

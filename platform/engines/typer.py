@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -9,7 +10,7 @@ from sqlglot import exp
 from .macros import make
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
     from duckdb.sqltypes import DuckDBPyType
 
 
@@ -27,37 +28,59 @@ class Typer:
         """Return a node's type, or None where it cannot be told (a correlated subquery's outer columns, say)."""
         if self.connection is None:
             return None
-        select = node.find_ancestor(exp.Select)
-        found = self.bound(probe(node, select, ()))
+        constant = node.find(exp.Identifier, exp.Query) is None
+        select = None if constant else node.find_ancestor(exp.Select)
+        sql = probe([closed(node)], select)
+        if sql not in self.known and isinstance(node, exp.Column) and select is not None:
+            self.bind_columns(select)
+        found = self.bound(sql)
         if found is not None or select is None:
             return found
-        named = tuple(item for item in select.expressions if isinstance(item, exp.Alias) and not inside(node, item))
-        return self.bound(probe(node, select, named)) if named else None
+        named = [item for item in select.expressions if isinstance(item, exp.Alias) and not inside(node, item)]
+        return self.bound(probe([*named, closed(node)], select)) if named else None
+
+    def bind_columns(self, select: exp.Select) -> None:
+        """Learn the types of all columns that a select names, at once: to bind a query over files takes milliseconds."""
+        named = [column for column in select.find_all(exp.Column) if column.parent_select is select and not column.is_star]
+        columns = {probe([column], select): column for column in named}
+        new = {sql: column for sql, column in columns.items() if sql not in self.known}
+        relation = self.relation(probe([*new.values()], select))
+        if relation is not None:
+            self.known.update(zip(new, relation.types, strict=True))
+
+    def columns_of(self, query: exp.Expr) -> list[tuple[str, DuckDBPyType]] | None:
+        """Return the names and types of a translated query's columns, None where they cannot be told."""
+        if self.connection is None:
+            return None
+        relation = self.relation(f"{scopes(query.parent)} SELECT * FROM ({query.unnest().sql('duckdb')})")
+        return None if relation is None else list(zip(relation.columns, relation.types, strict=True))
 
     def bound(self, sql: str) -> DuckDBPyType | None:
         """Return the type of a query's last column, None where it cannot be bound."""
         if sql not in self.known:
-            self.known[sql] = self.last_type(sql)
+            relation = self.relation(sql)
+            self.known[sql] = relation.types[-1] if relation is not None else None
         return self.known[sql]
 
-    def last_type(self, sql: str) -> DuckDBPyType | None:
+    def relation(self, sql: str) -> DuckDBPyRelation | None:
+        """Bind a query; return None where it cannot be."""
         import duckdb
 
-        assert self.connection is not None  # type_of's condition
+        assert self.connection is not None  # the conditions of those who ask
         try:
             make(sql, self.connection)
-            return self.connection.sql(sql).types[-1]
+            return self.connection.sql(sql)
         except duckdb.Error:
             return None  # the whole query is bound later, and says what is wrong
 
 
-def probe(node: exp.Expr, select: exp.Select | None, named: tuple[exp.Expr, ...]) -> str:
-    """Return a query whose last column is the node."""
-    items = ", ".join(item.sql("duckdb") for item in (*named, closed(node)))
+def probe(items: Sequence[exp.Expr], select: exp.Select | None) -> str:
+    """Return a query of the items over the FROM of a select."""
+    listed = ", ".join(item.sql("duckdb") for item in items)
     if select is None:
-        return f"SELECT {items}"
+        return f"SELECT {listed}"
     source = " ".join(part.sql("duckdb") for part in sources(select))
-    return f"{scopes(select)} SELECT {items} {source}"
+    return f"{scopes(select)} SELECT {listed} {source}"
 
 
 def sources(select: exp.Select) -> list[exp.Expr]:
@@ -66,21 +89,21 @@ def sources(select: exp.Select) -> list[exp.Expr]:
     return [*([start] if start else []), *(select.args.get("joins") or [])]
 
 
-def scopes(select: exp.Select) -> str:
-    """Return the WITH clauses that the select sees, outermost first, as one."""
+def scopes(start: exp.Expr | None) -> str:
+    """Return the WITH clauses that a node sees, outermost first, as one."""
     tables: list[str] = []
-    node: exp.Expr | None = select
+    node = start
     while node is not None:
         clause = node.args.get("with_")
         if clause is not None:
-            tables[:0] = [table.sql("duckdb") for table in clause.expressions if not inside(select, table)]
+            tables[:0] = [table.sql("duckdb") for table in clause.expressions if not inside(start, table)]
         node = node.parent
     return f"WITH {', '.join(tables)}" if tables else ""
 
 
-def inside(node: exp.Expr, ancestor: exp.Expr) -> bool:
+def inside(node: exp.Expr | None, ancestor: exp.Expr) -> bool:
     """Tell whether a node is a part of another, or it."""
-    parent: exp.Expr | None = node
+    parent = node
     while parent is not None and parent is not ancestor:
         parent = parent.parent
     return parent is ancestor

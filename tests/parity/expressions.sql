@@ -330,6 +330,60 @@ zeroifnull(i)
 nullifzero(i)
 equal_null(i, 7)
 
+-- values of several types
+coalesce(h, 0)
+coalesce(0.5, 'x')
+coalesce(h, f)
+coalesce(l, m)
+coalesce(m, '1.5')
+coalesce(dt, '2013-01-05')
+coalesce(dt, ts)
+coalesce(CAST(NULL AS INT), '12')
+coalesce(b, 1)
+nvl(h, 100)
+IF(b, h, 7)
+IF(id > 2, 'x', id)
+IF(b, f, i)
+CASE WHEN b THEN h WHEN i > 0 THEN 1 END
+CASE WHEN b THEN 0.1 ELSE f END
+CASE s WHEN 7 THEN 1 ELSE 2 END
+CASE WHEN s = '' THEN '7' ELSE i END
+nvl2(i, h, 100)
+nullif(h, 3L)
+nullif('7', i)
+greatest(h, 10)
+least(m, l)
+array(h, -1)
+array(f, 1)
+map('a', h, 'b', 100000)
+CAST(i AS STRING) = '07'
+'07' = i
+'7.0' = d
+'2013-1-5' = dt
+dt >= '2013-01-05'
+ts BETWEEN '2013-01-05' AND '2013-01-06'
+i BETWEEN '1' AND '10'
+i IN ('07', 1)
+CAST(id AS STRING) IN (1, 2)
+i <=> '7'
+i = b
+dt = 7
+b = 'true'
+CAST(3.4 AS FLOAT) = 3.4
+f > 3.4
+f = 123456789
+'9' < 10
+'10' < '9'
+SELECT id FROM sample UNION ALL SELECT '9' ORDER BY id
+SELECT i FROM sample UNION ALL SELECT s FROM sample
+SELECT 3.4F AS x UNION SELECT 16777217 ORDER BY x
+SELECT 1.5 AS x, h FROM sample UNION ALL SELECT l, 7 FROM sample ORDER BY x, h
+SELECT dt AS x FROM sample UNION SELECT ts FROM sample ORDER BY x
+SELECT 1 AS x UNION ALL SELECT NULL UNION ALL SELECT 2L ORDER BY x
+SELECT 7 INTERSECT SELECT '7'
+SELECT b FROM sample EXCEPT SELECT i FROM sample
+WITH t AS (SELECT 1 AS x) SELECT x FROM t UNION ALL (WITH u AS (SELECT '2' AS y) SELECT y FROM u) ORDER BY x
+
 -- strings
 concat(s, '!')
 concat(s, i)
