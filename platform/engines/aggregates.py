@@ -39,16 +39,18 @@ def sum_of(of: Call) -> exp.Expr:
     if kind is None or kind.id in REALS:
         return made
     if kind.id == "decimal":
-        decimal = decimal_of(kind, exp.null())
-        return wrap(made, f"CAST(:x AS {adjusted(decimal.precision + 10, decimal.scale)})") if decimal else made
+        decimal = decimal_of(kind)
+        return wrap(made, f"CAST(:x AS {adjusted(decimal.precision + 10, decimal.scale)})")
     return wrap(made, "CAST(:x AS BIGINT)")
 
 
 def average(of: Call) -> exp.Expr:
     kind = of.typer.type_of(undistinct(of.arguments[0]))
-    decimal = decimal_of(kind, exp.null()) if kind is not None and kind.id == "decimal" else None
     made = call("avg", *of.arguments)
-    return wrap(made, f"CAST(:x AS {adjusted(decimal.precision + 4, decimal.scale + 4)})") if decimal else made
+    if kind is None or kind.id != "decimal":
+        return made
+    decimal = decimal_of(kind)
+    return wrap(made, f"CAST(:x AS {adjusted(decimal.precision + 4, decimal.scale + 4)})")
 
 
 def undistinct(node: exp.Expr) -> exp.Expr:
@@ -155,7 +157,7 @@ AGGREGATES: dict[str, Maker] = {
     "bool_or": renamed("bool_or"),
     "some": renamed("bool_or"),
     "any": renamed("bool_or"),
-    "count_if": renamed("count_if", "CAST(:x AS BIGINT)"),
+    "count_if": renamed("count_if", "CAST(coalesce(:x, 0) AS BIGINT)"),
     "max_by": renamed("arg_max_null"),
     "min_by": renamed("arg_min_null"),
     "any_value": edge("first"),

@@ -31,7 +31,7 @@ def kind_of(found: DuckDBPyType | None) -> Kind | None:
     """Return a type as `wider` takes it; None where it is nested or not known."""
     if found is None or found.id not in ATOMIC:
         return None
-    return decimal_of(found, exp.null()) if found.id == "decimal" else found.id
+    return decimal_of(found) if found.id == "decimal" else found.id
 
 
 def common(kinds: Sequence[Kind | None]) -> Kind | None:

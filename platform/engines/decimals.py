@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
-from .calls import cast
-
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
@@ -29,16 +27,9 @@ class Decimal(NamedTuple):
         return f"DECIMAL({self.precision},{self.scale})"
 
 
-def decimal_of(kind: DuckDBPyType | None, node: exp.Expr) -> Decimal | None:
-    """Return the decimal that an operand counts as beside a decimal; None for a type that makes the result no decimal."""
-    digits = literal_digits(node)
-    if digits:
-        return Decimal(digits, 0)
-    if kind is None:
-        return None
-    if kind.id == "decimal":
-        return Decimal(*(int(str(size)) for _, size in kind.children))
-    return Decimal(OF_INTEGERS[kind.id], 0) if kind.id in OF_INTEGERS else None
+def decimal_of(kind: DuckDBPyType) -> Decimal:
+    """Return the precision and scale of DuckDB's decimal."""
+    return Decimal(*(int(str(size)) for _, size in kind.children))
 
 
 def literal_digits(node: exp.Expr) -> int:
@@ -74,10 +65,3 @@ def adjusted(precision: int, scale: int) -> Decimal:
         return Decimal(precision, scale)
     whole = precision - scale
     return Decimal(LARGEST, max(LARGEST - whole, min(scale, LEAST_SCALE)))
-
-
-def typed_literal(node: exp.Expr) -> exp.Expr:
-    """Return an integer literal as INT or BIGINT: DuckDB's would take the other operand's type."""
-    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
-        return cast(node, "INTEGER" if int(node.name) < 1 << 31 else "BIGINT")
-    return node

@@ -16,12 +16,13 @@ from sqlglot import exp
 
 from ..errors import StatementError
 from .aggregates import AGGREGATES
-from .calls import Call, Maker, call, case, cast, filled, number, string
+from .arithmetic import ARITHMETIC
+from .calls import Call, Maker, call, case, cast, filled, string
 from .casts import null_text, spark_cast, string_of
 from .coercion import map_of, nullif, nvl2, of_one_type
-from .decimals import Decimal, adjusted, decimal_of, typed_literal
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
+from .rounding import ceil_floor, rounding
 from .times import TIMES
 
 SAME = frozenset(
@@ -42,7 +43,6 @@ SAME = frozenset(
         "pi",
         "pow",
         "power",
-        "mod",
         "translate",
         "contains",
         "md5",
@@ -156,41 +156,6 @@ def try_element_at(of: Call) -> exp.Expr:
     return call("map_extract_value" if of.kind(0) == "map" else "list_extract", *of.arguments)
 
 
-def ceil_floor(of: Call) -> exp.Expr:
-    kind = of.typer.type_of(of.arguments[0])
-    rounded = call(of.name, *of.arguments)
-    decimal = decimal_of(kind, exp.null()) if kind is not None and kind.id == "decimal" else None
-    if decimal is None:
-        return cast(rounded, "BIGINT")
-    return cast(rounded, str(adjusted(decimal.precision - decimal.scale + 1, 0)))
-
-
-def rounding(of: Call) -> exp.Expr:
-    """round and bround: of integers, decimals and reals, with or without a number of digits."""
-    value, digits = of.arguments[0], of.arguments[1] if len(of.arguments) > 1 else number(0)
-    kind = of.typer.type_of(value)
-    if kind is not None and kind.id == "decimal":
-        return round_decimal(of, value, decimal_of(kind, exp.null()) or Decimal(38, 0), digits)
-    if kind is not None and kind.id not in ("double", "float"):
-        return cast(call("round", cast(value, "DECIMAL(38,0)"), digits), str(kind))
-    if of.name == "bround":
-        return call("xpsql_bround_real", value, digits)
-    return (
-        call("xpsql_round_real", cast(value, "DOUBLE"), digits)
-        if kind is None or kind.id == "double"
-        else call("round", value, digits)
-    )
-
-
-def round_decimal(of: Call, value: exp.Expr, decimal: Decimal, digits: exp.Expr) -> exp.Expr:
-    places = min(int(digits.sql()), decimal.scale)
-    result = adjusted(decimal.precision - decimal.scale + places + 1, max(places, 0))
-    if of.name == "bround":
-        halves = call("xpsql_bround_real", cast(value, "DOUBLE"), digits)
-        return cast(halves, str(result))
-    return cast(call("round", value, digits), str(result))
-
-
 def struct(of: Call) -> exp.Expr:
     fields = [(field_name(item, index), field_value(item)) for index, item in enumerate(of.arguments, start=1)]
     return structure(fields)
@@ -283,11 +248,6 @@ def named(name: str) -> Maker:
     return lambda of: call(name, *of.arguments)
 
 
-def attempted(kind: type[exp.Binary]) -> Maker:
-    """Return the maker of arithmetic that gives NULL where it overflows."""
-    return lambda of: call("try", kind(this=typed_literal(of.arguments[0]), expression=typed_literal(of.arguments[1])))
-
-
 def url_encode(of: Call) -> exp.Expr:
     return call("replace", call("url_encode", *of.arguments), string("%20"), string("+"))
 
@@ -305,9 +265,7 @@ def random(of: Call) -> exp.Expr:
 
 SPECIAL: dict[str, Maker] = {
     **TIMES,
-    "try_add": attempted(exp.Add),
-    "try_subtract": attempted(exp.Sub),
-    "try_multiply": attempted(exp.Mul),
+    **ARITHMETIC,
     "url_encode": url_encode,
     "url_decode": url_decode,
     "rand": random,

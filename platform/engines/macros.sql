@@ -74,18 +74,23 @@ CREATE MACRO spark_to_timestamp(x) AS
 
 -- arithmetic
 CREATE MACRO xpsql_divide(a, b) AS
-  CASE WHEN b = 0 THEN error('division by zero; use try_divide to get NULL instead') ELSE a / b END;
+  CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero; use try_divide to get NULL instead') ELSE a / b END;
+CREATE MACRO xpsql_divide_whole(a, b) AS
+  CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero; use try_divide to get NULL instead') ELSE a // b END;
+CREATE MACRO xpsql_unscaled(m) AS CAST(replace(CAST(m AS VARCHAR), '.', '') AS HUGEINT);
 CREATE MACRO xpsql_remainder(a, b) AS
-  CASE WHEN b = 0 THEN error('division by zero in a remainder') ELSE a % b END;
+  CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero in a remainder') ELSE a % b END;
 CREATE MACRO xpsql_div(a, b) AS
-  CASE WHEN b = 0 THEN error('division by zero in div') ELSE CAST(CAST(a AS HUGEINT) // b AS BIGINT) END;
-CREATE MACRO spark_try_divide(a, b) AS CASE WHEN b = 0 THEN NULL ELSE a / b END;
-CREATE MACRO spark_pmod(a, b) AS
-  CASE WHEN b = 0 THEN error('division by zero in pmod') ELSE CASE WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END END;
+  CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero in div') ELSE CAST(CAST(a AS HUGEINT) // b AS BIGINT) END;
+CREATE MACRO xpsql_try_divide(a, b) AS CASE WHEN b = 0 THEN NULL ELSE a / b END;
+CREATE MACRO xpsql_try_divide_whole(a, b) AS CASE WHEN b = 0 THEN NULL ELSE a // b END;
+CREATE MACRO xpsql_pmod(a, b) AS
+  CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero in pmod') ELSE CASE WHEN a % b < 0 THEN (a % b + b) % b ELSE a % b END END;
 CREATE MACRO spark_shiftleft(a, n) AS a * (1 << n);
 CREATE MACRO spark_shiftright(a, n) AS a >> n;
 
 -- numbers
+CREATE MACRO xpsql_whole(x) AS CASE WHEN spark_isnan(x) THEN 0 ELSE CAST(x AS BIGINT) END;
 CREATE MACRO spark_sign(x) AS CAST(sign(x) AS DOUBLE);
 CREATE MACRO spark_sqrt(x) AS CASE WHEN x < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt(x) END;
 CREATE MACRO spark_ln(x) AS CASE WHEN x > 0 THEN ln(x) END;

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -15,10 +15,10 @@ from ..errors import StatementError
 from ..udf import COMPUTED
 from ..udf import FUNCTIONS as DECLARED
 from .aggregates import AGGREGATES, ignoring_nulls
+from .arithmetic import arithmetic_rule, int_div_rule
 from .calls import Call, call, cast, string
 from .casts import spark_cast, spark_try_cast, string_of
 from .coercion import between_rule, case_rule, comparison_rule, if_rule, in_rule, set_rule
-from .decimals import LARGEST, OF_INTEGERS, Decimal, added, decimal_of, divided, multiplied, remaining, typed_literal
 from .dialect import position_of
 from .failures import no_function
 from .functions import RENAMED, SPECIAL, TYPE_NAMES, held
@@ -29,11 +29,7 @@ from .macros import SPARK_MACROS
 from .times import macro, part_of
 from .typer import Typer
 
-if TYPE_CHECKING:
-    from duckdb.sqltypes import DuckDBPyType
-
 COMPUTED_NAMES = frozenset(function.name for function in COMPUTED)
-INTERVAL_DAYS = frozenset(("DAY", "WEEK", "MONTH", "YEAR", "QUARTER", "DAYS", "WEEKS", "MONTHS", "YEARS", "QUARTERS"))
 
 
 def call_rule(node: exp.Anonymous, typer: Typer) -> exp.Expr:
@@ -75,64 +71,13 @@ def cast_rule(node: exp.Cast, typer: Typer) -> exp.Expr:
     return make(value, source, node.to)
 
 
-def arithmetic_rule(node: exp.Binary, typer: Typer) -> exp.Expr:
-    """+, -, *, / and %: the types of Spark, and an error for division by zero."""
-    left, right = node.this, node.expression
-    if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
-        return interval_arithmetic(node, typer)
-    kinds = typer.type_of(left), typer.type_of(right)
-    if any(kind is not None and kind.id == "decimal" for kind in kinds):
-        a, b = decimal_of(kinds[0], left), decimal_of(kinds[1], right)
-        if a is not None and b is not None:
-            return decimal_arithmetic(node, a, b)
-    if isinstance(node, exp.Sub) and all(kind is not None and kind.id == "date" for kind in kinds):
-        raise StatementError("The difference of two dates is an interval, which is not available here. Use datediff(a, b).")
-    left, right = typed_literal(left), typed_literal(right)
-    if {"float"} < {number_kind(kind) for kind in kinds} & {"float", "integral", "decimal"}:
-        left, right = cast(left, "DOUBLE"), cast(right, "DOUBLE")
-    if isinstance(node, exp.Div):
-        return call("xpsql_divide", cast(left, "DOUBLE"), cast(right, "DOUBLE"))
-    if isinstance(node, exp.Mod):
-        return call("xpsql_remainder", left, right)
-    return type(node)(this=left, expression=right)
-
-
-def number_kind(kind: DuckDBPyType | None) -> str:
-    """Return "integral" for the types of integers, else the type's own name."""
-    name = kind.id if kind is not None else ""
-    return "integral" if name in OF_INTEGERS else name
-
-
-def decimal_arithmetic(node: exp.Binary, a: Decimal, b: Decimal) -> exp.Expr:
-    rule = {exp.Add: added, exp.Sub: added, exp.Mul: multiplied, exp.Div: divided, exp.Mod: remaining}[type(node)]
-    result = rule(a, b)
-    left, right = cast(node.this, str(a)), cast(node.expression, str(b))
-    if isinstance(node, exp.Mul):
-        left, right = cast(node.this, str(Decimal(LARGEST, a.scale))), right
-    if isinstance(node, exp.Div):
-        return cast(call("xpsql_divide", cast(left, "DOUBLE"), cast(right, "DOUBLE")), str(result))
-    if isinstance(node, exp.Mod):
-        return cast(call("xpsql_remainder", left, right), str(result))
-    return cast(exp.Paren(this=type(node)(this=left, expression=right)), str(result))
-
-
-def interval_arithmetic(node: exp.Binary, typer: Typer) -> exp.Expr:
-    """A time plus an interval; a date plus whole days stays a date."""
-    moment, interval = (
-        (node.this, node.expression) if isinstance(node.expression, exp.Interval) else (node.expression, node.this)
-    )
-    kind = typer.type_of(moment)
-    made = type(node)(this=moment, expression=interval)
-    days = str(interval.args.get("unit")).upper() in INTERVAL_DAYS
-    return cast(exp.Paren(this=made), "DATE") if kind is not None and kind.id == "date" and days else made
-
-
-def int_div_rule(node: exp.IntDiv, typer: Typer) -> exp.Expr:
-    return call("xpsql_div", node.this, node.expression)
-
-
 def concat_rule(node: exp.DPipe, typer: Typer) -> exp.Expr:
     return SPECIAL["concat"](Call("concat", [node.this, node.expression], node, typer))
+
+
+def type_rule(node: exp.DataType, typer: Typer) -> exp.Expr:
+    """DECIMAL without digits is DECIMAL(10, 0)."""
+    return exp.DataType.build("DECIMAL(10, 0)") if node.is_type("decimal") and not node.expressions else node
 
 
 def bracket_rule(node: exp.Bracket, typer: Typer) -> exp.Expr:
@@ -316,6 +261,7 @@ Rule = Callable[[Any, Typer], exp.Expr]  # each takes the kind of node that it s
 RULES: dict[type[exp.Expr], Rule] = {
     exp.Anonymous: call_rule,
     exp.Cast: cast_rule,
+    exp.DataType: type_rule,
     exp.Add: arithmetic_rule,
     exp.Sub: arithmetic_rule,
     exp.Mul: arithmetic_rule,

@@ -99,6 +99,44 @@ X'4D41'
 i * 1.0
 d / 0.5
 9223372036854775807 + 1
+m / 7
+m / m / 3
+1 / 3.0
+1.0 * l / 3
+CAST(12345678901234567890 AS DECIMAL(20,0)) / 7
+CAST('0.1234567890123456789012345678901234567' AS DECIMAL(38,37)) / 3
+CAST(-2 AS DECIMAL(3,1)) / 3
+CAST(2 AS DECIMAL(38,0)) / CAST(3 AS DECIMAL(38,30))
+m / 0
+NULL % 0
+CAST(NULL AS INT) / 0
+CAST(NULL AS DECIMAL(5,2)) / 0.0
+IF(i > 0, 1, NULL) div 0
+IF(i < 0, NULL, i) % IF(i < 0, 0, 5)
+pmod(m, l + 5)
+pmod(m, 3)
+pmod(-7.5, 2)
+mod(m, 3)
+mod(i, 5L)
+mod(d, 3)
+try_divide(i, m)
+try_divide(m, 0)
+try_divide(f, 3)
+try_add(m, 100)
+try_add(f, 1.25)
+try_subtract(h, 1)
+try_multiply(m, 2)
+try_add(h, 100000)
+m div 3
+7.5 div 2.5
+-7.5 div 2
+d div 2
+'12' * 2.5
+'12' + 1
+'7' + '1'
+'7' / 2
+'12' % 5
+s - 1
 TIMESTAMP'2013-01-05 10:00:00'
 DATE'2013-01-05'
 INTERVAL 2 DAY + dt
@@ -126,6 +164,14 @@ floor(i)
 floor(1.5)
 round(d)
 round(d, 1)
+floor(CAST('NaN' AS DOUBLE))
+ceil(CAST('Infinity' AS DOUBLE))
+floor(CAST('-Infinity' AS DOUBLE))
+floor(CAST(NULL AS DOUBLE))
+floor(ceil(m))
+round(m, -1)
+round(m, -2)
+round(CAST(5 AS DECIMAL(1,0)), -3)
 round(m)
 round(m, 1)
 round(i, -1)
@@ -230,6 +276,9 @@ CAST(d AS INT)
 CAST(-2.7D AS INT)
 CAST(2.7D AS BIGINT)
 CAST(m AS INT)
+CAST(i AS DECIMAL)
+CAST(array(2.5) AS ARRAY<DECIMAL>)
+TRY_CAST('12' AS DECIMAL)
 CAST(d AS BIGINT)
 CAST(3000000000L AS INT)
 CAST(d AS DECIMAL(20,1))
@@ -727,6 +776,10 @@ SELECT mode(x) FROM VALUES (1), (2), (2), (NULL) AS t(x)
 SELECT approx_count_distinct(i) FROM sample
 SELECT bool_and(b), bool_or(b), every(b), some(b), any(b) FROM sample
 SELECT count_if(i > 0), sum(CASE WHEN b THEN 1 ELSE 0 END) FROM sample
+SELECT count_if(b) FROM sample WHERE id = 4
+SELECT id, count_if(b) OVER (PARTITION BY id) FROM sample ORDER BY id
+SELECT count_if(i > 0) FILTER (WHERE b IS NULL) FROM sample
+SELECT sum(m) * 1.0 / count(*), sum(m) / sum(i) FROM sample
 SELECT max_by(s, id), min_by(s, id) FROM sample
 SELECT any_value(i) FROM sample WHERE id = 1
 SELECT first(i), last(i), first_value(i), last_value(s, true) FROM (SELECT * FROM sample ORDER BY id)

@@ -1,0 +1,42 @@
+"""round, bround, ceil and floor: of integers, decimals and reals."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from .calls import Call, call, cast, number
+from .decimals import LARGEST, Decimal, decimal_of
+
+
+def ceil_floor(of: Call) -> exp.Expr:
+    kind = of.typer.type_of(of.arguments[0])
+    if kind is None or kind.id != "decimal":
+        return call("xpsql_whole", call(of.name, *of.arguments))
+    decimal = decimal_of(kind)
+    whole = decimal.precision - decimal.scale + (decimal.scale > 0)
+    return cast(call(of.name, *of.arguments), str(Decimal(min(whole, LARGEST), 0)))
+
+
+def rounding(of: Call) -> exp.Expr:
+    """round and bround, with or without a number of digits."""
+    value, digits = of.arguments[0], of.arguments[1] if len(of.arguments) > 1 else number(0)
+    kind = of.typer.type_of(value)
+    if kind is not None and kind.id == "decimal":
+        return round_decimal(of, value, decimal_of(kind), digits)
+    if kind is not None and kind.id not in ("double", "float"):
+        return cast(call("round", cast(value, "DECIMAL(38,0)"), digits), str(kind))
+    if of.name == "bround":
+        return call("xpsql_bround_real", value, digits)
+    return (
+        call("xpsql_round_real", cast(value, "DOUBLE"), digits)
+        if kind is None or kind.id == "double"
+        else call("round", value, digits)
+    )
+
+
+def round_decimal(of: Call, value: exp.Expr, decimal: Decimal, digits: exp.Expr) -> exp.Expr:
+    places = min(int(digits.sql()), decimal.scale)
+    whole = max(decimal.precision - decimal.scale + 1, 1 - places)
+    result = Decimal(min(whole + max(places, 0), LARGEST), max(places, 0))
+    rounded = call("xpsql_bround_real", cast(value, "DOUBLE"), digits) if of.name == "bround" else call("round", value, digits)
+    return cast(rounded, str(result))
