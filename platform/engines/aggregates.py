@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from ..errors import StatementError
 from .calls import call, case, cast, not_null, number, wrap
-from .decimals import adjusted, decimal_of
+from .decimals import LARGEST, Decimal, decimal_of
 
 if TYPE_CHECKING:
     from .calls import Call
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SKIPPING = {"first": exp.FirstValue, "last": exp.LastValue, "lag": exp.Lag, "lead": exp.Lead}
 Maker = Callable[["Call"], exp.Expr]
 REALS = ("double", "float")
+UNDEFINED = "nullif(:x, CAST('NaN' AS DOUBLE))"  # of a line through one point
 
 
 def renamed(name: str, template: str = "") -> Maker:
@@ -40,7 +41,7 @@ def sum_of(of: Call) -> exp.Expr:
         return made
     if kind.id == "decimal":
         decimal = decimal_of(kind)
-        return wrap(made, f"CAST(:x AS {adjusted(decimal.precision + 10, decimal.scale)})")
+        return wrap(made, f"CAST(:x AS {Decimal(min(decimal.precision + 10, LARGEST), decimal.scale)})")
     return wrap(made, "CAST(:x AS BIGINT)")
 
 
@@ -50,7 +51,7 @@ def average(of: Call) -> exp.Expr:
     if kind is None or kind.id != "decimal":
         return made
     decimal = decimal_of(kind)
-    return wrap(made, f"CAST(:x AS {adjusted(decimal.precision + 4, decimal.scale + 4)})")
+    return wrap(made, f"CAST(:x AS {Decimal(min(decimal.precision + 4, LARGEST), min(decimal.scale + 4, LARGEST))})")
 
 
 def undistinct(node: exp.Expr) -> exp.Expr:
@@ -140,7 +141,7 @@ AGGREGATES: dict[str, Maker] = {
     "variance": renamed("var_samp"),
     "var_samp": renamed("var_samp"),
     "var_pop": renamed("var_pop"),
-    "corr": renamed("corr"),
+    "corr": renamed("corr", UNDEFINED),
     "covar_pop": renamed("covar_pop"),
     "covar_samp": renamed("covar_samp"),
     "kurtosis": renamed("kurtosis_pop"),
@@ -172,8 +173,8 @@ AGGREGATES: dict[str, Maker] = {
     "bit_and": renamed("bit_and"),
     "bit_or": renamed("bit_or"),
     "bit_xor": renamed("bit_xor"),
-    "regr_slope": renamed("regr_slope"),
-    "regr_intercept": renamed("regr_intercept"),
+    "regr_slope": renamed("regr_slope", UNDEFINED),
+    "regr_intercept": renamed("regr_intercept", UNDEFINED),
     "regr_r2": renamed("regr_r2"),
     "regr_count": renamed("regr_count", "CAST(:x AS BIGINT)"),
     "listagg": renamed("string_agg"),

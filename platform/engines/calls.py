@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -35,6 +35,11 @@ def case(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr | None) -> exp
 
 def not_null(value: exp.Expr) -> exp.Expr:
     return exp.Not(this=exp.Is(this=value, expression=exp.null()))
+
+
+def strict(made: exp.Expr, arguments: Sequence[exp.Expr]) -> exp.Expr:
+    """Return what a call makes; NULL where an argument is."""
+    return case(exp.or_(*(exp.Is(this=item.copy(), expression=exp.null()) for item in arguments)), exp.null(), made)
 
 
 def function(body: exp.Expr, *parameters: str) -> exp.Lambda:

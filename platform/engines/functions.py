@@ -17,7 +17,7 @@ from sqlglot import exp
 from ..errors import StatementError
 from .aggregates import AGGREGATES
 from .arithmetic import ARITHMETIC
-from .calls import Call, Maker, call, case, cast, filled, string
+from .calls import Call, Maker, call, cast, filled, function, strict, string
 from .casts import null_text, spark_cast, string_of
 from .coercion import map_of, nullif, nvl2, of_one_type
 from .lambdas import HIGHER_ORDER
@@ -53,7 +53,6 @@ SAME = frozenset(
         "map_values",
         "map_entries",
         "map_from_entries",
-        "map_concat",
         "uuid",
     ]
 )
@@ -114,9 +113,7 @@ def text_of(of: Call, index: int) -> exp.Expr:
 
 def concat(of: Call) -> exp.Expr:
     if of.kind(0) == "list":
-        joined = call("list_concat", *of.arguments)
-        missing = exp.or_(*(exp.Is(this=item.copy(), expression=exp.null()) for item in of.arguments))
-        return case(missing, exp.null(), joined)
+        return strict(call("list_concat", *of.arguments), of.arguments)
     tree = text_of(of, 0)
     for index in range(1, len(of.arguments)):
         tree = exp.DPipe(this=tree, expression=text_of(of, index))
@@ -181,7 +178,7 @@ def named_struct(of: Call) -> exp.Expr:
 def arrays_zip(of: Call) -> exp.Expr:
     names = [item.name if isinstance(item, exp.Column) else str(index) for index, item in enumerate(of.arguments)]
     items = structure([(name, filled(f"e[{k}]")) for k, name in enumerate(names, 1)])
-    return call("list_transform", call("list_zip", *of.arguments), exp.Lambda(this=items, expressions=[exp.to_identifier("e")]))
+    return strict(call("list_transform", call("list_zip", *of.arguments), function(items, "e")), of.arguments)
 
 
 def from_json(of: Call) -> exp.Expr:
@@ -294,6 +291,7 @@ SPECIAL: dict[str, Maker] = {
     "nullif": nullif,
     "map": map_of,
     "arrays_zip": arrays_zip,
+    "map_concat": lambda of: strict(call("map_concat", *of.arguments), of.arguments),
     "from_json": from_json,
     "to_json": to_json,
     "encode": encode,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlglot import exp
 
 from ..errors import StatementError
-from .calls import call, filled, number
+from .calls import call, filled, number, strict
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
@@ -81,7 +81,7 @@ def folded(of: Call) -> exp.Expr:
 def zipped(of: Call) -> exp.Expr:
     left, right, function = of.arguments
     body = substituted(function, filled("entry[1]"), filled("entry[2]"))
-    return over(call("list_zip", left, right), body)
+    return strict(over(call("list_zip", left, right), body), (left, right))
 
 
 def map_filtered(of: Call) -> exp.Expr:

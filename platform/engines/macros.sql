@@ -91,7 +91,7 @@ CREATE MACRO spark_shiftright(a, n) AS a >> n;
 
 -- numbers
 CREATE MACRO xpsql_whole(x) AS CASE WHEN spark_isnan(x) THEN 0 ELSE CAST(x AS BIGINT) END;
-CREATE MACRO spark_sign(x) AS CAST(sign(x) AS DOUBLE);
+CREATE MACRO spark_sign(x) AS CASE WHEN spark_isnan(x) THEN CAST('NaN' AS DOUBLE) ELSE CAST(sign(x) AS DOUBLE) END;
 CREATE MACRO spark_sqrt(x) AS CASE WHEN x < 0 THEN CAST('NaN' AS DOUBLE) ELSE sqrt(x) END;
 CREATE MACRO spark_ln(x) AS CASE WHEN x > 0 THEN ln(x) END;
 CREATE MACRO spark_log(x) AS CASE WHEN x > 0 THEN ln(x) END,
@@ -148,7 +148,7 @@ CREATE MACRO spark_substring(s, p) AS
     WHEN p < 0 AND -p > length(s) THEN substr(s, 1, greatest(CAST(0 AS BIGINT), n + p + length(s)))
     ELSE substr(s, CASE WHEN p = 0 THEN 1 ELSE p END, n) END;
 CREATE MACRO spark_substring_index(s, d, n) AS
-  CASE WHEN n = 0 OR d = '' THEN CASE WHEN s IS NULL OR d IS NULL THEN NULL ELSE '' END
+  CASE WHEN s IS NULL OR d IS NULL OR n IS NULL THEN NULL WHEN n = 0 OR d = '' THEN ''
     WHEN n > 0 THEN array_to_string(string_split(s, d)[1:n], d)
     ELSE array_to_string(string_split(s, d)[greatest(1, len(string_split(s, d)) + n + 1):], d) END;
 CREATE MACRO spark_left(s, n) AS CASE WHEN n <= 0 THEN '' ELSE left(s, n) END;
@@ -163,25 +163,26 @@ CREATE MACRO spark_replace(s, a) AS replace(s, a, ''), (s, a, b) AS CASE WHEN a 
 CREATE MACRO spark_regexp_replace(s, p, r) AS
   regexp_replace(s, p, regexp_replace(replace(r, '\', '\\'), '\$([0-9])', '\\\1', 'g'), 'g');
 CREATE MACRO spark_regexp_extract(s, p) AS regexp_extract(s, p, 1), (s, p, g) AS regexp_extract(s, p, g);
-CREATE MACRO spark_regexp_extract_all(s, p) AS regexp_extract_all(s, p, 1), (s, p, g) AS regexp_extract_all(s, p, g);
+CREATE MACRO xpsql_all_matches(s, p, g) AS CASE WHEN s IS NULL OR p IS NULL THEN NULL ELSE regexp_extract_all(s, p, g) END;
+CREATE MACRO spark_regexp_extract_all(s, p) AS xpsql_all_matches(s, p, 1), (s, p, g) AS xpsql_all_matches(s, p, g);
 CREATE MACRO spark_regexp_like(s, p) AS regexp_matches(s, p);
-CREATE MACRO spark_regexp_count(s, p) AS CAST(len(regexp_extract_all(s, p)) AS INTEGER);
+CREATE MACRO spark_regexp_count(s, p) AS CAST(len(xpsql_all_matches(s, p, 0)) AS INTEGER);
 CREATE MACRO xpsql_split_all(s, p) AS CASE WHEN s = '' THEN [''] WHEN p = '' THEN list_filter(string_split(s, ''), lambda x: x <> '')
   WHEN regexp_matches('', p) THEN error('the pattern ''' || p || ''' of split matches nothing at all; write ''[|]'' for the character |')
   ELSE string_split_regex(s, p) END;
 CREATE MACRO spark_split(s, p) AS xpsql_split_all(s, p),
-  (s, p, n) AS CASE WHEN n <= 0 OR len(xpsql_split_all(s, p)) <= n THEN xpsql_split_all(s, p)
+  (s, p, n) AS CASE WHEN s IS NULL OR n <= 0 OR len(xpsql_split_all(s, p)) <= n THEN xpsql_split_all(s, p)
     ELSE list_append(xpsql_split_all(s, p)[1:n - 1], regexp_extract(s, '^(?:(?s:.)*?(?:' || p || ')){' || CAST(n - 1 AS VARCHAR) || '}((?s:.*))$', 1)) END;
 CREATE MACRO spark_split_part(s, d, n) AS CASE WHEN n = 0 THEN error('split_part counts from 1, got 0') ELSE split_part(s, d, n) END;
 CREATE MACRO spark_instr(s, t) AS CAST(instr(s, t) AS INTEGER);
 CREATE MACRO spark_locate(t, s) AS CAST(instr(s, t) AS INTEGER),
-  (t, s, p) AS CAST(CASE WHEN s IS NULL OR t IS NULL THEN NULL WHEN p IS NULL OR p < 1 THEN 0
+  (t, s, p) AS CAST(CASE WHEN p IS NULL THEN 0 WHEN s IS NULL OR t IS NULL THEN NULL WHEN p < 1 THEN 0 WHEN t = '' THEN 1
     WHEN instr(substr(s, p), t) = 0 THEN 0 ELSE instr(substr(s, p), t) + p - 1 END AS INTEGER);
 CREATE MACRO spark_ascii(s) AS CAST(CASE WHEN s = '' THEN 0 ELSE unicode(s) END AS INTEGER);
 CREATE MACRO spark_chr(n) AS CASE WHEN n < 0 THEN '' ELSE chr(CAST(n % 256 AS INTEGER)) END;
 CREATE MACRO spark_sha2(s, n) AS CASE WHEN n IN (0, 256) THEN sha256(s) ELSE error('sha2 of ' || CAST(n AS VARCHAR) || ' bits is not available; use 256') END;
 CREATE MACRO spark_levenshtein(a, b) AS CAST(levenshtein(a, b) AS INTEGER);
-CREATE MACRO spark_find_in_set(x, s) AS CAST(CASE WHEN contains(x, ',') THEN 0 ELSE coalesce(list_position(string_split(s, ','), x), 0) END AS INTEGER);
+CREATE MACRO spark_find_in_set(x, s) AS CAST(CASE WHEN x IS NULL OR s IS NULL THEN NULL WHEN contains(x, ',') THEN 0 ELSE coalesce(list_position(string_split(s, ','), x), 0) END AS INTEGER);
 CREATE MACRO spark_overlay(s, r, p) AS left(s, p - 1) || r || substr(s, p + length(r)),
   (s, r, p, n) AS left(s, p - 1) || r || substr(s, p + CASE WHEN n < 0 THEN length(r) ELSE n END);
 CREATE MACRO spark_format_number(x, n) AS format('{:,.' || CAST(n AS VARCHAR) || 'f}', CAST(x AS DOUBLE));
@@ -264,7 +265,7 @@ CREATE MACRO spark_array_contains(l, x) AS
 CREATE MACRO spark_array_position(l, x) AS CAST(CASE WHEN l IS NULL OR x IS NULL THEN NULL ELSE coalesce(list_position(l, x), 0) END AS BIGINT);
 CREATE MACRO spark_array_distinct(l) AS
   CASE WHEN l IS NULL THEN NULL ELSE list_transform(list_filter(list_zip(l, range(1, len(l) + 1)), lambda p: list_position(l, p[1]) = p[2]), lambda p: p[1]) END;
-CREATE MACRO spark_array_remove(l, x) AS list_filter(l, lambda e: e IS NULL OR e <> x);
+CREATE MACRO spark_array_remove(l, x) AS CASE WHEN x IS NULL THEN NULL ELSE list_filter(l, lambda e: e IS NULL OR e <> x) END;
 CREATE MACRO spark_array_sort(l) AS list_sort(l, 'ASC', 'NULLS LAST');
 CREATE MACRO spark_sort_array(l) AS list_sort(l, 'ASC', 'NULLS FIRST'),
   (l, up) AS CASE WHEN up THEN list_sort(l, 'ASC', 'NULLS FIRST') ELSE list_sort(l, 'DESC', 'NULLS LAST') END;
@@ -278,7 +279,9 @@ CREATE MACRO spark_array_except(a, b) AS CASE WHEN b IS NULL THEN NULL ELSE
 CREATE MACRO spark_array_repeat(x, n) AS list_transform(range(CAST(n AS BIGINT)), lambda k: x);
 CREATE MACRO spark_array_append(l, x) AS CASE WHEN l IS NULL THEN NULL ELSE list_append(l, x) END;
 CREATE MACRO spark_array_prepend(l, x) AS CASE WHEN l IS NULL THEN NULL ELSE list_prepend(x, l) END;
-CREATE MACRO spark_array_insert(l, p, x) AS list_concat(list_append(l[1:p - 1], x), l[p:]);
+CREATE MACRO spark_array_insert(l, p, x) AS CASE WHEN l IS NULL OR p IS NULL THEN NULL
+  WHEN p < 1 THEN error('array_insert takes a position from 1 on here, got ' || CAST(p AS VARCHAR))
+  ELSE list_concat(list_append(list_resize(l[1:p - 1], p - 1), x), l[p:]) END;
 CREATE MACRO spark_array_compact(l) AS list_filter(l, lambda e: e IS NOT NULL);
 CREATE MACRO spark_arrays_overlap(a, b) AS
   CASE WHEN list_has_any(a, b) THEN true

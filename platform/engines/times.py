@@ -103,7 +103,7 @@ def with_pattern(of: Call) -> exp.Expr:
     if of.name == "to_date" and len(of.arguments) == 1:
         return date_of(of.arguments[0], of.typer)
     arguments = of.arguments[:1]
-    if len(of.arguments) > 1 and of.kind(0) in ("varchar", "bigint", "integer", None):
+    if len(of.arguments) > 1 and (of.name == "from_unixtime" or of.kind(0) in ("varchar", None)):
         arguments = [*arguments, string(percent_codes(of.literal(1, "its pattern")))]
     return call(f"spark_{of.name}", *arguments)
 
