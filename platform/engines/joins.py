@@ -50,23 +50,40 @@ def keys(parts: Iterable[exp.Expr]) -> list[exp.Expr]:
 
 
 def keys_first(select: exp.Select, typer: Typer) -> None:
-    """Let `*` begin with the columns of USING; DuckDB leaves them where the left table has them."""
+    """Let `*` and `t.*` begin with the columns of USING; DuckDB leaves them where the table has them."""
     parts = sources(select)
     found = keys(parts)
     if found:
-        items = [(item, begun(item, found) if isinstance(item, exp.Star) else [item]) for item in select.expressions]
+        items = [(item, begun(item, found, select, typer)) for item in select.expressions]
         for star, made in items:
             if len(made) > 1:
                 check(columns([star], parts, select, typer), columns(made, parts, select, typer))
         select.set("expressions", [part for _, made in items for part in made])
 
 
-def begun(star: exp.Star, found: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """Return `a, * EXCLUDE (a)` for `*`."""
+def begun(item: exp.Expr, found: Sequence[exp.Expr], select: exp.Select, typer: Typer) -> list[exp.Expr]:
+    """Return `a, * EXCLUDE (a)` for `*` and `t.a, t.* EXCLUDE (a)` for `t.*`, any other item as it is."""
+    if isinstance(item, exp.Star):
+        return starred(item, found, None)
+    if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+        return starred(item.this, shared(item, select, typer), item.args["table"])
+    return [item]
+
+
+def shared(star: exp.Column, select: exp.Select, typer: Typer) -> list[exp.Expr]:
+    """Return the columns of `t.*` that joins of t have in USING."""
+    parts = sources(select)
+    own = {name.lower() for name in columns([star], parts, select, typer) or []}
+    place = next((k for k, part in enumerate(parts) if part.this.alias_or_name.lower() == star.table.lower()), len(parts))
+    return [key for key in keys(parts[place:]) if key.name.lower() in own]
+
+
+def starred(star: exp.Star, found: Sequence[exp.Expr], table: exp.Identifier | None) -> list[exp.Expr]:
     hidden = star.args.get("except_") or []
-    shown = [exp.column(key.copy()) for key in found if key.name.lower() not in [column.name.lower() for column in hidden]]
-    rest = exp.Star(**{**star.args, "except_": [*hidden, *(column.copy() for column in shown)]})
-    return [*shown, rest]
+    kept = [key for key in found if key.name.lower() not in [column.name.lower() for column in hidden]]
+    shown = [exp.column(key.copy(), table=table and table.copy()) for key in kept]
+    rest = exp.Star(**{**star.args, "except_": [*hidden, *(exp.column(key.copy()) for key in kept)]})
+    return [*shown, exp.Column(this=rest, table=table.copy()) if table is not None else rest]
 
 
 def check(whole: list[str] | None, made: list[str] | None) -> None:

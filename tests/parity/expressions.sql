@@ -915,6 +915,12 @@ SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) JOIN (VALUES (2, 3, 9) AS b(k, y,
 SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) JOIN (VALUES (2, 9) AS b(k, z)) USING (k) JOIN (VALUES (7, 3) AS c(w, y)) USING (y)
 SELECT * FROM (VALUES (7) AS c(w)) CROSS JOIN (VALUES (1, 2, 3) AS a(x, k, y)) LEFT SEMI JOIN (VALUES (2, 9) AS b(k, z)) USING (k)
 SELECT * EXCEPT (k, x) FROM (VALUES (1, 2, 3) AS a(x, k, y)) JOIN (VALUES (2, 9) AS b(k, z)) USING (k)
+SELECT a.* FROM (VALUES (1, 2, 3)) AS a(x, k, y) LEFT JOIN (VALUES (2, 9)) AS b(k, z) USING (k)
+SELECT b.*, x, a.* FROM (VALUES (1, 2, 3)) AS a(x, k, y) RIGHT JOIN (VALUES (9, 7)) AS b(z, k) USING (k)
+SELECT a.*, b.z FROM (VALUES (1, 2, 3)) AS a(x, k, y) JOIN (VALUES (3, 2, 9)) AS b(y, k, z) USING (y, k)
+SELECT a.* FROM (VALUES (1, 2, 3)) AS a(x, k, y) LEFT SEMI JOIN (VALUES (2, 9)) AS b(k, z) USING (k)
+SELECT a.* EXCEPT (x) FROM (VALUES (1, 2, 3)) AS a(x, y, k) NATURAL JOIN (VALUES (9, 3)) AS b(z, k)
+SELECT a.*, c.* FROM (VALUES (1, 2, 3)) AS a(x, k, y) JOIN (VALUES (2, 9)) AS b(k, z) USING (k) JOIN (VALUES (7, 2)) AS c(w, k) ON c.w = 7
 SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) NATURAL JOIN (VALUES (2, 9) AS b(k, z))
 SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) NATURAL LEFT JOIN (VALUES (4, 3) AS b(z, Y))
 SELECT * FROM (VALUES (1, 2, 3) AS a(x, k, y)) NATURAL LEFT JOIN (VALUES (9) AS b(z))
