@@ -223,12 +223,12 @@ def sort_rule(node: exp.Sort | exp.Cluster, typer: Typer) -> exp.Expr:
     return node
 
 
-def json_like_rule(node: exp.Like, typer: Typer) -> exp.Expr:
+def like_rule(node: exp.Like, typer: Typer) -> exp.Expr:
     """LIKE's escape is a backslash unless said otherwise."""
     pattern = node.expression
     if isinstance(node.parent, exp.Escape) or not (isinstance(pattern, exp.Literal) and "\\" in pattern.name):
         return node
-    return exp.Escape(this=type(node)(this=node.this, expression=pattern), expression=string("\\"))
+    return exp.Escape(this=node.copy(), expression=string("\\"))
 
 
 def regexp_rule(node: exp.RegexpLike, typer: Typer) -> exp.Expr:
@@ -294,8 +294,8 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Group: group_rule,
     exp.Sort: sort_rule,
     exp.Cluster: sort_rule,
-    exp.Like: json_like_rule,
-    exp.ILike: json_like_rule,
+    exp.Like: like_rule,
+    exp.ILike: like_rule,
     exp.RegexpLike: regexp_rule,
     exp.CurrentTimestamp: now_rule,
     exp.CurrentDate: now_rule,

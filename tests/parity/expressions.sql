@@ -147,6 +147,9 @@ s LIKE 'H%'
 s ILIKE 'h%'
 s RLIKE '[0-9]+'
 s NOT LIKE '%o%'
+s NOT LIKE '%\\_%'
+s LIKE '%\\_%'
+s NOT ILIKE 'h\\%%'
 i IS NOT NULL
 i IS DISTINCT FROM 7
 
