@@ -13,6 +13,22 @@ from .dialect import SparkSQL
 from .functions import TYPE_NAMES
 from .generators import EXPLODES
 
+INFIX = (exp.Binary, exp.In, exp.If)
+FORMS: dict[type[exp.Expr], str] = {
+    exp.Neg: "(- {this})",
+    exp.Not: "(NOT {this})",
+    exp.NEQ: "(NOT ({this} = {expression}))",
+    exp.NullSafeEQ: "({this} <=> {expression})",
+    exp.NullSafeNEQ: "(NOT ({this} <=> {expression}))",
+    exp.IntDiv: "({this} div {expression})",
+    exp.Between: "between({this}, {low}, {high})",
+    exp.Like: "{this} LIKE {expression}",
+    exp.ILike: "ilike({this}, {expression})",
+    exp.RegexpLike: "RLIKE({this}, {expression})",
+    exp.DPipe: "concat({this}, {expression})",
+    exp.Filter: "{this} FILTER ({expression})",
+}
+
 
 def name_columns(select: exp.Select, relations: Collection[str]) -> None:
     """Give every unnamed column of a SELECT the name that Spark gives it.
@@ -75,6 +91,35 @@ def plain(node: exp.Expr, relations: Collection[str]) -> exp.Expr:
         return exp.Paren(this=exp.In(this=node.this, expressions=[exp.Var(this="listquery()")]))
     if isinstance(node, exp.Subquery):
         return exp.Var(this="scalarsubquery()")
-    if isinstance(node, exp.Binary) and not isinstance(node, exp.Dot | exp.Bracket) and not isinstance(node.parent, exp.Paren):
-        return exp.Paren()
-    return node
+    if isinstance(node, exp.Boolean):
+        return exp.Var(this=str(node.this).lower())
+    if isinstance(node, exp.Paren) and not isinstance(node.this, INFIX):
+        inner: exp.Expr = node.this.pop()
+        return inner
+    if isinstance(node, exp.Case) and node.this is not None:
+        return tested(node)
+    if isinstance(node, exp.Not) and isinstance(node.this, exp.Is):
+        return exp.Var(this=f"({shown(node.this.this)} IS NOT {shown(node.this.expression)})")
+    if type(node) in FORMS and not (isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal)):
+        parts = {name: shown(part) for name, part in node.args.items() if isinstance(part, exp.Expr)}
+        printed = FORMS[type(node)].format_map(parts)
+        return exp.Var(this=f"(NOT {printed})" if node.args.get("negate") else printed)
+    return exp.Paren() if isinstance(node, INFIX) and not is_bare(node) else node
+
+
+def is_bare(node: exp.Expr) -> bool:
+    """Tell whether Spark puts no parentheses of its own around what stands between or after words."""
+    negated = isinstance(node, exp.Is) and isinstance(node.parent, exp.Not)
+    return negated or isinstance(node, exp.Dot | exp.Bracket) or isinstance(node.parent, exp.Paren | exp.Case)
+
+
+def tested(case: exp.Case) -> exp.Case:
+    """Return CASE a WHEN b as CASE WHEN (a = b)."""
+    for branch in case.args["ifs"]:
+        branch.set("this", exp.Paren(this=exp.EQ(this=case.this.copy(), expression=branch.this)))
+    case.set("this", None)
+    return case
+
+
+def shown(part: exp.Expr) -> str:
+    return part.sql(dialect=SparkSQL, normalize_functions=False)
