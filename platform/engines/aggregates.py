@@ -34,8 +34,14 @@ def renamed(name: str, template: str = "") -> Maker:
 
 
 def sum_of(of: Call) -> exp.Expr:
-    """sum: BIGINT of integers, ten digits more of decimals."""
+    """sum: BIGINT of integers, ten digits more of decimals.
+
+    Raises:
+        StatementError: of booleans.
+    """
     kind = of.typer.type_of(undistinct(of.arguments[0]))
+    if kind is not None and kind.id == "boolean":
+        raise StatementError("sum takes numbers, got a BOOLEAN. Use count_if, or CAST it to INT.")
     made = call("sum", *of.arguments)
     if kind is None or kind.id in REALS:
         return made

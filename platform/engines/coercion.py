@@ -139,10 +139,25 @@ def between_rule(node: exp.Between, typer: Typer) -> exp.Expr:
 
 
 def in_rule(node: exp.In, typer: Typer) -> exp.Expr:
-    if not node.expressions:  # a subquery
-        return node
+    if not node.expressions:
+        return in_query(node, typer)
     value, *others = comparable([node.this, *node.expressions], typer)
     return exp.In(this=value, expressions=others)
+
+
+def in_query(node: exp.In, typer: Typer) -> exp.Expr:
+    """x IN (SELECT y ...): both have one type, where a text or a float is among them."""
+    query = node.args["query"]
+    columns = typer.columns_of(query)
+    if columns is None or len(columns) != 1:
+        return node
+    name, found = columns[0]
+    kinds = [kind_of(typer.type_of(node.this)), kind_of(found)]
+    wanted = common(kinds)
+    if wanted is None or not {"varchar", "float"} & {*kinds}:
+        return node
+    side = side_of(query, [name], kinds[1:], [wanted])
+    return exp.In(this=converted(node.this, kinds[0], wanted), query=exp.Subquery(this=side))
 
 
 def if_rule(node: exp.If, typer: Typer) -> exp.Expr:

@@ -63,12 +63,12 @@ def near(name: str) -> str:
 
 
 def cast_rule(node: exp.Cast, typer: Typer) -> exp.Expr:
-    make = spark_try_cast if isinstance(node, exp.TryCast) else spark_cast
-    source = typer.type_of(node.this)
-    value = node.this
+    value, source = node.this, typer.type_of(node.this)
+    if isinstance(node, exp.TryCast):
+        return spark_try_cast(value, source, node.to)
     if isinstance(value, exp.Literal) and value.is_int and node.to.is_type(*exp.DataType.NUMERIC_TYPES):
         return cast(value, node.to.sql("duckdb"))
-    return make(value, source, node.to)
+    return spark_cast(value, source, node.to)
 
 
 def concat_rule(node: exp.DPipe, typer: Typer) -> exp.Expr:

@@ -283,6 +283,8 @@ CAST(m AS INT)
 CAST(i AS DECIMAL)
 CAST(array(2.5) AS ARRAY<DECIMAL>)
 TRY_CAST('12' AS DECIMAL)
+TRY_CAST(300 AS TINYINT)
+TRY_CAST(7 AS DOUBLE)
 CAST(d AS BIGINT)
 CAST(3000000000L AS INT)
 CAST(d AS DECIMAL(20,1))
@@ -801,6 +803,7 @@ SELECT mode(x) FROM VALUES (1), (2), (2), (NULL) AS t(x)
 SELECT approx_count_distinct(i) FROM sample
 SELECT bool_and(b), bool_or(b), every(b), some(b), any(b) FROM sample
 SELECT count_if(i > 0), sum(CASE WHEN b THEN 1 ELSE 0 END) FROM sample
+SELECT sum(b) FROM sample
 SELECT count_if(b) FROM sample WHERE id = 4
 SELECT id, count_if(b) OVER (PARTITION BY id) FROM sample ORDER BY id
 SELECT count_if(i > 0) FILTER (WHERE b IS NULL) FROM sample
@@ -892,6 +895,10 @@ SELECT id, x.i FROM sample x JOIN sample y USING (id) ORDER BY id
 SELECT count(*) FROM sample x CROSS JOIN sample y
 SELECT x.id, y.id FROM sample x FULL OUTER JOIN (SELECT id + 3 AS id FROM sample) y ON x.id = y.id ORDER BY 1, 2
 SELECT id FROM sample WHERE id IN (SELECT id + 1 FROM sample) ORDER BY id
+SELECT id FROM sample WHERE i IN (SELECT concat('0', 7)) ORDER BY id
+SELECT id FROM sample WHERE f IN (SELECT 3.4 UNION ALL SELECT 1.25) ORDER BY id
+SELECT id FROM sample WHERE s NOT IN (SELECT 7) ORDER BY id
+SELECT id FROM sample x WHERE f IN (SELECT y.id / 4.0 FROM sample y WHERE y.id > x.id) ORDER BY id
 SELECT id FROM sample x WHERE EXISTS (SELECT 1 FROM sample y WHERE y.id = x.id + 3) ORDER BY id
 SELECT id, (SELECT max(i) FROM sample) FROM sample ORDER BY id
 WITH t AS (SELECT id, i FROM sample) SELECT sum(i) FROM t
