@@ -44,11 +44,21 @@ def one_line(text: str) -> str:
 
 
 def values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values as Python objects; a map as a dict."""
+    """Return a column's values as Python objects; a map, within others too, is a dict."""
     listed: list[Any] = column.to_pylist()
-    if pa.types.is_map(column.type):
-        return [None if value is None else dict(value) for value in listed]
-    return listed
+    return [with_dicts(value, column.type) for value in listed] if pa.types.is_nested(column.type) else listed
+
+
+def with_dicts(value: Any, kind: pa.DataType) -> Any:
+    """Return a value of Arrow's with a dict for each map; keys that are lists or structs are text there."""
+    if value is None or not pa.types.is_nested(kind):
+        return value
+    if pa.types.is_map(kind):
+        key = cell if pa.types.is_nested(kind.key_type) else lambda key: key
+        return {key(with_dicts(k, kind.key_type)): with_dicts(v, kind.item_type) for k, v in value}
+    if pa.types.is_struct(kind):
+        return {field.name: with_dicts(value[field.name], field.type) for field in kind}
+    return [with_dicts(item, kind.value_type) for item in value]
 
 
 def cells(table: pa.Table, rows: int) -> list[list[str]]:
@@ -68,11 +78,14 @@ def more(table: pa.Table, rows: int) -> str:
 
 def text_table(table: pa.Table, rows: int) -> str:
     """Return the first rows as aligned plain text, numbers to the right."""
+    from rich.cells import cell_len
+
     columns = []
     for field, column in zip(table.schema, cells(table, rows), strict=True):
         named = [one_line(field.name), *column]
-        width = max(map(len, named))
-        aligned = [text.rjust(width) if is_numeric(field.type) else text.ljust(width) for text in named]
+        width = max(map(cell_len, named))
+        right = is_numeric(field.type)
+        aligned = [" " * (width - cell_len(text)) + text if right else text + " " * (width - cell_len(text)) for text in named]
         columns.append([aligned[0], "-" * width, *aligned[1:]])
     lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
     return "\n".join([*lines, more(table, rows)] if table.num_rows > rows else lines)

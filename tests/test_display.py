@@ -31,6 +31,17 @@ def test_rows_left_out_are_counted() -> None:
     assert text_table(TABLE, 2).endswith("\n... 1 more row")
 
 
+def test_characters_of_two_cells_are_aligned() -> None:
+    assert text_table(pa.table({"a": ["漢字", "abc"], "n": [1, 2]}), 2).split("\n")[2:] == ["漢字  1", "abc   2"]
+
+
+def test_maps_are_shown_as_such_within_others_and_by_any_key() -> None:
+    inner = pa.map_(pa.string(), pa.int64())
+    by_list = pa.array([[([1, 2], {"a": [("k", 1)]})]], pa.map_(pa.list_(pa.int64()), pa.struct([("a", inner)])))
+    assert text_table(pa.table({"m": by_list}), 1).endswith("\n{[1, 2]: {a: {k: 1}}}")
+    assert text_table(pa.table({"l": pa.array([[[("k", 1)], None]], pa.list_(inner))}), 1).endswith("\n[{k: 1}, NULL]")
+
+
 def test_a_table_without_rows_shows_its_columns() -> None:
     assert text_table(TABLE.slice(0, 0), 5).startswith("name")
 

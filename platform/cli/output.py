@@ -84,7 +84,7 @@ def csv_value(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, bytes):
         return json_value(value)
-    return json.dumps(json_value(value), default=str) if isinstance(value, list | tuple | dict) else value
+    return json.dumps(json_value(value), ensure_ascii=False, default=str) if isinstance(value, list | tuple | dict) else value
 
 
 def write_arrow(table: pa.Table) -> None:

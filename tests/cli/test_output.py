@@ -58,5 +58,10 @@ def test_values_without_json_of_their_own_are_text(capsys: pytest.CaptureFixture
 
 
 def test_nested_values_are_json_in_csv(capsys: pytest.CaptureFixture[str]) -> None:
-    write_csv(pa.table({"m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())), "l": [["a", None]]}))
-    assert capsys.readouterr().out == 'm,l\n"{""k"": 1}","[""a"", null]"\n'
+    write_csv(pa.table({"m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())), "l": [["é", None]]}))
+    assert capsys.readouterr().out == 'm,l\n"{""k"": 1}","[""é"", null]"\n'
+
+
+def test_maps_within_lists_are_objects_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    write_json(pa.table({"l": pa.array([[[("k", 1)]]], pa.list_(pa.map_(pa.string(), pa.int64())))}))
+    assert capsys.readouterr().out == '{"l": [{"k": 1}]}\n'
