@@ -8,7 +8,8 @@
     ├── CheckpointError         a checkpoint that is damaged or missing; one before it may be good
     ├── DataError               training or prediction data that cannot be used; names the column or row
     └── TrainingError           a training that stopped after it started
-        └── LostError           a process or connection that it needs is gone; a training recovers from it
+        ├── LostError           a process or connection that it needs is gone; a training recovers from it
+        └── CancelledError      somebody cancelled its tasks, on the pages of the engine or by its API
 
 Every message says what was expected, what came, and what to do.
 """
@@ -75,6 +76,10 @@ class TrainingError(XpsqlError):
 
 class LostError(TrainingError):
     """A process, machine or connection that is gone, or does not answer; what it did can be done again elsewhere."""
+
+
+class CancelledError(TrainingError):
+    """Tasks that somebody cancelled on purpose, on the pages of the engine or by its API; they are not started again."""
 
 
 def no_number(what: str) -> TrainingError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .platform.errors import (
+        CancelledError,
         CheckpointError,
         DataError,
         LostError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "CancelledError",
     "CheckpointError",
     "DataError",
     "LostError",

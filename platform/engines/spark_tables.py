@@ -44,6 +44,7 @@ VALID = re.compile(r"[a-z0-9_]+")
 SPARKS = "spark_catalog"
 HERE = f"{SPARKS}.default"
 TWO_PATHS = f"{{,/{MANIFEST}}}"
+NO_LOG = {"spark.sql.streaming.fileStreamSink.ignoreMetadata": "true"}  # Spark warns, with a stack, that two paths have none
 # What Spark would do to a name in its catalog, or refuse in words about catalogs.
 CHANGES = (
     "ALTER TABLE",
@@ -290,7 +291,7 @@ class SparkTables:
         if view is not None and known != "":
             self._refine(name, view, state)
         elif files is not None and known == self._stamp + state:
-            self._spark.catalog.refreshTable(full(name))  # another session showed it; this one may remember files that are gone
+            self._refresh(name)  # another session showed it; this one may remember files that are gone
         elif files is not None and known != "":
             self._hide(name)
             self._create(name, files, state)
@@ -315,7 +316,14 @@ class SparkTables:
 
         schema = self._spark.createDataFrame(spark_schema(pq.read_schema(files[0])).empty_table()).schema
         folder = Path(files[0]).parents[1].as_uri() + TWO_PATHS
-        self._spark.catalog.createTable(full(name), folder, "parquet", schema, self._stamp + state)
+        with configured(self._spark, NO_LOG):
+            self._spark.catalog.createTable(full(name), folder, "parquet", schema, self._stamp + state)
+
+    def _refresh(self, name: str) -> None:
+        """Let Spark look at the files of a table again."""
+        with configured(self._spark, NO_LOG):
+            self._spark.catalog.refreshTable(full(name))
+            self._spark.table(full(name))  # Spark looks now, and remembers
 
     def _define(self, name: str, view: View, state: str) -> None:
         """Make a view one of Spark's; an expression without a name is one of its columns, as in a query."""

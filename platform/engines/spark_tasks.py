@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..cores import cores
-from ..errors import TrainingError
+from ..errors import CancelledError, TrainingError
 from .spark_failures import plain, root_cause
 from .tasks import Running, Task
 
@@ -28,6 +28,7 @@ POLL_SECONDS = 0.2
 OVERHEAD_FACTOR = 0.1
 LEAST_OVERHEAD_MEBIBYTES = 384
 DEFAULT_EXECUTOR_MEBIBYTES = 1024
+CANCELLED = "[SPARK_JOB_CANCELLED]"
 
 
 class SparkTasks:
@@ -95,9 +96,14 @@ class SparkTasks:
 
 
 class SparkJob:
-    """A job whose tasks run a function, and the thread that waits for it."""
+    """A job whose tasks run a function, and the thread that waits for it.
+
+    The job is one of the thread that makes it: its job group, tags and scheduler pool are the job's too.
+    """
 
     def __init__(self, context: SparkContext, function: Callable[[Task], None], count: int, name: str, gang: bool) -> None:
+        from pyspark import InheritableThread
+
         self._context = context
         self._tag = f"xpsql-{uuid.uuid4().hex}"
         self._ended = threading.Event()
@@ -106,7 +112,7 @@ class SparkJob:
         self._name = name
         numbers = context.parallelize(range(count), count).setName(name)
         self._rows = (numbers.barrier() if gang else numbers).mapPartitions(running(function))
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        InheritableThread(self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
         try:
@@ -124,7 +130,10 @@ class SparkJob:
         if not self._ended.wait(seconds):
             return False
         if self._error is not None and not self._cancelled:
-            raise TrainingError(f"{self._name} failed: {plain(root_cause(str(self._error)))}") from self._error
+            told = str(self._error)
+            if CANCELLED in told:
+                raise CancelledError(f"The job {self._name!r} was cancelled. {plain(told)}") from self._error
+            raise TrainingError(f"{self._name} failed: {plain(root_cause(told))}") from self._error
         return True
 
     def cancel(self) -> None:

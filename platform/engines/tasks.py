@@ -29,6 +29,7 @@ class Running(Protocol):
 
         Raises:
             TrainingError: a task failed for good, or could not start; with its message.
+            CancelledError: somebody else cancelled them.
         """
         ...
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..engines.tasks import Running, Task, Tasks
-from ..errors import LostError, TrainingError
+from ..errors import CancelledError, LostError, TrainingError
 from ..ps.coordinator import Contact, Coordinator, Lost
 from ..ps.sockets import Address
 from ..ps.tls import Certificate, make_certificate
@@ -133,13 +133,14 @@ class Cluster:
     def _over(self, running: Running, role: str) -> bool:
         """Tell whether tasks have ended; raise what went wrong, as a task told it or else as the engine saw it.
 
-        Tasks that ran our code and ended without a word are lost; those that never did could not start.
+        Tasks that ran our code and ended without a word are lost, unless they were cancelled; those that never did could not
+        start.
         """
         try:
             over = running.wait(0)
         except TrainingError as error:
             self.coordinator.check()
-            lost = self.coordinator.joined(role)
+            lost = self.coordinator.joined(role) and not isinstance(error, CancelledError)
             found = LostError(f"Lost {role}s: {error}") if lost else error
             if role == "shard":
                 self.coordinator.fail(found)

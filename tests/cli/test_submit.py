@@ -91,3 +91,4 @@ def test_spark_submit_runs_the_entry_on_the_engine_spark(spark: SparkSession, tm
     row = json.loads(done.stdout.splitlines()[-1])
     assert row["b"] == 3
     assert row["spark"].startswith(spark.version)
+    assert "no metadata directory" not in done.stderr  # what Spark warns of the tables of a warehouse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -90,3 +90,31 @@ def test_trainings_side_by_side_do_not_meet(session: xpsql.Session, spark: Spark
     assert session.sql(users.format("m")).arrow()["n"][0].as_py() == 50
     assert session.sql(users.format("few")).arrow()["n"][0].as_py() == 40
     assert counts(session) == {"user": ROWS, "(intercept)": ROWS}
+
+
+class Canceller(SilentReporter):
+    """Cancels a group of Spark's jobs when something is learned."""
+
+    def __init__(self, spark: SparkSession, group: str) -> None:
+        self.context, self.group = spark.sparkContext, group
+        self.notes: list[str] = []
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        self.context.cancelJobGroup(self.group)
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+def test_a_training_ends_where_the_job_group_of_its_thread_is_cancelled(spark: SparkSession, warehouse: Path) -> None:
+    reporter = Canceller(spark, "mine")
+    settings = "WITH (workers = 1, shards = 1, batch_size = 50, passes = 10000)"
+    spark.createDataFrame(rows()).createOrReplaceTempView("log")
+    with xpsql.connect(warehouse, engine=spark, reporter=reporter) as session:
+        spark.sparkContext.setJobGroup("mine", "a training")
+        try:
+            with pytest.raises(xpsql.CancelledError, match=r"'xpsql: .* m v1' was cancelled\. .* group mine"):
+                session.sql(f"TRAIN MODEL m USING xftrl {settings} AS SELECT * FROM log")
+        finally:
+            spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None unsets it
+    assert reporter.notes == []  # nothing was begun again
