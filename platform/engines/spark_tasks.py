@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..cores import cores
-from ..errors import CancelledError, TrainingError
+from ..errors import CancelledError, StatementError, TrainingError
 from .spark_failures import plain, root_cause
 from .tasks import Running, Task
 
@@ -28,6 +28,8 @@ POLL_SECONDS = 0.2
 OVERHEAD_FACTOR = 0.1
 LEAST_OVERHEAD_MEBIBYTES = 384
 DEFAULT_EXECUTOR_MEBIBYTES = 1024
+PYTHON = "spark.executor.pyspark.memory"
+LEAST_PYTHON_MEBIBYTES = 1024  # of addresses, which is what that setting limits: Python and JAX without rows take so many
 CANCELLED = "[SPARK_JOB_CANCELLED]"
 
 
@@ -72,8 +74,13 @@ class SparkTasks:
         Source: BasePythonRunner.getWorkerMemoryMb of Spark; "Running Spark on YARN", memoryOverhead.
         """
         executor_cores = self._number("spark.executor.cores")
-        if own := self._setting("spark.executor.pyspark.memory"):
-            return mebibytes(own) // executor_cores * MEBIBYTE
+        if own := self._setting(PYTHON):
+            if (granted := mebibytes(own) // executor_cores) < LEAST_PYTHON_MEBIBYTES:
+                raise StatementError(
+                    f"{PYTHON} = {own} grants the Python of a task {granted} MiB; without any rows it takes about "
+                    f"{LEAST_PYTHON_MEBIBYTES}. Give {LEAST_PYTHON_MEBIBYTES * executor_cores}m or more, or leave it out."
+                )
+            return granted * MEBIBYTE
         if UNLIMITED.match(self._master):
             return None
         heap = mebibytes(self._setting("spark.executor.memory") or f"{DEFAULT_EXECUTOR_MEBIBYTES}m")

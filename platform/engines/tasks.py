@@ -58,6 +58,9 @@ class Tasks(Protocol):
         """Return how much memory the engine grants the Python code of one task; None where nothing limits it but the machine.
 
         Rows live outside of the JVM's heap, so this is the memory beside it.
+
+        Raises:
+            StatementError: it is less than our code takes without rows.
         """
         ...
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import xpsql
 from xpsql.platform.engines.spark_tasks import MEBIBYTE, SparkTasks
 
 OVERHEAD = {"memoryOverhead": "3g"}
@@ -43,3 +44,10 @@ def test_the_tasks_of_an_executor_share_its_memory(
 def test_masters_that_run_no_containers_limit_what_spark_itself_does(master: str) -> None:
     assert tasks(master, {**OVERHEAD, "cores": "2"}, None).memory_bytes() is None
     assert tasks(master, {**PYTHON, "cores": "2"}, None).memory_bytes() == 3072 * MEBIBYTE
+
+
+@pytest.mark.parametrize(("cores", "wanted"), [("1", "1024m"), ("2", "2048m")])
+def test_memory_that_python_alone_exceeds_is_refused(cores: str, wanted: str) -> None:
+    message = rf"pyspark.memory = 800m grants the Python of a task {800 // int(cores)} MiB; .* Give {wanted} or more"
+    with pytest.raises(xpsql.StatementError, match=message):
+        tasks("local[2]", {"pyspark.memory": "800m", "cores": cores}, None).memory_bytes()
