@@ -165,8 +165,17 @@ def submit(file: str, master: str | None, conf: dict[str, str], python: str, arg
 
     with failing("", "", debug=False):
         command, environment = submission(master, conf, python)
-    done = subprocess.run([*command, "run", file, *arguments], env=environment, check=False)
-    sys.exit(done.returncode)
+    sys.exit(ended(subprocess.Popen([*command, "run", file, *arguments], env=environment)))
+
+
+def ended(process: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a process when it has ended; Ctrl-C reaches it too, and lets it end in order."""
+    while True:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            continue
+        return code if code >= 0 else 128 - code  # as a shell tells signals
 
 
 def read(file: IO[str]) -> str:

@@ -9,11 +9,14 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from xpsql.platform.cli import packing
+from xpsql.platform.cli import packing, submit
+from xpsql.platform.cli.commands import main
 from xpsql.platform.cli.packing import normal, package_files, required, wanted, write
 from xpsql.platform.cli.submit import entry, spark_submit, submission
 
@@ -23,6 +26,18 @@ def test_a_submission_on_one_machine_sends_nothing(spark: SparkSession) -> None:
     settings = ["--conf", "spark.log.level=INFO", "--conf", "spark.ui.showConsoleProgress=false"]
     assert command == [spark_submit(), "--master", "local[2]", *settings, str(entry())]
     assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+@pytest.mark.parametrize(("ends", "code"), [([KeyboardInterrupt, 130], 130), ([1], 1), ([-9], 137)])
+def test_a_submission_that_ctrl_c_reaches_ends_by_itself(
+    ends: list[object], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "job.sql").write_text("SELECT 1")
+    monkeypatch.setattr(submit, "submission", lambda master, conf, python: (["spark-submit"], {}))
+    started = mock.Mock(wait=mock.Mock(side_effect=ends))
+    monkeypatch.setattr(subprocess, "Popen", lambda command, env: started)
+    assert CliRunner().invoke(main, ["submit", str(tmp_path / "job.sql")]).exit_code == code
+    assert started.mock_calls == [mock.call.wait()] * len(ends)  # it was not killed
 
 
 def test_archives_of_jobs_that_may_still_run_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
