@@ -1,4 +1,4 @@
-"""An archive of what executors import: xpsql with its native modules, and the packages that it requires."""
+"""An archive of what executors import: xpsql with its native modules, plugins, and the packages that these require."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import re
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from collections.abc import Iterable, Iterator
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 
+from ..parts import plugged
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-NOT_NEEDED = frozenset(("duckdb", "prompt-toolkit", "pyspark", "py4j", "rich", "xpsql"))
-"""What only the driver uses, what Spark brings, and xpsql itself, which is packed from where it is imported."""
+OURS = "xpsql"
+LEARNERS = ("xgboost", "xgboost-cpu")
+"""What an algorithm imports in executors, where it is installed here."""
+NOT_NEEDED = frozenset(("duckdb", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "prompt-toolkit", "pyspark", "py4j", "rich"))
+"""What only the driver uses, what Spark brings, and what only GPUs take."""
 LEFT_SECONDS = 7 * 24 * 3600
 SOURCES = frozenset((".py", ".typed", ".json", ".sql"))
 
@@ -27,7 +33,7 @@ def environment_archive() -> Path:
     finished; younger ones may be those of jobs that still run, which send them to executors that take the place of lost ones.
     """
     files = dict(package_files())
-    for package in required("xpsql"):
+    for package in required((OURS, *(point.dist.name for point in offered() if point.dist), *LEARNERS)):
         files |= dict(files_of(package))
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xpsql"
     root.mkdir(parents=True, exist_ok=True)
@@ -45,21 +51,29 @@ def environment_archive() -> Path:
     return archive
 
 
-def required(root: str) -> list[Distribution]:
-    """Return the installed packages that a package requires, directly or not, with those of its extra `spark`."""
-    found: dict[str, Distribution | None] = {}
-    waiting = [root]
+def offered() -> list[EntryPoint]:
+    """Return the algorithms and operators of other packages."""
+    return [*plugged("algorithm"), *plugged("operator")]
+
+
+def required(roots: Iterable[str]) -> list[Distribution]:
+    """Return some packages and those that they require, directly or not, where they are installed.
+
+    Of xpsql that is what its extra `spark` requires too, and not itself: it is packed from where it is imported.
+    """
+    found: dict[str, Distribution] = {}
+    waiting = list(roots)
     while waiting:
         name = normal(waiting.pop())
-        if name in found or (name in NOT_NEEDED and name != root):
+        if name in found or name in NOT_NEEDED:
             continue
         try:
             package = distribution(name)
         except PackageNotFoundError:
             continue  # required on another system, or for another version of Python
-        found[name] = package if name != root else None
-        waiting += [requirement for requirement in package.requires or () if wanted(requirement, name == root)]
-    return [package for package in found.values() if package is not None]
+        found[name] = package
+        waiting += [requirement for requirement in package.requires or () if wanted(requirement, name == OURS)]
+    return [package for name, package in found.items() if name != OURS]
 
 
 def normal(requirement: str) -> str:
@@ -83,22 +97,28 @@ def files_of(package: Distribution) -> Iterator[tuple[str, Path]]:
 
 
 def package_files() -> Iterator[tuple[str, Path]]:
-    """Yield xpsql's own files; an installation for editing has its native modules elsewhere."""
-    import xpsql
+    """Yield the files of xpsql and of plugins; an installation for editing has them, and native modules, elsewhere."""
     from xpsql.algorithms import _lookups
     from xpsql.platform.ps import _native
 
-    root = Path(xpsql.__file__).parent
-    for folder, _, names in os.walk(root, followlinks=True):
-        for path in (Path(folder) / name for name in names):
-            if path.suffix in SOURCES:
-                yield (Path("xpsql") / path.relative_to(root)).as_posix(), path
-    for name, path in files_of(distribution("xpsql")):
+    for module in {OURS, *(point.module.partition(".")[0] for point in offered())}:
+        yield from sources(module)
+    for name, path in files_of(distribution(OURS)):
         if ".dist-info/" in name:  # the version, and plugins
             yield name, path
-    for module in (_native, _lookups):
-        native = Path(str(module.__file__))
-        yield f"{module.__name__.rpartition('.')[0].replace('.', '/')}/{native.name}", native
+    for built in (_native, _lookups):
+        native = Path(str(built.__file__))
+        yield f"{built.__name__.rpartition('.')[0].replace('.', '/')}/{native.name}", native
+
+
+def sources(module: str) -> Iterator[tuple[str, Path]]:
+    """Yield the files of a package's folders, without importing it."""
+    spec = find_spec(module)
+    for root in (spec and spec.submodule_search_locations) or ():
+        for folder, _, names in os.walk(root, followlinks=True):
+            for path in (Path(folder) / name for name in names):
+                if path.suffix in SOURCES:
+                    yield (Path(module) / path.relative_to(root)).as_posix(), path
 
 
 def state_of(files: dict[str, Path]) -> str:

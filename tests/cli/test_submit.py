@@ -44,7 +44,7 @@ def test_archives_of_jobs_that_may_still_run_stay(tmp_path: Path, monkeypatch: p
     own, week = tmp_path / "own.py", 7 * 24 * 3600
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(packing, "package_files", lambda: [("own.py", own)])
-    monkeypatch.setattr(packing, "required", lambda root: [])
+    monkeypatch.setattr(packing, "required", lambda roots: [])
     archives = []
     for text in ("first", "second", "the third"):
         own.write_text(text)
@@ -64,7 +64,7 @@ def test_archives_of_jobs_that_may_still_run_stay(tmp_path: Path, monkeypatch: p
 
 
 def test_the_archive_has_what_executors_import(tmp_path: Path) -> None:
-    names = {package.name.lower() for package in required("xpsql")}
+    names = {package.name.lower() for package in required(["xpsql"])}
     assert {"numpy", "jax", "jaxlib", "optax", "pyarrow", "sqlglot", "scipy"} <= names
     assert not names & {"duckdb", "pyspark", "pytest", "rich"}
     write(dict(package_files()), tmp_path / "own.zip")
@@ -95,6 +95,25 @@ def test_the_archive_has_what_executors_import(tmp_path: Path) -> None:
 def test_requirements_hold_without_extras_but_ours(requirement: str, ours: bool, needed: bool) -> None:
     assert wanted(requirement, ours) == needed
     assert normal("Opt_Einsum>=3.3; x") == "opt-einsum"
+
+
+@pytest.mark.parametrize("editable", [False, True])
+def test_a_plugin_is_sent_with_what_it_requires(editable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site, source = tmp_path / "site", tmp_path / ("source" if editable else "site")
+    module, told = source / "noise" / "__init__.py", site / "noise_plugin-1.0.dist-info"
+    for path in (module, told / "METADATA"):
+        path.parent.mkdir(parents=True)
+    module.write_text("")
+    (told / "METADATA").write_text("Name: noise-plugin\nVersion: 1.0\nRequires-Dist: xpsql\nRequires-Dist: sortedcontainers\n")
+    (told / "RECORD").write_text("noise_plugin-1.0.dist-info/METADATA,,\nnoise_plugin-1.0.dist-info/entry_points.txt,,\n")
+    (told / "entry_points.txt").write_text("[xpsql.operators]\nnoise = noise:NOISE\n")
+    for folder in {site, source}:
+        monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with zipfile.ZipFile(packing.environment_archive()) as archive:
+        names = set(archive.namelist())
+    assert {"noise/__init__.py", f"{told.name}/entry_points.txt", "sortedcontainers/__init__.py"} <= names
+    assert {"xpsql/__init__.py", "xgboost/__init__.py"} <= names
 
 
 def test_spark_submit_runs_the_entry_on_the_engine_spark(spark: SparkSession, tmp_path: Path) -> None:
