@@ -11,7 +11,7 @@ from ...warehouse.progress import LEARNING, READING, latest, read_progress
 from ...warehouse.version import Version
 from ...warehouse.weights import magnitude, weights
 from ..errors import XpsqlError
-from ..sql.statements.describe_model import gate, parts, settings
+from ..sql.statements.describe_model import gate, parts, readable, settings
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -45,7 +45,7 @@ def report(session: Session, name: str, number: int | None) -> str:
         facts="".join(f"<div><span>{name}</span><b>{value}</b></div>" for name, value in facts(version)),
         sections="".join(sections(session, version)),
         statement=html.escape(manifest.statement),
-        options="".join(f"<tr><td>{html.escape(k)}</td><td>{html.escape(str(v))}</td></tr>" for k, v in options(version)),
+        options="".join(f"<tr><td>{html.escape(k)}</td><td>{html.escape(readable(v))}</td></tr>" for k, v in options(version)),
     )
 
 

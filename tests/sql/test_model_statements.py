@@ -108,6 +108,15 @@ def test_describe_model_shows_bounds_the_gate_and_what_it_was_judged_by(session:
     assert shown["evaluation auc"] == "0.72"
 
 
+def test_describe_model_writes_values_as_tables_do(session: xpsql.Session) -> None:
+    written = {"query": "SELECT *\nFROM log", "metrics": {"auc": 0.5327259621}, "settings": {"encrypt": False, "slack": 4.0}}
+    train(session.models, **written)
+    shown = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr")}
+    assert (shown["setting encrypt"], shown["setting slack"], shown["metric auc"]) == ("false", "4", "0.532726")
+    assert (shown["query"], shown["examples"]) == ("SELECT *\nFROM log", str(session.models.find("ctr").manifest.examples))
+    assert not shown["created"].endswith("+00:00")
+
+
 def test_describe_model_tells_about_a_failed_version_too(session: xpsql.Session) -> None:
     session.models.begin("ctr", MANIFEST).fail("no")
     shown = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr")}

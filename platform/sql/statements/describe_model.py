@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...display import cell
 from ...errors import StatementError
 from ...options import signs
 from ...parts import built_in, find
@@ -33,7 +34,12 @@ class DescribeModel:
 
     def run(self, session: Session) -> pa.Table:
         rows = [p for p in properties(session.models.find(*self.named)) if p[1] is not None]
-        return pa.table([[name for name, _ in rows], [str(value) for _, value in rows]], schema=SCHEMA)
+        return pa.table([[name for name, _ in rows], [readable(value) for _, value in rows]], schema=SCHEMA)
+
+
+def readable(value: Any) -> str:
+    """Return a value as tables show it; a text keeps its lines."""
+    return value if isinstance(value, str) else cell(value)
 
 
 def properties(version: Version) -> Iterator[tuple[str, Any]]:
