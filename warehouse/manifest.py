@@ -110,7 +110,7 @@ class Manifest:
         parent: the version it continues, if any.
         replaces: once `ready`, every version before it is gone (OR REPLACE).
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
-        rows: in all tables.
+        rows: keys that have rows, which are those of the first table.
         metrics: of its training, as ML.EVALUATE shows them.
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
         release: the condition of RELEASE WHEN, as written.

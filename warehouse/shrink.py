@@ -45,7 +45,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
             _schema(engine, _kept(relation, table, condition), condition)
         with models.begin(name, _child(parent, statement)) as draft:
             try:
-                rows = sum(_write(draft, engine, relation, table, condition) for table in parent.manifest.tables)
+                written = [_write(draft, engine, relation, table, condition) for table in parent.manifest.tables]
             except StatementError:
                 draft.discard()
                 raise
@@ -54,7 +54,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
                 if own.exists():
                     with storing(copied):
                         shutil.copytree(own, copied)
-            draft.commit(dataclasses.replace(draft.manifest, rows=rows))
+            draft.commit(dataclasses.replace(draft.manifest, rows=written[0] if written else 0))
             return parent.manifest, draft.manifest
 
 

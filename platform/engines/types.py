@@ -88,7 +88,8 @@ def simple(kind: pa.DataType) -> pa.DataType:
 
 
 def duckdb_type(kind: pa.DataType) -> str:
-    """Return the embedded engine's name of one of Spark's types, for a CAST."""
+    """Return the embedded engine's name of Spark's type for one of Arrow's, for a CAST."""
+    kind = simple(kind)
     if pa.types.is_list(kind):
         return f"{duckdb_type(kind.value_type)}[]"
     if pa.types.is_map(kind):

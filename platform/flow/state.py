@@ -152,7 +152,7 @@ def values(column: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]
 
 
 class Saved(NamedTuple):
-    """What was written: the number of rows, and the range of their weights."""
+    """What was written: the number of keys that have rows, and the range of weights."""
 
     rows: int
     min_weight: float
@@ -194,7 +194,7 @@ def merged_saved(parts: Sequence[Saved]) -> Saved:
 
 def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entries: Sequence[TableEntry]) -> Saved:
     """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about half a million, several at
-    once; and dense parameters, a file per shard that has any."""
+    once; and dense parameters, a file per shard that has any. Counted are the rows of the first table, which has all keys."""
     for number, shard in shards.items():
         shard.collect()
         if shard.first.candidates is not None:
@@ -204,7 +204,8 @@ def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entr
     parts = [p for entry in entries for n, shard in shards.items() for p in parts_of(shard, slices_of(n, num_shards), n, entry)]
 
     def write(part: Part) -> Saved:
-        return save_part(part, files)
+        saved = save_part(part, files)
+        return saved if part.entry is entries[0] else saved._replace(rows=0)
 
     num_threads = min(len(parts), 2 * cores())  # they wait for the disk, too
     with ThreadPoolExecutor(num_threads, thread_name_prefix="xpsql-save") as pool:

@@ -42,6 +42,22 @@ def table(engine: DuckDBEngine, tmp_path: Path) -> str:
     return "t"
 
 
+def test_arrays_of_every_kind_that_arrow_has_are_read_in_place(engine: DuckDBEngine, tmp_path: Path) -> None:
+    values = pa.array(np.arange(6, dtype=np.float32))
+    offsets = pa.array([0, 2, 6], pa.int64())
+    kinds = {
+        "v": pa.FixedSizeListArray.from_arrays(values, 3),
+        "w": pa.LargeListArray.from_arrays(offsets, values),
+    }
+    pq.write_table(pa.table({**kinds, "n": [1, 2]}), tmp_path / "arrays.parquet")
+    scan = engine.scan(f"SELECT v, w, n + 1 AS m FROM parquet.`{tmp_path / 'arrays.parquet'}`")
+    assert isinstance(scan, Scan)
+    assert read(scan).to_pylist() == [
+        {"v": [0, 1, 2], "w": [0, 1], "m": 2},
+        {"v": [3, 4, 5], "w": [2, 3, 4, 5], "m": 3},
+    ]
+
+
 def pieces(scan: Scan) -> Iterator[pa.Table]:
     for file in scan.files:
         parquet = pq.ParquetFile(file)
