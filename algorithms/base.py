@@ -226,6 +226,9 @@ class Algorithm(NamedTuple):
         standardised: labels are any numbers, learned less their mean over their standard deviation, by the statistics of all
             those so far, as continuous slots are; scores and weights are in that unit, predictions are those of the labels.
         intercept: a feature that every example has, slot "(intercept)".
+        baseline: mean label -> the best score of a model that knows only that. The intercept of a new model can begin there, in
+            the first table, whose rows then have an element for each label. None: it begins as other features do.
+        begins_at_mean: it begins there where the statement does not say, at the mean label of the input; else at 0.
         dense: the dense parameters it keeps; their names differ from the tables'.
         dense_optimizer: makes the optimizer of each dense parameter; it sees the gradient of the batch's mean loss.
         operators: the operators of a table's own, which stand before the statement's: TableSpec -> operators. A table after the
@@ -254,6 +257,8 @@ class Algorithm(NamedTuple):
     classifier: bool = True
     standardised: bool = False
     intercept: bool = True
+    baseline: Callable[[float], float] | None = None
+    begins_at_mean: bool = False
     dense: tuple[DenseSpec, ...] = ()
     dense_optimizer: Callable[[], optax.GradientTransformation] | None = None
     operators: Callable[[TableSpec], tuple[Operator, ...]] = no_operators

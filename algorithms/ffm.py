@@ -51,6 +51,8 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
         loss=loss.value,
         classifier=loss.classifier,
         intercept=options.intercept,
+        baseline=loss.baseline,
+        begins_at_mean=True,
     )
 
 

@@ -48,6 +48,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
         loss=loss.value,
         classifier=loss.classifier,
         intercept=options.intercept,
+        baseline=loss.baseline,
     )
 
 

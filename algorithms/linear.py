@@ -50,6 +50,8 @@ def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorith
         loss=loss.value,
         classifier=loss.classifier,
         intercept=options.intercept,
+        baseline=loss.baseline,
+        begins_at_mean=True,
         operators=operators,
         multi_label=True,
         large_batches=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +23,21 @@ class Loss(NamedTuple):
         value: (scores, labels) -> float32 of the same shape, element by element.
         link: scores -> predictions.
         classifier: labels are 0 or 1, predictions in (0, 1).
+        baseline: mean label -> the score with which a model that knows only that begins; None: 0.
     """
 
     value: Callable[[jax.Array, jax.Array], jax.Array]
     link: Callable[[jax.Array], jax.Array]
     classifier: bool
+    baseline: Callable[[float], float] | None = None
+
+
+def log_odds(mean: float) -> float:
+    """Return the score whose sigmoid is the mean of labels, which have the least logloss there.
+
+    Source: Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, section 3.3: models of rare labels begin there.
+    """
+    return math.log(mean) - math.log1p(-mean)
 
 
 def logloss(scores: jax.Array, labels: jax.Array) -> jax.Array:
@@ -78,13 +89,13 @@ def identity(scores: jax.Array) -> jax.Array:
     return scores
 
 
-LOGLOSS = Loss(logloss, jax.nn.sigmoid, classifier=True)
-SQUARED = Loss(squared, identity, classifier=False)
+LOGLOSS = Loss(logloss, jax.nn.sigmoid, classifier=True, baseline=log_odds)
+SQUARED = Loss(squared, identity, classifier=False, baseline=float)
 HINGE = Loss(hinge, jax.nn.sigmoid, classifier=True)
 
 
 def make_focal(gamma: float) -> Loss:
-    return Loss(partial(focal, gamma), partial(focal_link, gamma), classifier=True)
+    return Loss(partial(focal, gamma), partial(focal_link, gamma), classifier=True, baseline=log_odds)
 
 
 LOSSES: Mapping[str, Callable[[LossOptions], Loss]] = {
@@ -121,7 +132,16 @@ def with_positive_weight(loss: Loss, positive_weight: float) -> Loss:
     """Return a loss that counts so many times where the label is above 0."""
     if positive_weight == 1:
         return loss
-    return loss._replace(value=partial(weighted, loss.value, positive_weight))
+    value, baseline = partial(weighted, loss.value, positive_weight), loss.baseline
+    if loss.classifier and baseline is not None:
+        baseline = partial(raised, baseline, positive_weight)
+    return loss._replace(value=value, baseline=baseline)
+
+
+def raised(baseline: Callable[[float], float], positive_weight: float, mean: float) -> float:
+    """Return the baseline of labels whose examples count so many times where the label is 1."""
+    positive = positive_weight * mean
+    return baseline(positive / (positive + 1 - mean))
 
 
 def weighted(

@@ -43,6 +43,8 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
         loss=loss.value,
         classifier=loss.classifier,
         intercept=options.intercept,
+        baseline=loss.baseline,
+        begins_at_mean=True,
         multi_label=True,
         large_batches=True,
     )

@@ -95,6 +95,8 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
         loss=loss.value,
         classifier=loss.classifier,
         intercept=options.intercept,
+        baseline=None if options.negatives else loss.baseline,
+        begins_at_mean=True,
         negatives=negatives_of(options, layout, item, feedback),
     )
 

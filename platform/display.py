@@ -78,17 +78,24 @@ def more(table: pa.Table, rows: int) -> str:
 
 def text_table(table: pa.Table, rows: int) -> str:
     """Return the first rows as aligned plain text, numbers to the right."""
-    from rich.cells import cell_len
-
     columns = []
     for field, column in zip(table.schema, cells(table, rows), strict=True):
         named = [one_line(field.name), *column]
-        width = max(map(cell_len, named))
+        width = max(map(width_of, named))
         right = is_numeric(field.type)
-        aligned = [" " * (width - cell_len(text)) + text if right else text + " " * (width - cell_len(text)) for text in named]
+        aligned = [" " * (width - width_of(text)) + text if right else text + " " * (width - width_of(text)) for text in named]
         columns.append([aligned[0], "-" * width, *aligned[1:]])
     lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
     return "\n".join([*lines, more(table, rows)] if table.num_rows > rows else lines)
+
+
+def width_of(text: str) -> int:
+    """Return the columns of a terminal that a text takes; two for a wide character."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def html_table(table: pa.Table, rows: int) -> str:

@@ -21,11 +21,9 @@ from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import wait_until
 from .compiled import prepare_task
 from .examples import Features, united
-from .job import Job, check_machine, own_host
+from .job import Job, check_machine, own_host, prepared_of
 from .metrics import Tally
 from .packaged import Examples, learner_of
-from .prepared import Prepared
-from .recipe import recipe_of
 
 WAIT_SECONDS = 0.5
 
@@ -80,8 +78,7 @@ def learn_part(job: Job, task: Task) -> None:
     prepare_task(task.cores)
     number, count = task.number, job.places.workers
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", number, task.attempt) as member:
-        recipe = recipe_of(job.plan, job.columns)
-        prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
+        prepared = prepared_of(job)
         examples = Examples(prepared, range(number, len(job.splits), count))
         host, receives = own_host(job.contact.address), number == 0 and count > 1
         gathering = learner_of(prepared).gathering(count, host) if receives else contextlib.nullcontext(0)

@@ -23,6 +23,7 @@ from .metrics import Tally
 from .places import Places
 from .plan import Plan
 from .prepared import Prepared
+from .recipe import recipe_of
 from .slots import Columns
 from .state import Saved
 from .steps import Spent
@@ -58,6 +59,7 @@ class Job(NamedTuple):
     batch_size: int
     parent: Version | None
     places: Places
+    baseline: tuple[float, ...]
     folder: Path
     tables: tuple[TableEntry, ...]
     epoch: int
@@ -143,6 +145,13 @@ PRESSED = Call("pressed", Pressed, Acknowledged)
 SAVE = Call("save", Save, Saved)
 
 
+def prepared_of(job: Job) -> Prepared:
+    """Return what a worker needs to know."""
+    recipe = recipe_of(job.plan, job.columns)
+    parts = job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places, job.baseline
+    return Prepared(*parts)
+
+
 def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int, checkpoint: str, memory_bytes: int | None) -> Job:
     """Return what the tasks of a training need to know."""
     return Job(
@@ -155,6 +164,7 @@ def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int, check
         batch_size=prepared.batch_size,
         parent=prepared.parent,
         places=prepared.places,
+        baseline=prepared.baseline,
         folder=draft.folder,
         tables=draft.manifest.tables,
         epoch=epoch,

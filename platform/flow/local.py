@@ -26,7 +26,7 @@ from .monitor import Monitor
 from .pace import Pace
 from .prepared import Prepared
 from .source import End
-from .state import Held, load, new_shard, save, total
+from .state import Held, begin, load, new_shard, save, total
 from .windows import Collector, Key, Seen
 from .worker import Worker
 
@@ -101,6 +101,8 @@ def begin_here(prepared: Prepared, checkpoints: Checkpoints, epoch: int, monitor
     shards = fresh()
     if prepared.parent is not None:
         load(shards, num_shards, prepared.parent, columns)
+    else:
+        begin(shards, num_shards, prepared.recipe, prepared.baseline)
     return Begun(shards, Standing(), {})
 
 

@@ -22,10 +22,8 @@ from ..ps.wire import Acknowledged, Call, Handler
 from .cluster import POLL_SECONDS, wait_until
 from .compiled import prepare_task
 from .examples import Doubles, Evaluated, Examples, Features, united
-from .job import Job, check_machine
+from .job import Job, check_machine, prepared_of
 from .metrics import Tally
-from .prepared import Prepared
-from .recipe import recipe_of
 
 WAIT_SECONDS = 0.5
 BEGIN, EVALUATE, MEASURE, END, NOTHING = range(5)
@@ -81,8 +79,7 @@ def evaluate_examples(job: Job, task: Task) -> None:
     check_machine(job.xpsql, job.folder)
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
-        recipe = recipe_of(job.plan, job.columns)
-        prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
+        prepared = prepared_of(job)
         examples = Examples(prepared, range(task.number, len(job.splits), job.places.workers), task.cores)
         member.call(HAVE, Have(task.number, examples.features, examples.moments), CALL_SECONDS)
         carry_out(member, task.number, examples)

@@ -48,6 +48,11 @@ class Settings:
     checkpoint_path: str | None = option(
         None, "where checkpoints go, a path or a URI that Arrow knows (s3://bucket/folder); by default the version's folder"
     )
+    base_rate: float | None = option(
+        None,
+        "mean label that the intercept of a new model begins with; by default that of a part of the input for linear models, "
+        "`ffm` and `xsvd`, else 0.5, which begins at 0; give it to `fm` and networks where clicks are rare",
+    )
     encrypt: bool = option(
         False,
         "TLS between machines, on Spark: in the training, in CONTINUE and RESUME, and where the model scores; needs the extra "

@@ -11,6 +11,7 @@ from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..ps.watermarks import Turn, turns_of
 from .ahead import Ahead
+from .baseline import baseline_of
 from .batches import Batch
 from .estimates import estimated_bytes, estimated_features
 from .places import Places, fitting
@@ -32,6 +33,7 @@ class Prepared(NamedTuple):
         batch_size: examples per update.
         parent: the version that it continues.
         places: how many shards and workers it has.
+        baseline: see baseline_of; empty where it continues.
     """
 
     plan: Plan
@@ -42,6 +44,7 @@ class Prepared(NamedTuple):
     batch_size: int
     parent: Version | None
     places: Places
+    baseline: tuple[float, ...]
 
     @property
     def num_examples(self) -> int | None:
@@ -91,7 +94,8 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
     rows = sum(split.rows for split in splits)
     places = fitting(places, plan.settings, rows, len(splits) * plan.settings.passes)
     size = batch_size(plan.settings, rows, places.workers, recipe.algorithm.large_batches, recipe.algorithm.least_batch)
-    return Prepared(plan, recipe, columns, scan, splits, size, parent, places)
+    baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
+    return Prepared(plan, recipe, columns, scan, splits, size, parent, places, baseline)
 
 
 def check_encryption(plan: Plan, recipe: Recipe) -> None:

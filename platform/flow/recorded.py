@@ -11,6 +11,7 @@ import pyarrow as pa
 from ...warehouse.manifest import Manifest
 from ..engines.base import Engine, Scan, Staged
 from ..errors import StatementError
+from .baseline import baseline_of
 from .places import Places, places_of
 from .plan import Plan
 from .prepared import Prepared
@@ -55,7 +56,8 @@ def prepare_again(plan: Plan, manifest: Manifest, engine: Engine, parent: Versio
     columns = vector_dims(columns, scan, splits)
     recipe = recipe_of(plan, columns)
     places = places_again(plan, manifest, engine, recipe.algorithm.serves)
-    return Prepared(plan, recipe, columns, scan, splits, manifest.batch_size, parent, places)
+    baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
+    return Prepared(plan, recipe, columns, scan, splits, manifest.batch_size, parent, places, baseline)
 
 
 def scan_again(plan: Plan, manifest: Manifest, engine: Engine) -> Scan:

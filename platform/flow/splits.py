@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,7 +96,7 @@ def chunk_batches(batch_size: int) -> int:
     return max(1, CHUNK_ROWS // batch_size)
 
 
-def read(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
+def read(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]:
     """Read a split in chunks of `rows` rows, before filters; the last one is shorter.
 
     Strings arrive as dictionaries where the file stores them so.

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...warehouse.candidates import read_candidates, write_candidates
 from ...warehouse.dense import read_dense, write_dense
@@ -20,14 +21,17 @@ from ...warehouse.rows import rows_schema
 from ...warehouse.version import Version
 from ..cores import cores
 from ..errors import StatementError, no_number
+from ..operators.base import INTERCEPT_NUMBER
 from ..ps.candidates import Counted
+from ..ps.keys import slot_seed
 from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
+from ..ps.programs import STATISTICS
 from ..ps.shard import Description, Shard
 from ..ps.watermarks import Watermarks
 from .recipe import Recipe
 from .scaling import from_entry
-from .slots import Columns
+from .slots import INTERCEPT, Columns
 
 PART_ROWS = 1 << 19
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
@@ -122,6 +126,21 @@ def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns:
                 mine = slice(None) if num_shards == 1 else owner == number
                 own = {name: column[mine] for name, column in stored.items()}
                 shard.holding(entry.name).load(entry.name, np.ascontiguousarray(keys[mine]), own, now)
+
+
+def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline: Sequence[float]) -> None:
+    """Put the intercept of a new model into the shard that has its slice, if that is one of these.
+
+    Args:
+        baseline: its weights, one for each label; none where it begins like other features.
+    """
+    keys = np.array([slot_seed(INTERCEPT)], np.uint64)
+    shard = shards.get(int(shard_of(keys, num_shards)[0]))
+    if baseline and shard is not None:
+        programs = recipe.programs[0]
+        row: dict[str, NDArray[np.generic]] = {name: np.zeros(1, np.uint32) for name in STATISTICS}
+        row |= {"slot": np.array([INTERCEPT_NUMBER], np.uint16), **programs.starting(np.array(baseline, np.float32))}
+        shard.holding(programs.spec.name).load(programs.spec.name, keys, row, 0)
 
 
 def load_candidates(shard: Shard, number: int, num_shards: int, parent: Version, now: int) -> None:

@@ -18,10 +18,8 @@ from .batches import Batch
 from .compiled import compilations, prepare_task
 from .dealing import Dealt
 from .driver_state import as_lines
-from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_machine
+from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_machine, prepared_of
 from .metrics import Metrics
-from .prepared import Prepared
-from .recipe import recipe_of
 from .source import End
 from .steps import Clocks, Compiled, Spent
 from .windows import Collector, Schedule, Window
@@ -44,9 +42,8 @@ def work(job: Job, generation: int, task: Task) -> None:
     check_machine(job.xpsql, job.folder)
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
-        recipe = recipe_of(job.plan, job.columns)
-        prepared = Prepared(job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places)
-        telling = Telling(member, task, recipe.algorithm.classifier, prepared.schedule)
+        prepared = prepared_of(job)
+        telling = Telling(member, task, prepared.recipe.algorithm.classifier, prepared.schedule)
         source = prepared.source(job.epoch)
 
         def read() -> Generator[Batch | End, None, None]:
@@ -54,7 +51,7 @@ def work(job: Job, generation: int, task: Task) -> None:
 
         seconds = ANSWER_SECONDS if job.plan.settings.sync == "bsp" else DEADLINE_SECONDS
         with RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret, seconds, public=job.contact.public) as client:
-            worker = Worker(task.number, client, recipe, telling.learned, telling.ended, telling.clocks.learning)
+            worker = Worker(task.number, client, prepared.recipe, telling.learned, telling.ended, telling.clocks.learning)
             try:
                 with compilations(telling.compiled.add), prepared.ahead(read) as ahead:
                     worker.learn(ahead, lambda: begin(member, task, job), job.plan.settings.sync == "ssp")

@@ -11,6 +11,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from ..operators.base import Context, Operator, Rows, TableSpec, updated
 from .program import Given, Inputs, Program, returned
@@ -78,6 +80,26 @@ class Programs:
     def pulled(self) -> str:
         """The name of the weights as pulled among the inputs of a push."""
         return f"{self.spec.name}.@pulled"
+
+    def starting(self, weights: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+        """Return what a new row keeps otherwise than other new rows do where its weights are these.
+
+        Args:
+            weights: float32[dim].
+
+        Returns:
+            column -> float32[1, dim].
+        """
+        zero: Given = {name: np.zeros(() if shape is None else (1, *shape), kind) for name, (kind, shape) in ROW.items()}
+        floats = {name: np.zeros((1, dim), np.float32) for name, dim in {"w": self.spec.dim, **self.dims}.items()}
+
+        def settle(w: jax.Array) -> Rows:
+            rows = stored_in({**zero, **floats}, tuple(floats))
+            return self.chain.settle(rows, {**rows, "w": w}, self.context(zero))
+
+        settled = jax.jit(settle)(weights[None])
+        started = {name: np.asarray(settled[name]) for name in self.stored}
+        return {name: values for name, values in started.items() if values.any()}
 
     @cached_property
     def read(self) -> Program:

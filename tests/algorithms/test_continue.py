@@ -17,6 +17,8 @@ from ..training.log import log, write
 from .uses import USES, Use, rows
 
 ROWS = 512
+# Of those whose intercept begins at the mean label, which is another one in two days than in the first.
+BEGINS = {"xftrl", "logistic_regression", "ffm"}
 WARM = {"owlqn": "CONTINUE begins at the weights of the version", "xgboost": "CONTINUE is a warm start"}
 
 
@@ -42,10 +44,10 @@ def predictions(session: xpsql.Session, model: str, use: Use, path: Path) -> np.
 
 @pytest.mark.parametrize("algorithm", [name for name in USES if name not in WARM])
 def test_a_version_that_continues_equals_one_training(session: xpsql.Session, days: Path, algorithm: str) -> None:
-    use = USES[algorithm]
-    session.sql(use.train("m", algorithm, days / "0.parquet"))
+    use, settings = USES[algorithm], "base_rate = 0.3" if algorithm in BEGINS else "shards = 1"
+    session.sql(use.train("m", algorithm, days / "0.parquet", settings))
     session.sql(f"CONTINUE MODEL m AS {use.query(days / '1.parquet')}")
-    session.sql(use.train("once", algorithm, days))
+    session.sql(use.train("once", algorithm, days, settings))
     assert algorithm_of(session.models.version("m").manifest).serves
     (counts, weights), (all_counts, all_weights) = rows(session, "m"), rows(session, "once")
     assert counts == all_counts

@@ -17,7 +17,7 @@ __all__ = ["session"]
 
 CHAINS = ["auto_session", "auto_session(short = '1 minute', mid = '10 minutes', long = '2 hours', prior = 5)"]
 QUERY = "SELECT label, ts, user, item, tags FROM parquet.`{}`"
-SETTINGS = "batch_size = 200, workers = 1"
+SETTINGS = "batch_size = 200, workers = 1, base_rate = 0.3"
 embedded = pytest.mark.parametrize("engine", ["duckdb"], indirect=True)  # what engines have no part in
 
 

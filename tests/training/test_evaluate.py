@@ -78,14 +78,14 @@ def test_windows_are_counted_over_splits_and_a_training_tells_if_none_is_reached
 
 
 def test_a_window_scores_examples_before_they_are_learned_from(session: xpsql.Session, path: Path) -> None:  # noqa: F811
-    train(session, path, "EVALUATE EVERY 29 BATCHES ON 1 BATCHES")
+    train(session, path, "EVALUATE EVERY 29 BATCHES ON 1 BATCHES", more=", base_rate = 0.3")
     first = windows(session)[0]
     learned = write(log(3000).slice(0, 1450), path.with_name("learned.parquet"))
     scored = write(log(3000).slice(1450, 50), path.with_name("scored.parquet"))
-    train(session, learned, "", replace="OR REPLACE")
+    train(session, learned, "", replace="OR REPLACE", more=", base_rate = 0.3")
     (later,) = session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT * FROM parquet.`{scored}`))").arrow().to_pylist()
     assert first["logloss"] == pytest.approx(later["logloss"], rel=1e-3)
-    assert first["auc"] == pytest.approx(later["auc"], rel=1e-3)
+    assert first["auc"] == pytest.approx(later["auc"], abs=2e-3)  # a pair of examples: prices are scaled a little otherwise
 
 
 def test_windows_are_the_same_on_any_number_of_shards(session: xpsql.Session, path: Path) -> None:  # noqa: F811

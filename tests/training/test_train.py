@@ -130,12 +130,12 @@ def test_any_number_of_shards_gives_the_same_weights(session: xpsql.Session, tmp
 
 def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_path: Path) -> None:
     days = [write(log(2_000, seed), tmp_path / f"{seed}.parquet") for seed in (1, 2)]
-    session.sql(f"TRAIN MODEL m USING xftrl IGNORE (ts, price) AS {ALL.format(days[0])}")
+    session.sql(f"TRAIN MODEL m USING xftrl IGNORE (ts, price) WITH (base_rate = 0.3) AS {ALL.format(days[0])}")
     session.sql(f"CONTINUE MODEL m AS {ALL.format(days[1])}")
     (tmp_path / "both").mkdir()
     for number, day in enumerate(days):
         (tmp_path / "both" / f"{number}.parquet").write_bytes(day.read_bytes())
-    session.sql(f"TRAIN MODEL both USING xftrl IGNORE (ts, price) AS {ALL.format(tmp_path / 'both')}")
+    session.sql(f"TRAIN MODEL both USING xftrl IGNORE (ts, price) WITH (base_rate = 0.3) AS {ALL.format(tmp_path / 'both')}")
     assert weights(session, "m") == weights(session, "both")
     versions = session.sql("SHOW VERSIONS OF MODEL m").arrow().to_pylist()
     assert [(v["version"], v["served"], v["examples"]) for v in versions] == [(1, False, 2_000), (2, True, 2_000)]

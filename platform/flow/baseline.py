@@ -1,0 +1,74 @@
+"""Where the intercept of a new model begins: at the score of a model that knows only the mean of the labels.
+
+From a score of 0, a prediction of 1/2 for everything, the first batches of a log with few clicks would teach every feature what
+is true of all examples. Vectors and layers need that push to begin to differ where clicks are many, so most of their algorithms
+begin at the mean only where the statement gives one (docs/quality.md, Few clicks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+
+import numpy as np
+import pyarrow as pa
+
+from ...warehouse.manifest import Split
+from ..engines.base import Scan
+from ..errors import StatementError
+from .encode import floats, labels_of
+from .plan import Plan
+from .recipe import Recipe
+from .slots import Columns
+from .splits import read
+
+SPLITS = 8
+ROWS = 1 << 14
+
+
+def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits: Sequence[Split]) -> tuple[float, ...]:
+    """Return the scores, one for each label, with which the intercept of a new model begins; none where it has no intercept.
+
+    Raises:
+        StatementError: WITH (base_rate) is no mean that labels can have, or the algorithm begins with none.
+        DataError: a file cannot be read.
+    """
+    algorithm, given = recipe.algorithm, plan.settings.base_rate
+    if algorithm.baseline is None or not algorithm.intercept:
+        if given is not None:
+            raise StatementError(f"WITH base_rate = {given:g} has no use: {plan.algorithm.name} begins with no mean of labels.")
+        return ()
+    if given is not None and algorithm.classifier and not 0 < given < 1:
+        raise StatementError(f"WITH base_rate = {given:g} must be between 0 and 1, the part of labels that are 1.")
+    if given is not None:
+        return (algorithm.baseline(given),) * len(columns.labels)
+    if not algorithm.begins_at_mean:
+        return ()
+    return tuple(map(algorithm.baseline, mean_labels(columns, scan, splits, algorithm.classifier)))
+
+
+def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: bool) -> list[float]:
+    """Return the weighted mean of each label, by the beginnings of some splits all over the input.
+
+    Args:
+        binary: labels are 0 or 1, and either is thought to occur once more than it does, so that no mean is 0 or 1.
+    """
+    chosen = sorted({len(splits) * i // SPLITS for i in range(SPLITS)})
+    wanted = [*columns.labels, *([columns.weight] if columns.weight else [])]
+    tables = [table for i in chosen if (table := beginning(scan, splits[i], wanted)) is not None]
+    table = pa.concat_tables(tables)
+    labels = labels_of(table, columns).astype(np.float64)
+    weights = floats(table.column(columns.weight)).astype(np.float64) if columns.weight else np.ones(len(table))
+    known = np.isfinite(labels) & np.isfinite(weights)  # what is not is told with its row, once it is learned from
+    if binary:
+        known &= (labels >= 0) & (labels <= 1)
+    total = np.where(known, weights, 0).sum(axis=1)
+    mean = np.where(known, labels * weights, 0).sum(axis=1) / np.where(total > 0, total, 1)
+    examples = known.sum(axis=1)
+    return [float(value) for value in ((mean * examples + 1) / (examples + 2) if binary else mean)]
+
+
+def beginning(scan: Scan, split: Split, wanted: Sequence[str]) -> pa.Table | None:
+    """Return the first rows of a split that filters leave of its first rows; None where they are cut off whole."""
+    with closing(read(scan, split, wanted, ROWS)) as tables:
+        return next(tables, None)
