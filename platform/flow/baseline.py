@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
-from ..errors import StatementError
 from .encode import floats, labels_of
 from .plan import Plan
 from .recipe import Recipe
@@ -30,16 +29,11 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
     """Return the scores, one for each label, with which the intercept of a new model begins; none where it has no intercept.
 
     Raises:
-        StatementError: WITH (base_rate) is no mean that labels can have, or the algorithm begins with none.
         DataError: a file cannot be read.
     """
     algorithm, given = recipe.algorithm, plan.settings.base_rate
     if algorithm.baseline is None or not algorithm.intercept:
-        if given is not None:
-            raise StatementError(f"WITH base_rate = {given:g} has no use: {plan.algorithm.name} begins with no mean of labels.")
         return ()
-    if given is not None and algorithm.classifier and not 0 < given < 1:
-        raise StatementError(f"WITH base_rate = {given:g} must be between 0 and 1, the part of labels that are 1.")
     if given is not None:
         return (algorithm.baseline(given),) * len(columns.labels)
     if not algorithm.begins_at_mean:

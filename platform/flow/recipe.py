@@ -52,6 +52,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
         raise StatementError(
             f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each."
         )
+    check_base_rate(plan, recipe.algorithm)
     if not recipe.algorithm.serves:
         check_solved(plan)
     for programs in recipe.programs:
@@ -65,6 +66,17 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
                 f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1."
             )
     return recipe
+
+
+def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
+    """Refuse a mean that labels cannot have, or that the algorithm does not begin with."""
+    given = plan.settings.base_rate
+    if given is None:
+        return
+    if algorithm.baseline is None or not algorithm.intercept:
+        raise StatementError(f"WITH base_rate = {given:g} has no use: {plan.algorithm.name} begins with no mean of labels.")
+    if algorithm.classifier and not 0 < given < 1:
+        raise StatementError(f"WITH base_rate = {given:g} must be between 0 and 1, the part of labels that are 1.")
 
 
 def check_solved(plan: Plan) -> None:

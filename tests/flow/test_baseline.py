@@ -126,6 +126,7 @@ def test_features_of_rare_labels_are_not_taught_what_is_true_of_all_examples(ses
     ],
 )
 def test_a_base_rate_that_means_nothing_is_an_error(session: xpsql.Session, log: str, use: str, message: str) -> None:
-    with pytest.raises(StatementError, match=message):
-        session.sql(f"TRAIN MODEL m USING {use} AS SELECT label, n FROM {log}")
+    for explain in ("", "EXPLAIN "):
+        with pytest.raises(StatementError, match=message):
+            session.sql(f"{explain}TRAIN MODEL m USING {use} AS SELECT label, n FROM {log}")
     assert session.sql("SHOW MODELS").arrow().num_rows == 0
