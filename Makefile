@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(wildcard platform/ps/native/* algorithms/native/*)
 
-.PHONY: demo test check bench chaos sanitize format clean
+.PHONY: demo test oldest check bench chaos sanitize format clean
 
 $(VENV)/.demo: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -28,7 +28,13 @@ demo: $(VENV)/.demo  ## Train on all flights that left New York in 2013, from SQ
 	$(BIN)/xpsql run examples/flights.sql -D data=demo_data --warehouse demo_warehouse
 
 test: $(VENV)/.dev  ## Run every test, two files at a time.
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+oldest:  ## Run every test on the oldest versions of packages that pyproject.toml allows, in an environment of its own.
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet uv
+	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct --editable '.[dev,examples]'
+	$(VENV)-oldest/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -W default
 
 check: $(VENV)/.dev  ## Lint, format and types.
 	$(BIN)/ruff check .
@@ -49,4 +55,4 @@ sanitize: $(VENV)/.dev  ## Run the native tests under ASan and UBSan.
 	PYTHON=$(BIN)/python scripts/sanitize
 
 clean:
-	rm -rf $(VENV) build demo_data demo_warehouse
+	rm -rf $(VENV) $(VENV)-oldest build demo_data demo_warehouse

@@ -31,7 +31,8 @@ SETTINGS = {
     "spark.log.level": "OFF",
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
-    "spark.sql.session.timeZone": "UTC",  # given here, so that every new session of the application has it
+    "spark.sql.session.timeZone": "UTC",  # given here, as the next, so that every new session of the application has it
+    "spark.sql.ansi.enabled": "true",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.ui.retainedExecutions": "1",
 }

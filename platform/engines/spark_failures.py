@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
 LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-PLACE = re.compile(r"\(line (?P<line>\d+), pos (?P<column>\d+)\)")
+PLACE = re.compile(r"\bline (?P<line>\d+),? pos (?P<column>\d+)\b")
 CONDITION = re.compile(r"\[(?P<condition>[A-Z][A-Z0-9_.]+)\] ")
+PLACE_AND_PLAN = re.compile(r"; line \d+ pos \d+\b.*", re.DOTALL)  # Spark 3
 SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\b.*", re.DOTALL)
 CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (?P<message>.+)$", re.MULTILINE)
 JAVA_CLASS = re.compile(r"^(?:An error occurred while calling \S+\s*: )?(?:[\w.$]+(?:Exception|Error): )+")
 TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
-PYTHONS = re.compile(r"different version: \(?(?P<worker>\d+\D+\d+)\)? than that in driver:? \(?(?P<driver>\d+\D+\d+)")
+PYTHONS = re.compile(r"different version:? \(?(?P<worker>\d+\D+\d+)\)? than that in driver:? \(?(?P<driver>\d+\D+\d+)")
 OUR_ERRORS = "xpsql.platform.errors."
 NO_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
 ONLY_OURS = (
@@ -72,7 +73,7 @@ def explain(error: PySparkException, statement: Sent, relations: Callable[[], It
     """Return a failure of Spark in our words."""
     told = {name: bare(value) for name, value in (error.getMessageParameters() or {}).items()}
     position = position_of(error, statement)
-    match (error.getCondition() or "").split("."):
+    match condition_of(error).split("."):
         case ["UNRESOLVED_COLUMN", *_]:
             near = [bare(name) for name in told.get("proposal", "").split(", ") if name]
             return absent("column", told["objectName"], near, position)
@@ -104,15 +105,23 @@ def explain(error: PySparkException, statement: Sent, relations: Callable[[], It
     return StatementError(f"The query failed: {plain(str(error))}", position)
 
 
+def condition_of(error: PySparkException) -> str:
+    """Return the name of what went wrong, "TABLE_OR_VIEW_NOT_FOUND"; empty where it has none."""
+    told = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()  # Spark 3
+    return told or ""
+
+
 def position_of(error: PySparkException, statement: Sent) -> Position | None:
     """Return where in what the user wrote an error is; None where Spark does not tell, or means the text of a view."""
-    from pyspark.errors import QueryContextType
-
     if found := PLACE.search(str(error)):
         lines = statement.text.splitlines(keepends=True)
         start = sum(map(len, lines[: int(found["line"]) - 1])) + int(found["column"])
         word = statement.text[start:].split(maxsplit=1)
-        return statement.position(start, start + len(word[0])) if word else None
+        return statement.position(start, start + len(word[0].rstrip(",;"))) if word else None
+    if not hasattr(error, "getQueryContext"):  # Spark 3
+        return None
+    from pyspark.errors import QueryContextType
+
     contexts = [c for c in error.getQueryContext() or [] if c.contextType() == QueryContextType.SQL]
     if not contexts or contexts[0].objectType() or contexts[0].startIndex() < 0:
         return None
@@ -134,7 +143,7 @@ def plain(message: str) -> str:
         )
     if TRACEBACK in message:
         return raised_in_python(message)
-    text = CONDITION.sub("", SQLSTATE.sub("", message.strip()), count=1)
+    text = CONDITION.sub("", PLACE_AND_PLAN.sub("", SQLSTATE.sub("", message.strip())), count=1)
     text = JAVA_CLASS.sub("", text.split("\n\tat ")[0].split("\n\n")[0])
     text = " ".join(text.split())
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -67,6 +67,8 @@ def arrow_type(kind: DataType, column: str) -> pa.DataType:
 def collected(frame: DataFrame) -> pa.Table:
     """Run a query and return all rows."""
     schema = schema_of(frame)
+    if not hasattr(frame, "toArrow"):  # Spark 3
+        return pa.Table.from_batches(streamed(frame), schema)
     return frame.toDF(*numbered(schema)).toArrow().rename_columns(schema.names).cast(schema)
 
 

@@ -30,7 +30,7 @@ LEAST_OVERHEAD_MEBIBYTES = 384
 DEFAULT_EXECUTOR_MEBIBYTES = 1024
 PYTHON = "spark.executor.pyspark.memory"
 LEAST_PYTHON_MEBIBYTES = 1024  # of addresses, which is what that setting limits: Python and JAX without rows take so many
-CANCELLED = "[SPARK_JOB_CANCELLED]"
+CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\bJob \d+ cancelled\b")  # of Spark 4 and of 3
 
 
 class SparkTasks:
@@ -138,7 +138,7 @@ class SparkJob:
             return False
         if self._error is not None and not self._cancelled:
             told = str(self._error)
-            if CANCELLED in told:
+            if CANCELLED.search(told):
                 raise CancelledError(f"The job {self._name!r} was cancelled. {plain(told)}") from self._error
             raise TrainingError(f"{self._name} failed: {plain(root_cause(told))}") from self._error
         return True

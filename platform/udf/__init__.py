@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -33,12 +33,15 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def register_in_spark(spark: SparkSession) -> None:
-    """Make the computed functions known to a session of Spark; they run on executors, on Arrow's arrays."""
-    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # its stub is missing
+    """Make the computed functions that FUNCTIONS call known to a session of Spark; they run on executors."""
+    from pyspark.sql import functions
 
-    for function in COMPUTED:
-        kind = SQL_TYPES[function.result].lower()
-        spark.udf.register(function.name, arrow_udf(on_arrays(function.compute), kind))
+    kind = SQL_TYPES[auc_of.result].lower()
+    if hasattr(functions, "arrow_udf"):
+        made = functions.arrow_udf(on_arrays(auc_of.compute), kind)
+    else:  # before Spark 4.1
+        made = functions.udf(on_rows(auc_of.compute), kind, useArrow=False)
+    spark.udf.register(auc_of.name, made)
 
 
 def on_arrays(compute: Callable[[Sequence[pa.Array]], pa.Array]) -> Callable[..., pa.Array]:
@@ -46,6 +49,15 @@ def on_arrays(compute: Callable[[Sequence[pa.Array]], pa.Array]) -> Callable[...
 
     def call(*columns: pa.Array) -> pa.Array:
         return compute(columns)
+
+    return call
+
+
+def on_rows(compute: Callable[[Sequence[pa.Array]], pa.Array]) -> Callable[..., Any]:
+    """Adapt a function of a sequence of arrays to Spark's calls with Python's values, a row each."""
+
+    def call(*values: Any) -> Any:
+        return compute([pa.array([value]) for value in values])[0].as_py()
 
     return call
 

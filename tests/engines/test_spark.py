@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.sparks import SPARK_3, needs_spark_4
 from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.spark import SparkEngine
 from xpsql.platform.errors import StatementError
@@ -152,6 +153,8 @@ def test_a_query_is_staged_in_its_order_with_row_groups_of_one_size(engine: Spar
     found = scanned(scan)
     assert found.schema.types == scan.schema.types
     assert found["id"].to_pylist() == sorted(range(260_000), key=lambda n: (n % 7, -n))
+    if SPARK_3:  # its Parquet has no limit on the rows of a group
+        return
     files = [pq.ParquetFile(file).metadata for file in scan.files]
     groups = [[file.row_group(i).num_rows for i in range(file.num_row_groups)] for file in files]
     assert max(max(sizes) for sizes in groups) == 122_880
@@ -210,7 +213,7 @@ def test_errors_have_a_place_and_no_stack_trace(
     with pytest.raises(StatementError) as raised:
         engine.execute(statement)
     assert raised.value.message.startswith(message) or message in raised.value.message
-    assert raised.value.position == position
+    assert raised.value.position == position or (SPARK_3 and raised.value.position is None)
     assert "\n" not in raised.value.message
     assert "SQLSTATE" not in raised.value.message
 
@@ -222,6 +225,7 @@ def test_what_a_function_of_the_user_raises_reaches_the_user(spark: SparkSession
             run("SELECT fails(id) AS n FROM range(1)")
 
 
+@needs_spark_4
 def test_files_of_another_format_are_told(engine: SparkEngine, tmp_path: Path) -> None:
     (tmp_path / "log.parquet").write_bytes(b"user,ad,click")
     with pytest.raises(StatementError, match=r"The files of parquet.`...` cannot be read: they are not parquet"):

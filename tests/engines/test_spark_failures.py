@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
-
 import pytest
+from pyspark.errors import error_classes
 
 from xpsql.platform.engines.spark_failures import bare, plain, root_cause
 
@@ -19,8 +17,7 @@ Traceback (most recent call last):
 
 @pytest.mark.parametrize("written", ["3.{}", "(3, {})"])
 def test_another_python_on_executors_is_told_with_both_versions(written: str) -> None:
-    conditions = json.loads((files("pyspark.errors") / "error-conditions.json").read_text())
-    message = " ".join(conditions["PYTHON_VERSION_MISMATCH"]["message"])
+    message = " ".join(error_classes.ERROR_CLASSES_MAP["PYTHON_VERSION_MISMATCH"]["message"])
     told = plain(message.replace("<worker_version>", written.format(9)).replace("<driver_version>", written.format(11)))
     assert told.startswith("The executors run Python 3.9, the driver 3.11; both need the same minor version.")
 
