@@ -75,7 +75,7 @@ def run(folder: Path, mode: str, checkpoint_seconds: float) -> None:
         versions = session.models.versions("m") if "m" in session.models.names() else []
         newest = versions[-1].manifest.status if versions else "none"
         print("begins", flush=True)
-        if newest == "interrupted":
+        if newest == "interrupted" and versions[-1].manifest.splits:  # killed earlier, it had not begun to learn
             session.sql("RESUME MODEL m")
         elif newest != "ready":
             options = MODES[mode].format(checkpoint_seconds)
