@@ -291,23 +291,20 @@ class Coordinator:
 
     def _join(self, join: Join) -> Joined:
         who = (join.role, join.number)
-        with self._changed:
-            before = self._members.get(who)
-            if self._over or (before is not None and before.done):
-                return Joined(accepted=False, ended=True)
-            if before is not None and join.attempt < before.attempt:
-                return Joined(accepted=False, replaced=True)
-            waits = before is not None and not before.left and join.attempt != before.attempt
-            if waits and before is not None and age(before) < REPLACED_SECONDS:
-                return Joined(accepted=False)
-        if waits:
+        while True:  # once more after a loss: another attempt may have joined while it was told of
+            with self._changed:
+                before = self._members.get(who)
+                if self._over or (before is not None and before.done):
+                    return Joined(accepted=False, ended=True)
+                if before is not None and join.attempt < before.attempt:
+                    return Joined(accepted=False, replaced=True)
+                if before is None or before.left or join.attempt == before.attempt:
+                    self._members[who] = Member(join)
+                    self._changed.notify_all()
+                    return Joined(accepted=True)
+                if age(before) < REPLACED_SECONDS:
+                    return Joined(accepted=False)
             self._lose(who, "its process or machine is gone")
-        with self._changed:
-            if self._over:
-                return Joined(accepted=False, ended=True)
-            self._members[who] = Member(join)
-            self._changed.notify_all()
-        return Joined(accepted=True)
 
     def _ready(self, ready: Ready) -> Acknowledged:
         with self._changed:

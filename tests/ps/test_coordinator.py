@@ -161,6 +161,26 @@ def test_a_worker_that_is_lost_is_told_of_before_its_next_attempt_begins(monkeyp
     assert len(losses) == 1
 
 
+def test_an_attempt_does_not_take_the_place_of_a_later_one_that_joined_while_a_loss_was_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "REPLACED_SECONDS", 0.0)
+    later: list[Membership] = []
+
+    def lost(number: int, why: str, silent_seconds: float) -> None:
+        later.append(Membership(coordinator.contact, "worker", 4, 2).__enter__())
+
+    coordinator = Coordinator("m v1", 1, 2, "127.0.0.1", (), Departures().note, lost, None)
+    with coordinator, Membership(coordinator.contact, "worker", 4, 0):
+        with (
+            pytest.raises(LostError, match="Attempt 1 of worker 4 was given up for lost"),
+            Membership(coordinator.contact, "worker", 4, 1),
+        ):
+            pass
+        coordinator.require("worker", 4, 2)
+        later[0].__exit__(None, None, None)
+
+
 def test_a_worker_that_lost_its_connections_is_lost_and_one_that_failed_fails_the_job() -> None:
     losses = Losses()
     with opened(1, losses=losses) as coordinator:
