@@ -203,8 +203,8 @@ def chain(*operators: Operator) -> Operator:
     """Compose operators into one, in the order given; the last one is the optimizer.
 
     Raises:
-        ValueError: no optimizer at the end, one before the end, two operators that declare the same column differently or
-            offer the same, or an operator that needs a column which none keeps.
+        ValueError: no optimizer at the end, one before the end, two operators that keep the same column, declare a transient
+            one differently or offer the same, or an operator that needs a column which none keeps.
     """
     check_order(operators)
     columns = joined_columns(operators)
@@ -290,6 +290,8 @@ def joined_columns(operators: tuple[Operator, ...]) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     for operator in operators:
         for name, column in operator.columns.items():
+            if name in columns and not column.transient:
+                raise ValueError(f"{operator.name} keeps the column {name!r}, as one before it does: name such an operator once.")
             if columns.setdefault(name, column) != column:
                 raise ValueError(f"{operator.name} declares the column {name!r} differently from an operator before it.")
     for operator in operators:

@@ -29,10 +29,24 @@ def test_an_optimizer_before_the_end_is_refused_by_name() -> None:
         chain(make("adam"), make("ftrl"))
 
 
-def test_operators_that_declare_a_column_differently_are_refused() -> None:
-    other = Operator({"z": Column(5)}, name="other")
-    with pytest.raises(ValueError, match="ftrl declares the column 'z' differently"):
-        chain(other, make("ftrl"))
+def test_operators_that_keep_the_same_column_are_refused() -> None:
+    with pytest.raises(ValueError, match="ftrl keeps the column 'z', as one before it does"):
+        chain(Operator({"z": Column(1)}, name="other"), make("ftrl"))
+    with pytest.raises(ValueError, match=r"recent keeps the column 'recent_shows', .* name such an operator once"):
+        chain(make("recent"), make("recent"), make("ftrl"))
+
+
+def test_operators_that_offer_the_same_are_refused() -> None:
+    one, other = (Operator({}, name=name, offers=("ctr",)) for name in ("one", "other"))
+    with pytest.raises(ValueError, match="one and other both offer ctr: name such an operator once"):
+        chain(one, other, make("ftrl"))
+
+
+def test_operators_that_count_in_one_column_declare_it_alike() -> None:
+    chain(make("safety", SafetyOptions(max_weight=1.0)), make("safety", SafetyOptions(max_gradient=1.0)), make("ftrl"))
+    wide, narrow = (Operator({"violations": Column(dim, transient=True)}, name=f"of_{dim}") for dim in (2, 1))
+    with pytest.raises(ValueError, match="of_1 declares the column 'violations' differently"):
+        chain(wide, narrow, make("ftrl"))
 
 
 def test_decay_of_a_column_that_the_optimizer_does_not_keep_is_refused() -> None:
