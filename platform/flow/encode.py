@@ -318,7 +318,7 @@ def floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float32]:
 
 def shown(value: np.float32) -> str:
     """Return one of `floats` as SQL has it."""
-    return "NULL" if np.isnan(value) else f"{value:g}"
+    return "NULL or NaN" if np.isnan(value) else f"{value:g}"
 
 
 def seconds(column: pa.ChunkedArray, name: str) -> NDArray[np.uint32]:

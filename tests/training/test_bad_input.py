@@ -110,7 +110,7 @@ def test_a_bad_row_is_counted_among_those_that_the_query_leaves(session: xpsql.S
         session.sql(f"TRAIN MODEL m USING {algorithm} AS SELECT * FROM parquet.`{path}` WHERE x >= 90")
 
 
-@pytest.mark.parametrize(("bad", "told"), [(None, "NULL"), (-1.0, "-1"), (float("inf"), "inf")])
+@pytest.mark.parametrize(("bad", "told"), [(None, "NULL or NaN"), (-1.0, "-1"), (float("inf"), "inf")])
 def test_a_bad_weight_fails_the_version_and_names_the_row(
     session: xpsql.Session, tmp_path: Path, bad: float | None, told: str
 ) -> None:
@@ -283,7 +283,7 @@ def test_a_warehouse_inside_a_file_is_an_error(tmp_path: Path) -> None:
 def test_evaluate_names_a_label_that_is_null_and_measures_nothing_on_no_rows(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
     query = f"SELECT CASE WHEN item < 0 THEN label END AS label, user FROM parquet.`{path}`"
-    with pytest.raises(DataError, match=r"LABEL label must be 0 or 1; row 0 of the query has NULL\."):
+    with pytest.raises(DataError, match=r"LABEL label must be 0 or 1; row 0 of the query has NULL or NaN\."):
         session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, ({query}))")
     (found,) = session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, ({query} WHERE item < 0))").arrow().to_pylist()
     assert found.pop("examples") == 0
