@@ -67,6 +67,8 @@ def _child(parent: Version, statement: str) -> Manifest:
         splits=(),
         examples=0,
         metrics={},
+        evaluation={},
+        calibration=(),
         finished=None,
         seconds=None,
     )

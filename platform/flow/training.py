@@ -156,9 +156,19 @@ def evaluation_of(monitor: Monitor, held: Held) -> dict[str, float | None]:
 
 
 def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
-    """Return the metrics of the version served, those over its windows where it has any; None where none is served."""
-    version = next((v for v in models.present(name) if v.served), None)
-    return None if version is None else {**version.manifest.metrics, **version.manifest.evaluation}
+    """Return the metrics of the version served, those over its windows where it has any; None where none is served.
+
+    One that SHRINK made has none: they are those of the version that it was made of.
+    """
+    versions = models.present(name)
+    manifests = {version.number: version.manifest for version in versions}
+    number = next((version.number for version in versions if version.served), None)
+    if number is None:
+        return None
+    manifest: Manifest | None = manifests[number]
+    while manifest is not None and not manifest.metrics:
+        manifest = manifests.get(manifest.parent) if manifest.parent is not None else None
+    return {} if manifest is None else {**manifest.metrics, **manifest.evaluation}
 
 
 def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:

@@ -296,10 +296,13 @@ def test_shrink_keeps_rows_for_which_the_condition_is_null_and_dense_parameters(
 
 
 def test_a_shrunk_version_has_no_metrics_of_training(session: xpsql.Session) -> None:
-    train(session.models)
+    train(session.models, evaluation={"auc": 0.75}, calibration=((0.1, 0.1, 100),))
     session.sql("SHRINK MODEL ctr WHERE updates < 30")
     with pytest.raises(ModelError, match="not made by a training"):
         session.sql("SELECT * FROM ML.EVALUATE(MODEL ctr)")
+    assert session.sql("DESCRIBE MODEL ctr VERSION 1").arrow()["property"].to_pylist().count("evaluation auc") == 1
+    assert session.sql("DESCRIBE MODEL ctr").arrow()["property"].to_pylist().count("evaluation auc") == 0
+    assert session.models.version("ctr").manifest.calibration == ()
 
 
 def test_a_wrong_condition_makes_no_version(session: xpsql.Session) -> None:

@@ -130,6 +130,16 @@ def test_continue_carries_the_gate_and_compares_with_the_version_served(session:
     assert session.models.version("m").number == 3
 
 
+def test_a_gate_compares_with_what_a_shrunk_version_was_made_of(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    train(session, path, "EVALUATE EVERY 8 BATCHES ON 2 BATCHES RELEASE WHEN auc > previous.auc")
+    session.sql("SHRINK MODEL m WHERE updates < 2")
+    with pytest.raises(TrainingError, match=r"previous\.logloss is 0\.\d+"):
+        session.sql(f"CONTINUE MODEL m RELEASE WHEN logloss < previous.logloss - 5 AS SELECT * FROM parquet.`{path}`")
+    session.sql("DROP MODEL m VERSION 1")
+    with pytest.raises(TrainingError, match=r"previous\.auc is not known"):
+        session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`")
+
+
 @pytest.mark.parametrize(
     ("text", "holds"),
     [
