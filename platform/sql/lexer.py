@@ -82,7 +82,7 @@ def unclosed(what: str, passage: Passage, start: int) -> StatementError:
     return StatementError(f"This {what} is not closed.", passage.position(start, line))
 
 
-ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|[0-3][0-7]{2}|.)", re.DOTALL)
 ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 

@@ -25,6 +25,10 @@ def test_a_string_literal_stands_for_sparks_text(literal: str, text: str) -> Non
     assert unquote(token.text) == text
 
 
+def test_an_escape_of_no_character_is_its_letters() -> None:
+    assert unquote(r"'\U0001F600 \U00110000 \U99999999'") == "\U0001f600 U00110000 U99999999"
+
+
 def test_tokens_have_their_kind_and_place() -> None:
     text = "a.`b``c` <= 1.5e-3 -- end\n, .5D 10L 1a ${v} 'x'"
     tokens = tokenize(Passage.of(text))
