@@ -183,6 +183,16 @@ def test_files_of_other_schemas_are_staged(engine: DuckDBEngine, tmp_path: Path)
     assert isinstance(engine.scan(f"SELECT a FROM parquet.`{tmp_path}`"), Staged)
 
 
+def test_files_with_floats_of_16_bits_are_staged_as_floats(engine: DuckDBEngine, tmp_path: Path) -> None:
+    floats = np.array([0.5, 1.5], np.float16)
+    pq.write_table(pa.table({"h": floats, "v": pa.array([floats, floats], pa.list_(pa.float16()))}), tmp_path / "a.parquet")
+    for query in ("SELECT h, v FROM parquet.`{}`", "SELECT h + 1 AS h, v FROM parquet.`{}`"):
+        found = engine.scan(query.format(tmp_path))
+        assert isinstance(found, Staged)
+        assert found.schema.field("v").type == pa.list_(pa.float32())
+        assert engine.stage(query.format(tmp_path), tmp_path / "staged").schema == found.schema
+
+
 def test_files_by_path_and_warehouse_tables_are_read_in_place(engine: DuckDBEngine, tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
     engine.execute(f"CREATE TABLE w AS SELECT * FROM parquet.`{tmp_path}/0.parquet`")
