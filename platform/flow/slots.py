@@ -297,14 +297,15 @@ def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
         return VECTOR
     if pa.types.is_map(kind) and is_category(kind.key_type) and is_weight(kind.item_type):
         return WEIGHTED
+    name = field.name
     remedy = (
-        f"Select its fields ({field.name}.{kind.field(0).name} AS {field.name}_{kind.field(0).name}, ...) or to_json({field.name})"
+        f"Select its fields ({name}.{kind.field(0).name} AS {name}_{kind.field(0).name}, ...) or to_json({name})"
         if pa.types.is_struct(kind) and kind.num_fields
         else "Cast it (strings, integers, booleans and dates are categories; float and decimal continuous; array and "
         "map<string, float> multi-valued)"
     )
     raise StatementError(
-        f"Column {field.name} has type {type_words(kind)}, which is no kind of slot. {remedy}, or name it in IGNORE."
+        f"Column {name} has type {type_words(kind)}, which is no kind of slot. {remedy}, or name it in IGNORE."
     )
 
 

@@ -291,7 +291,9 @@ def joined_columns(operators: tuple[Operator, ...]) -> dict[str, Column]:
     for operator in operators:
         for name, column in operator.columns.items():
             if name in columns and not column.transient:
-                raise ValueError(f"{operator.name} keeps the column {name!r}, as one before it does: name such an operator once.")
+                raise ValueError(
+                    f"{operator.name} keeps the column {name!r}, as one before it does: name such an operator once."
+                )
             if columns.setdefault(name, column) != column:
                 raise ValueError(f"{operator.name} declares the column {name!r} differently from an operator before it.")
     for operator in operators:

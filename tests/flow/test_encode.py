@@ -131,7 +131,11 @@ def test_time_is_seconds_and_weight_a_number() -> None:
         ({"s": ["a"]}, {}, "LABEL names 'label' where it is not written, which the query does not return"),
         ({"label": [1], "s": [b"a"]}, {}, "no kind of slot"),
         ({"label": [1], "s": [datetime.datetime(2013, 1, 1)]}, {}, "no kind of slot"),
-        ({"label": [1], "s": [{"a": 1}]}, {}, r"no kind of slot. Select its fields \(s\.a AS s_a, \.\.\.\) or to_json\(s\), or"),
+        (
+            {"label": [1], "s": [{"a": 1}]},
+            {},
+            r"no kind of slot. Select its fields \(s\.a AS s_a, \.\.\.\) or to_json\(s\), or",
+        ),
         ({"label": ["1"], "s": ["a"]}, {}, "LABEL expects a number"),
         ({"label": [1]}, {}, "no column to learn from"),
         ({"label": [1], "s": ["a"]}, {"hashed": ("s",)}, "hashed expects a BIGINT"),

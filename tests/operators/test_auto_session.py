@@ -84,7 +84,7 @@ def test_other_half_lives_are_refused_with_the_units(text: str) -> None:
 
 
 def test_it_is_named_once_in_a_chain() -> None:
-    with pytest.raises(ValueError, match="auto_session keeps the column 'session_shows', .*: name such an operator once"):
+    with pytest.raises(ValueError, match=r"auto_session keeps the column 'session_shows', .*: name such an operator once"):
         chain(make("auto_session"), make("auto_session"), make("ftrl"))
 
 
