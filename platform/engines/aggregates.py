@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ..errors import StatementError
-from .calls import call, case, cast, not_null, number, wrap
+from .arithmetic import scaled
+from .calls import beside, call, case, cast, not_null, number, wrap
 from .decimals import LARGEST, Decimal, decimal_of
+from .ordering import has_parts, ordered
 
 if TYPE_CHECKING:
     from .calls import Call
@@ -53,11 +55,30 @@ def sum_of(of: Call) -> exp.Expr:
 
 def average(of: Call) -> exp.Expr:
     kind = of.typer.type_of(undistinct(of.arguments[0]))
-    made = call("avg", *of.arguments)
     if kind is None or kind.id != "decimal":
-        return made
+        return call("avg", *of.arguments)
     decimal = decimal_of(kind)
-    return wrap(made, f"CAST(:x AS {Decimal(min(decimal.precision + 4, LARGEST), min(decimal.scale + 4, LARGEST))})")
+    result = Decimal(min(decimal.precision + 4, LARGEST), min(decimal.scale + 4, LARGEST))
+    unit = 10 ** (result.scale + 1 - decimal.scale)  # a digit more than the result has, which rounds it
+    digits = exp.Var(this=f"xpsql_average(xpsql_unscaled(:x), :n, CAST({unit} AS HUGEINT))")
+    template = cast(scaled(digits, result.scale + 1), str(result)).sql("duckdb")
+    return beside(wrap(call("sum", *of.arguments), template), n=call("count", *(part.copy() for part in of.arguments)))
+
+
+def extreme(name: str, by: str) -> Maker:
+    """Return the maker of max and min; of a struct or array that with the largest or smallest key of its order."""
+
+    def make(of: Call) -> exp.Expr:
+        value = undistinct(of.arguments[0])
+        kind = of.typer.type_of(value)
+        return call(by, value, ordered(value, kind)) if has_parts(kind) else call(name, *of.arguments)
+
+    return make
+
+
+def extreme_by(name: str) -> Maker:
+    """Return the maker of max_by and min_by."""
+    return lambda of: call(name, of.arguments[0], ordered(of.arguments[1], of.typer.type_of(of.arguments[1])))
 
 
 def undistinct(node: exp.Expr) -> exp.Expr:
@@ -138,8 +159,8 @@ AGGREGATES: dict[str, Maker] = {
     "avg": average,
     "mean": average,
     "count": count,
-    "min": renamed("min"),
-    "max": renamed("max"),
+    "min": extreme("min", "arg_min"),
+    "max": extreme("max", "arg_max"),
     "stddev": renamed("stddev_samp"),
     "std": renamed("stddev_samp"),
     "stddev_samp": renamed("stddev_samp"),
@@ -165,8 +186,8 @@ AGGREGATES: dict[str, Maker] = {
     "some": renamed("bool_or"),
     "any": renamed("bool_or"),
     "count_if": renamed("count_if", "CAST(coalesce(:x, 0) AS BIGINT)"),
-    "max_by": renamed("arg_max_null"),
-    "min_by": renamed("arg_min_null"),
+    "max_by": extreme_by("arg_max_null"),
+    "min_by": extreme_by("arg_min_null"),
     "any_value": edge("first"),
     "first": edge("first"),
     "last": edge("last"),

@@ -109,7 +109,9 @@ def quotient(operator: Operator, left: exp.Expr, right: exp.Expr, shift: int, re
 
 
 def scaled(digits: exp.Expr, scale: int) -> exp.Expr:
-    """Return an integer as a decimal whose last `scale` digits are its fraction."""
+    """Return an integer as a decimal whose last `scale` digits are its fraction; with zeros behind it where that is below 0."""
+    if scale <= 0:
+        return exp.Mul(this=digits, expression=cast(number(10**-scale), "HUGEINT"))
     unit = cast(exp.Literal.string(f"0.{'1':0>{scale}}"), str(Decimal(scale, scale)))
     return exp.Mul(this=cast(digits, str(Decimal(LARGEST, 0))), expression=unit)
 

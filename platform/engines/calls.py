@@ -52,6 +52,12 @@ def wrap(call: exp.Expr, template: str) -> exp.Expr:
     return call
 
 
+def beside(call: exp.Expr, **others: exp.Expr) -> exp.Expr:
+    """Give the template of a call's `wrap` other calls, by name, which get the clauses of this one."""
+    call.meta["beside"] = others
+    return call
+
+
 def filled(template: str, **values: exp.Expr) -> exp.Expr:
     """Return a DuckDB expression with `:name` replaced by nodes."""
     tree: exp.Expr = exp.maybe_parse(template, dialect="duckdb", copy=False)

@@ -39,6 +39,13 @@ class SparkSQL(Spark):
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
             name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "IF")
         }
+        QUERY_MODIFIER_PARSERS = {  # noqa: RUF012 - without USING SAMPLE
+            token: parse for token, parse in SparkParser.QUERY_MODIFIER_PARSERS.items() if token != TokenType.USING
+        }
+
+        def _parse_star_op(self, *keywords: str) -> list[exp.Expr] | None:
+            """Read what may follow `*`: EXCEPT (columns), of all that other dialects have."""
+            return super()._parse_star_op("EXCEPT") if "EXCEPT" in keywords else None
 
 
 def parse(text: str) -> exp.Expr:

@@ -20,8 +20,10 @@ from .arithmetic import ARITHMETIC
 from .calls import Call, Maker, call, cast, filled, function, strict, string
 from .casts import null_text, spark_cast, string_of
 from .coercion import map_of, nullif, nvl2, of_one_type
+from .json_text import json_text
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
+from .ordering import sorted_array
 from .rounding import ceil_floor, rounding
 from .times import TIMES
 
@@ -139,6 +141,11 @@ def reverse(of: Call) -> exp.Expr:
     return call("list_reverse", *of.arguments) if of.kind(0) == "list" else call("reverse", text_of(of, 0))
 
 
+def sort_array(of: Call) -> exp.Expr:
+    values, *others = of.arguments
+    return sorted_array(f"spark_{of.name}", values, others, of.typer.type_of(values))
+
+
 def size(of: Call) -> exp.Expr:
     return call("xpsql_map_size" if of.kind(0) == "map" else "spark_array_size", *of.arguments)
 
@@ -150,7 +157,7 @@ def element_at(of: Call) -> exp.Expr:
 
 
 def try_element_at(of: Call) -> exp.Expr:
-    return call("map_extract_value" if of.kind(0) == "map" else "list_extract", *of.arguments)
+    return call("map_extract_value" if of.kind(0) == "map" else "xpsql_try_array_element", *of.arguments)
 
 
 def struct(of: Call) -> exp.Expr:
@@ -203,7 +210,14 @@ def json_shape(kind: exp.DataType) -> str:
 
 
 def to_json(of: Call) -> exp.Expr:
-    return cast(call("to_json", *of.arguments), "VARCHAR")
+    """to_json: of a value with parts.
+
+    Raises:
+        StatementError: of any other.
+    """
+    if of.kind(0) not in ("struct", "map", "list", "null", None):
+        raise StatementError("to_json takes a struct, a map or an array. Write to_json(struct(x)).")
+    return strict(json_text(of.arguments[0], of.typer.type_of(of.arguments[0])), of.arguments[:1])
 
 
 def encode(of: Call) -> exp.Expr:
@@ -274,6 +288,8 @@ SPECIAL: dict[str, Maker] = {
     "concat": concat,
     "concat_ws": concat_ws,
     "reverse": reverse,
+    "sort_array": sort_array,
+    "array_sort": sort_array,
     "size": size,
     "element_at": element_at,
     "try_element_at": try_element_at,
@@ -302,6 +318,8 @@ SPECIAL: dict[str, Maker] = {
     "current_timestamp": constant("now()"),
     "current_date": constant("CAST(now() AS DATE)"),
 }
+VARYING = frozenset(("rand", "randn", "random", "uuid", "shuffle"))
+"""Those with another value for every row and call."""
 GENERATORS = frozenset(
     ["explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple", "range"]
 )

@@ -91,6 +91,10 @@ def stacked(node: exp.Anonymous, typer: Typer) -> list[tuple[str, exp.Expr]]:
     if rows < 1 or not values:
         raise StatementError("stack takes the number of rows, 1 or more, and their values.")
     width = -(-len(values) // rows)
+    for column in range(width):
+        kinds = {str(kind) for value in values[column::width] if (kind := typer.type_of(value)) is not None} - {'"NULL"'}
+        if len(kinds) > 1:
+            raise StatementError(f"stack puts values of one type below each other; column {column + 1} has {len(kinds)} types.")
     padded = [*values, *(exp.null() for _ in range(width * rows - len(values)))]
     return [(f"col{k}", call("unnest", call("list_value", *(v.copy() for v in padded[k::width])))) for k in range(width)]
 

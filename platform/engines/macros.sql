@@ -78,6 +78,7 @@ CREATE MACRO xpsql_divide(a, b) AS
 CREATE MACRO xpsql_divide_whole(a, b) AS
   CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero; use try_divide to get NULL instead') ELSE a // b END;
 CREATE MACRO xpsql_unscaled(m) AS CAST(replace(CAST(m AS VARCHAR), '.', '') AS HUGEINT);
+CREATE MACRO xpsql_average(s, n, unit) AS (s // n) * unit + ((s % n) * unit) // n;
 CREATE MACRO xpsql_remainder(a, b) AS
   CASE WHEN b = 0 AND a IS NOT NULL THEN error('division by zero in a remainder') ELSE a % b END;
 CREATE MACRO xpsql_div(a, b) AS
@@ -113,14 +114,21 @@ CREATE MACRO spark_positive(x) AS x;
 CREATE MACRO spark_bin(x) AS CASE WHEN x < 0 THEN bin(CAST(x AS BIGINT)) ELSE bin(x) END;
 CREATE MACRO spark_hex(x) AS CASE WHEN typeof(x) IN ('VARCHAR', 'BLOB') THEN hex(CAST(x AS VARCHAR))
   ELSE hex(TRY_CAST(x AS BIGINT)) END;
+CREATE MACRO xpsql_bucket(x, low, high, n) AS
+  CASE WHEN n <= 0 OR low = high OR isnan(x) OR NOT isfinite(low) OR NOT isfinite(high) THEN NULL
+    WHEN (low < high AND x < low) OR (low > high AND x > low) THEN 0
+    WHEN (low < high AND x >= high) OR (low > high AND x <= high) THEN n + 1
+    ELSE CAST(floor(n * (x - low) / (high - low)) AS BIGINT) + 1 END;
 CREATE MACRO spark_width_bucket(x, low, high, n) AS
-  CASE WHEN x < low THEN 0 WHEN x >= high THEN CAST(n + 1 AS BIGINT) ELSE CAST(floor((x - low) / (high - low) * n) + 1 AS BIGINT) END;
+  xpsql_bucket(CAST(x AS DOUBLE), CAST(low AS DOUBLE), CAST(high AS DOUBLE), CAST(n AS BIGINT));
 -- A double whose scaled value is next to a half is rounded by its decimal text, as Spark rounds the BigDecimal of that text.
 CREATE MACRO xpsql_round_real(x, n) AS
   CASE WHEN abs(x) < 1e15 AND abs(abs(x * power(10, n) - trunc(x * power(10, n))) - 0.5) < 1e-4
     THEN CAST(round(CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 20)), n) AS DOUBLE) ELSE round(x, n) END;
 CREATE MACRO xpsql_half_even(x) AS
   CASE WHEN abs(x - trunc(x)) = 0.5 THEN 2 * round(x / 2) ELSE round(x) END;
+CREATE MACRO xpsql_half_even_whole(u, unit) AS
+  CASE WHEN abs(u % unit) * 2 + abs(u // unit) % 2 > unit THEN u // unit + sign(u) ELSE u // unit END;
 CREATE MACRO xpsql_bround_real(x, n) AS xpsql_half_even(x * power(10, n)) / power(10, n);
 
 -- conditions
@@ -244,10 +252,12 @@ CREATE MACRO spark_from_utc_timestamp(x, z) AS CAST(timezone(z, x) AS TIMESTAMP 
 CREATE MACRO spark_to_utc_timestamp(x, z) AS timezone(z, CAST(x AS TIMESTAMP));
 CREATE MACRO spark_dayname(x) AS left(dayname(x), 3);
 CREATE MACRO spark_monthname(x) AS left(monthname(x), 3);
-CREATE MACRO xpsql_months_apart(a, b) AS
-  (year(b) - year(a)) * 12 + month(b) - month(a)
-    - CASE WHEN b >= a AND (a + to_months(CAST((year(b) - year(a)) * 12 + month(b) - month(a) AS INTEGER))) > b THEN 1
-        WHEN b < a AND (a + to_months(CAST((year(b) - year(a)) * 12 + month(b) - month(a) AS INTEGER))) < b THEN -1 ELSE 0 END;
+-- As java.time has it: an end whose time of day does not reach the start's is a day nearer, and months are of 32 days.
+CREATE MACRO xpsql_micros_of_day(x) AS epoch_us(x) - epoch_us(date_trunc('day', x));
+CREATE MACRO xpsql_nearer(a, b) AS CAST(b AS DATE) + CASE WHEN b > a AND xpsql_micros_of_day(b) < xpsql_micros_of_day(a) THEN -1
+  WHEN b < a AND xpsql_micros_of_day(b) > xpsql_micros_of_day(a) THEN 1 ELSE 0 END;
+CREATE MACRO xpsql_month_days(x) AS (year(x) * 12 + month(x)) * 32 + day(x);
+CREATE MACRO xpsql_months_apart(a, b) AS (xpsql_month_days(xpsql_nearer(a, b)) - xpsql_month_days(a)) // 32;
 CREATE MACRO xpsql_micros_apart(a, b) AS epoch_us(b) - epoch_us(a);
 
 -- arrays and maps
@@ -260,6 +270,11 @@ CREATE MACRO spark_get(l, n) AS CASE WHEN n < 0 THEN NULL ELSE l[n + 1] END;
 CREATE MACRO xpsql_array_element(l, n) AS CASE WHEN n = 0 THEN error('element_at counts from 1, got 0')
   WHEN abs(n) > len(l) THEN error('the position ' || CAST(n AS VARCHAR) || ' is outside an array of ' || CAST(len(l) AS VARCHAR) || ' elements; use try_element_at to get NULL instead')
   ELSE l[n] END;
+CREATE MACRO xpsql_try_array_element(l, n) AS
+  CASE WHEN n = 0 THEN error('try_element_at counts from 1, got 0') ELSE list_extract(l, n) END;
+CREATE MACRO xpsql_series(a, b, step) AS CASE WHEN a = b THEN [a]
+  WHEN (a < b AND a + step <= a) OR (a > b AND a + step >= a) THEN error('sequence takes a step that leads from its start to its end')
+  ELSE generate_series(a, b, step) END;
 CREATE MACRO spark_array_contains(l, x) AS
   CASE WHEN list_contains(l, x) THEN true WHEN list_count(l) < len(l) THEN NULL ELSE list_contains(l, x) END;
 CREATE MACRO spark_array_position(l, x) AS CAST(CASE WHEN l IS NULL OR x IS NULL THEN NULL ELSE coalesce(list_position(l, x), 0) END AS BIGINT);
@@ -287,6 +302,7 @@ CREATE MACRO spark_arrays_overlap(a, b) AS
   CASE WHEN list_has_any(a, b) THEN true
     WHEN len(a) > 0 AND len(b) > 0 AND (list_count(a) < len(a) OR list_count(b) < len(b)) THEN NULL ELSE list_has_any(a, b) END;
 CREATE MACRO spark_slice(l, p, n) AS CASE WHEN p = 0 THEN error('slice counts from 1, got 0')
+  WHEN n < 0 THEN error('slice takes a length of at least 0, got ' || CAST(n AS VARCHAR))
   WHEN p > 0 THEN l[p:p + n - 1] WHEN -p > len(l) THEN l[1:0] ELSE l[len(l) + p + 1:len(l) + p + n] END;
 CREATE MACRO spark_flatten(l) AS CASE WHEN list_count(l) < len(l) THEN NULL ELSE flatten(l) END;
 CREATE MACRO spark_map_from_arrays(k, v) AS map(k, v);

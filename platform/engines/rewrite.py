@@ -15,6 +15,7 @@ from ..errors import StatementError
 from ..udf import FUNCTIONS as DECLARED
 from ..udf.base import Function
 from .aggregates import AGGREGATES
+from .aliases import expand_order
 from .calls import filled
 from .dialect import SparkSQL, position_of
 from .functions import RENAMED
@@ -45,6 +46,7 @@ class Rewriter:
         relations = {relation.alias_or_name.lower() for relation in root.find_all(exp.Table, exp.DerivedTable)}
         for select in list(root.find_all(exp.Select)):
             name_columns(select, relations)
+            expand_order(select)
             select.set("hint", None)  # hints say how, not what
         self.expand(root)
         self.walk(root.this)
@@ -109,10 +111,11 @@ class Rewriter:
         while isinstance(core, CLAUSES):
             core = core.this
         condition, template = core.meta.pop("filter", None), core.meta.pop("wrap", None)
+        others = {name: with_clauses(made, call) for name, call in core.meta.pop("beside", {}).items()}
         if condition is not None:
             made = filtered(made, core, condition)
         if template is not None:
-            made.replace(filled(template, x=made))
+            made.replace(filled(template, x=made, **others))
 
 
 @contextmanager
@@ -138,6 +141,17 @@ def filtered(outer: exp.Expr, core: exp.Expr, condition: exp.Expr) -> exp.Expr:
     return made if outer is core else outer
 
 
+def with_clauses(outer: exp.Expr, call: exp.Expr) -> exp.Expr:
+    """Return a call with the clauses that another one has around it."""
+    made = exp.Paren(this=outer.copy())
+    core = made.this
+    while isinstance(core, CLAUSES):
+        core = core.this
+    core.replace(call)
+    inner: exp.Expr = made.this
+    return inner
+
+
 def replace_with_clauses(node: exp.Expr, tree: exp.Expr) -> None:
     """Put an expanded call in place; its FILTER and OVER go to each aggregate in it."""
     outer = node
@@ -146,10 +160,5 @@ def replace_with_clauses(node: exp.Expr, tree: exp.Expr) -> None:
     root = exp.Paren(this=tree)
     if outer is not node:
         for part in [part for part in tree.find_all(exp.Anonymous) if part.name.lower() in AGGREGATES]:
-            clauses = outer.copy()
-            core = clauses
-            while isinstance(core, CLAUSES):
-                core = core.this
-            core.replace(part.copy())
-            part.replace(clauses)
+            part.replace(with_clauses(outer, part.copy()))
     outer.replace(root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from .arithmetic import scaled
 from .calls import Call, call, cast, number
 from .decimals import LARGEST, Decimal, decimal_of
 
@@ -38,5 +39,8 @@ def round_decimal(of: Call, value: exp.Expr, decimal: Decimal, digits: exp.Expr)
     places = min(int(digits.sql()), decimal.scale)
     whole = max(decimal.precision - decimal.scale + 1, 1 - places)
     result = Decimal(min(whole + max(places, 0), LARGEST), max(places, 0))
-    rounded = call("xpsql_bround_real", cast(value, "DOUBLE"), digits) if of.name == "bround" else call("round", value, digits)
-    return cast(rounded, str(result))
+    if of.name == "round" or places == decimal.scale:
+        return cast(call("round", value, digits), str(result))
+    unit = cast(number(10 ** (decimal.scale - places)), "HUGEINT")
+    whole_units = call("xpsql_half_even_whole", call("xpsql_unscaled", value), unit)
+    return cast(scaled(whole_units, places), str(result))

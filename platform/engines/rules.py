@@ -26,6 +26,7 @@ from .generators import EXPLODES, generated, generator_query
 from .joins import join_rule, keys_first
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
+from .ordering import ordered_rule
 from .times import macro, part_of
 from .typer import Typer
 
@@ -141,6 +142,17 @@ def within_group_rule(node: exp.WithinGroup, typer: Typer) -> exp.Expr:
         result = call(made.name, made.expressions[0], exp.Order(this=separator, expressions=order.expressions))
     result.meta.update(made.meta)
     return result
+
+
+def window_rule(node: exp.Window, typer: Typer) -> exp.Expr:
+    """A function OVER rows.
+
+    Raises:
+        StatementError: it is of distinct values.
+    """
+    if node.this.find(exp.Distinct):
+        raise StatementError("DISTINCT does not go with OVER. Write size(collect_set(x) OVER (...)) for count(DISTINCT x).")
+    return node
 
 
 def ignore_nulls_rule(node: exp.IgnoreNulls, typer: Typer) -> exp.Expr:
@@ -285,6 +297,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Extract: extract_rule,
     exp.WithinGroup: within_group_rule,
     exp.IgnoreNulls: ignore_nulls_rule,
+    exp.Window: window_rule,
     exp.Table: table_rule,
     exp.Values: values_rule,
     exp.TableSample: sample_rule,
@@ -292,6 +305,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Join: join_rule,
     exp.Select: select_rule,
     exp.Group: group_rule,
+    exp.Ordered: ordered_rule,
     exp.Sort: sort_rule,
     exp.Cluster: sort_rule,
     exp.Like: like_rule,

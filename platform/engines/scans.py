@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from .base import Scan, Staged
+from .functions import VARYING
 from .parsing import parse_query
 from .projection import PIECE, projection_of
 from .references import references
@@ -23,12 +24,7 @@ if TYPE_CHECKING:
 CLAUSES = ("expressions", "from_", "where", "kind", "hint")
 ORIGIN = ("this", "db", "catalog", "alias")
 ROWS = "its rows are not made one by one of the rows of Parquet files"
-# fmt: off
-OTHERWISE = frozenset((
-    "rand", "randn", "random", "uuid", "shuffle", "now", "curdate", "current_date", "current_time", "current_timestamp",
-    "localtimestamp",
-))
-# fmt: on
+MOMENTS = frozenset(("now", "curdate", "current_date", "current_time", "current_timestamp", "localtimestamp"))
 
 
 def all_columns(files: tuple[str, ...], schema: pa.Schema) -> Scan:
@@ -104,7 +100,7 @@ def differs(node: exp.Expr) -> bool:
         return True
     if not isinstance(node, exp.Anonymous):
         return False
-    return node.name.lower() in OTHERWISE or (node.name.lower() == "unix_timestamp" and not node.expressions)
+    return node.name.lower() in VARYING | MOMENTS or (node.name.lower() == "unix_timestamp" and not node.expressions)
 
 
 def stored_schema(files: tuple[str, ...]) -> pa.Schema | None:

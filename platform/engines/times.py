@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from ..errors import StatementError
 from .calls import Call, Maker, call, cast, filled, number, string
+from .coercion import INSTANT, Kind, alike, common, kind_of
 from .patterns import percent_codes
 from .typer import Typer
 
@@ -77,15 +78,16 @@ def macro(of: Call) -> exp.Expr:
 
 
 def sequence(of: Call) -> exp.Expr:
-    start, stop = of.arguments[:2]
-    kind = of.typer.type_of(start)
-    if kind is not None and kind.id in ("date", "timestamp with time zone"):
-        step = of.arguments[2] if len(of.arguments) > 2 else filled("INTERVAL '1' DAY")
-        moments = call("generate_series", cast(start, "TIMESTAMP"), cast(stop, "TIMESTAMP"), step)
-        return cast(moments, "DATE[]" if kind.id == "date" else "TIMESTAMPTZ[]")
-    backwards = filled("CASE WHEN :a > :b THEN -1 ELSE 1 END", a=start, b=stop)
-    series = call("generate_series", start, stop, of.arguments[2] if len(of.arguments) > 2 else backwards)
-    return cast(series, f"{kind or 'BIGINT'}[]")
+    """sequence(start, stop[, step]): a step of 1 or a day, back where the start is behind the stop."""
+    kinds = [kind_of(of.typer.type_of(value)) for value in of.arguments]
+    if kinds[0] in ("date", INSTANT):
+        kind: Kind | None = kinds[0]
+        values: list[exp.Expr] = [*(cast(value, "TIMESTAMP") for value in of.arguments[:2]), *of.arguments[2:]]
+        step = "CASE WHEN :a > :b THEN INTERVAL '-1' DAY ELSE INTERVAL '1' DAY END"
+    else:
+        kind, values, step = common(kinds), alike(of.arguments, of.typer), "CASE WHEN :a > :b THEN -1 ELSE 1 END"
+    steps = values[2:] or [filled(step, a=values[0], b=values[1])]
+    return cast(call("xpsql_series", *values[:2], *steps), f"{kind or 'BIGINT'}[]")
 
 
 def date_format(of: Call) -> exp.Expr:

@@ -946,3 +946,74 @@ SELECT id FROM sample ORDER BY i DESC
 SELECT id FROM sample ORDER BY i NULLS LAST
 SELECT id FROM sample ORDER BY i DESC NULLS FIRST
 SELECT id, row_number() OVER (ORDER BY i NULLS LAST) AS r FROM sample ORDER BY id
+
+-- the order of structs and arrays: what is NULL in them comes first
+SELECT max(struct(i, s)) AS a, min(struct(i, s)) AS b, max(struct(a, i)) AS c, min(array(i, id)) AS d FROM sample
+SELECT max_by(id, struct(i)) AS a, min_by(id, struct(i)) AS b FROM sample
+SELECT b, max(struct(i, id)) FILTER (WHERE id > 1) AS m FROM sample GROUP BY b ORDER BY b
+SELECT max(struct(i, id)) OVER (PARTITION BY b ORDER BY id) AS m FROM sample ORDER BY id
+SELECT struct(i, id) AS v FROM sample ORDER BY v
+SELECT struct(i) AS i FROM sample ORDER BY i DESC
+SELECT id FROM sample ORDER BY array(i, id) DESC, st
+SELECT id, row_number() OVER (ORDER BY struct(i, id)) AS r FROM sample ORDER BY id
+SELECT sort_array(collect_list(struct(i, id))) AS a, sort_array(collect_list(struct(i, id)), false) AS b FROM sample
+SELECT array_sort(collect_list(array(i, id))) AS a FROM sample
+sort_array(array(named_struct('a', i), NULL, named_struct('a', id)))
+
+-- aliases in ORDER BY
+SELECT -id AS id FROM sample ORDER BY id + 1
+SELECT -id AS id FROM sample ORDER BY sample.id + 1
+SELECT DISTINCT -id AS id FROM sample ORDER BY id + 1
+SELECT b AS g, -sum(id) AS id FROM sample GROUP BY b ORDER BY abs(id) DESC
+SELECT id, explode(array(2, 1)) AS x FROM sample ORDER BY -x, id
+
+-- decimals are averaged and rounded exactly
+SELECT avg(x) AS a, avg(x) FILTER (WHERE x > 12345678901234567.12) AS b FROM (VALUES (12345678901234567.12), (12345678901234567.13)) AS t(x)
+SELECT avg(x) AS v FROM (VALUES (CAST(99999999999999999999.99 AS DECIMAL(22, 2))), (CAST(0.01 AS DECIMAL(22, 2)))) AS t(x)
+SELECT avg(DISTINCT m) AS a, avg(-m) AS b, avg(m + 0.005) AS c FROM sample
+SELECT b, avg(m) OVER (PARTITION BY b ORDER BY id) AS v FROM sample ORDER BY id
+SELECT avg(m) AS v FROM sample WHERE id > 9
+bround(12345678901234567.125, 2)
+bround(12345678901234567.135, 2)
+bround(-m * 0.005, 4)
+bround(m, -1)
+bround(m, 5)
+
+-- edges
+width_bucket(CAST('NaN' AS DOUBLE), 0, 10, 5)
+width_bucket(d, 10, 0, 5)
+width_bucket(d, 0, 0, 5)
+width_bucket(d, 0, 10, id - 1)
+slice(a, 1, -1)
+sequence(1, 5, -1)
+sequence(5, 1, 1)
+sequence(1, 1, 0)
+sequence(1, 2L)
+sequence(id, 3, 3 - id)
+sequence(DATE '2020-01-03', DATE '2020-01-01')
+sequence(DATE '2020-01-01', DATE '2020-01-03', INTERVAL '-1' DAY)
+try_element_at(a, 0)
+try_element_at(a, -2)
+timestampdiff(MONTH, TIMESTAMP '2020-01-31 00:00:00', TIMESTAMP '2020-02-29 00:00:00')
+timestampdiff(MONTH, TIMESTAMP '2020-03-31 10:00:00', TIMESTAMP '2020-02-29 09:00:00')
+timestampdiff(MONTH, TIMESTAMP '2020-03-30 10:00:00', TIMESTAMP '2020-02-29 11:00:00')
+timestampdiff(YEAR, TIMESTAMP '2020-02-29 10:00:00', TIMESTAMP '2021-02-28 11:00:00')
+timestampdiff(QUARTER, ts, TIMESTAMP '2021-02-28 10:00:00')
+SELECT stack(2, 1, NULL, 2, 'x')
+SELECT stack(2, 1, 2L)
+SELECT stack(2, 1, 'x')
+SELECT count(DISTINCT i) OVER () AS v FROM sample
+SELECT * EXCLUDE (i) FROM sample
+SELECT * REPLACE (1 AS i) FROM sample
+SELECT * RENAME (i AS k) FROM sample
+SELECT i FROM sample USING SAMPLE 2 ROWS
+SELECT id FROM sample QUALIFY row_number() OVER (ORDER BY id DESC) = 1
+
+-- JSON of values
+to_json(st)
+to_json(struct(i, l, d, f, m, s, b, dt, ts, h, a, w, p))
+to_json(array(named_struct('a', i), NULL))
+to_json(map(i IS NULL, array(m, NULL)))
+to_json(map('a', CAST(NULL AS INT)))
+to_json(struct(CAST('NaN' AS DOUBLE), CAST('-Infinity' AS FLOAT), X'1F', TIMESTAMP '0099-01-01 00:00:00.000009'))
+to_json(i)
