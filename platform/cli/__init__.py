@@ -14,10 +14,10 @@ gc.set_threshold(500_000, 20, 100)
 # Arrow's own pool clears memory in huge pages, which takes longer than reading the first rows; before Arrow is loaded.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-from .startup import end  # noqa: E402
+from .startup import end, open_streams  # noqa: E402
 
 try:
-    from .commands import main
+    from .commands import failing, main, writing
 except KeyboardInterrupt:  # the first thing that takes long enough to be stopped
     sys.stderr.write("Interrupted.\n")
     sys.exit(130)
@@ -25,8 +25,10 @@ except KeyboardInterrupt:  # the first thing that takes long enough to be stoppe
 
 def run() -> None:
     """Be the process of the command."""
+    open_streams()
     try:
-        main(prog_name="xpsql")
+        with failing("", "", debug=False), writing("to stdout", "Free space where it goes, or send it elsewhere."):
+            main(prog_name="xpsql")
     except SystemExit as ended:
         end(ended.code)
         raise

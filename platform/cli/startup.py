@@ -42,6 +42,13 @@ def skip_pandas() -> None:
         sys.meta_path.remove(missing)
 
 
+def open_streams() -> None:
+    """Let output that the caller has closed go nowhere; no file that is opened later gets its number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
 def end(code: object) -> None:
     """End the process as `sys.exit(code)` does, but for taking Python's modules apart, which takes a tenth of a second.
 

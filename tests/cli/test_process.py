@@ -76,6 +76,23 @@ def test_output_that_cannot_be_written_is_1_and_says_why(tmp_path: Path, format:
     assert (done.returncode, done.stderr) == (1, f"Error: Cannot write the result to stdout: {why}\n")
 
 
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this machine")
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["sql", "--help"]])
+def test_help_that_cannot_be_written_is_1_and_says_why(arguments: list[str]) -> None:
+    with FULL.open("w") as full:
+        done = subprocess.run([*XPSQL, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("Error: Cannot write to stdout: No space left on device.")
+
+
+@pytest.mark.parametrize("arguments", ["--help", "sql 'SELECT 1 AS x'", "sql 'SELECT 1 AS x' --format arrow"])
+def test_output_that_is_closed_is_left_out(tmp_path: Path, arguments: str) -> None:
+    command = f"exec {sys.executable} -m xpsql {arguments} >&-"
+    env = {**os.environ, "XPSQL_WAREHOUSE": str(tmp_path)}
+    done = subprocess.run(command, shell=True, env=env, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_an_interrupt_while_modules_are_imported_is_130() -> None:
     code = """
 import sys
