@@ -31,8 +31,21 @@ def storing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, "Check the disk and the warehouse's path")
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise ModelError(f"Cannot write {path}: {reason}. {remedy}, then run the statement again.") from error
+        raise ModelError(f"Cannot write {path}: {reason(error)}. {remedy}, then run the statement again.") from error
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turn the errors of looking into a file or folder into a ModelError that names it."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "Check that it can be reached, and its permissions"
+        raise ModelError(f"Cannot read {path}: {reason(error)}. {remedy}, then run the statement again.") from error
+
+
+def reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def replace_text(path: Path, text: str) -> None:

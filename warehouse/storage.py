@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..platform.errors import ModelError
-from .durable import storing, sync
+from .durable import reading, storing, sync
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -81,7 +81,7 @@ class Storage:
 
     def size(self, name: str) -> int | None:
         """Return the bytes of a file; None where it is missing."""
-        with storing(Path(self.below(name))):
+        with reading(self.below(name)):
             size: int | None = self.files.get_file_info(self.below(name)).size
         return size
 
@@ -89,7 +89,7 @@ class Storage:
         """Return the names of the folders in it, sorted."""
         from pyarrow.fs import FileSelector, FileType
 
-        with storing(Path(self.path)):
+        with reading(self.path):
             found = self.files.get_file_info(FileSelector(self.path, allow_not_found=True))
         return sorted(info.base_name for info in found if info.type == FileType.Directory)
 
