@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pyarrow as pa
 from ..platform.errors import ModelError, XpsqlError
 from .durable import clear, remove, storing, sync, sync_tree
 from .manifest import FILE
+from .scratch import sweep
 from .version import Version
 from .weights import weights
 
@@ -42,7 +44,7 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str) ->
 
     Beside the rows stand `_manifest.json`, with what is needed to score elsewhere (scales of continuous slots), `_dense` where
     the model has dense parameters, and `_package` where another package learned it; readers of folders of files
-    skip names that begin with `_`.
+    skip names that begin with `_`. What exports that were killed left beside it goes after a week.
 
     Raises:
         ModelError: the folder holds something else than an export, or cannot be written.
@@ -53,6 +55,7 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str) ->
     try:
         with storing(draft):
             draft.mkdir(parents=True)
+            sweep(_left(folder))
             shutil.copyfile(version.folder / FILE, draft / MANIFEST)
             if version.dense.exists():
                 shutil.copytree(version.dense, draft / DENSE)
@@ -76,6 +79,12 @@ def _check_free(folder: Path) -> None:
         return
     if folder.exists():
         raise ModelError(f"{folder} exists and is no export of a model. Choose another path, or remove it.")
+
+
+def _left(folder: Path) -> list[Path]:
+    """Return the drafts and replaced folders of exports to a folder."""
+    name = re.compile(rf"\.{re.escape(folder.name)}-[0-9a-f]{{32}}(-old)?")
+    return [path for path in folder.parent.iterdir() if name.fullmatch(path.name)]
 
 
 def _replace(folder: Path, draft: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,15 +15,20 @@ FOLDER = ".scratch"
 LEFT_SECONDS = 7 * 24 * 3600
 
 
+def sweep(left: Iterable[Path]) -> None:
+    """Remove what killed processes left, once nobody has changed it for a week."""
+    for old in left:
+        with contextlib.suppress(OSError):  # another process was faster
+            if time.time() - old.stat().st_mtime > LEFT_SECONDS:
+                clear(old)
+
+
 @contextmanager
 def scratch(warehouse: Path) -> Iterator[Path]:
     """Give an empty folder in a warehouse, which goes when the block ends; those that killed processes left go after a week."""
     root = warehouse / FOLDER
     root.mkdir(parents=True, exist_ok=True)
-    for old in root.iterdir():
-        with contextlib.suppress(OSError):  # another process was faster
-            if time.time() - old.stat().st_mtime > LEFT_SECONDS:
-                clear(old)
+    sweep(root.iterdir())
     folder = root / uuid.uuid4().hex
     folder.mkdir()
     try:

@@ -420,6 +420,17 @@ def test_an_export_is_there_whatever_becomes_of_the_one_before(
     assert (out / "_manifest.json").exists()
 
 
+def test_an_export_removes_what_killed_ones_left_a_week_ago(session: xpsql.Session, tmp_path: Path) -> None:
+    train(session.models)
+    names = [f".out-{'0' * 32}", f".out-{'1' * 32}-old", ".out-notes", f".other-{'0' * 32}", f".out-{'2' * 32}"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        if name != names[-1]:
+            os.utime(tmp_path / name, (0, 0))
+    session.sql(f"EXPORT MODEL ctr TO '{tmp_path / 'out'}' FORMAT csv")
+    assert {path.name for path in tmp_path.iterdir()} & {*names} == {*names[2:]}
+
+
 def test_export_does_not_touch_a_folder_of_somebody_else(session: xpsql.Session, tmp_path: Path) -> None:
     train(session.models)
     (tmp_path / "mine").touch()
