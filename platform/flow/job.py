@@ -203,6 +203,8 @@ def check_machine(drivers: str, folder: Path) -> None:
 
 def own_host(coordinator: Address) -> str:
     """Return the number under which other machines reach this one: that of the interface which leads to the driver."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((coordinator.host, coordinator.port))
+    found = socket.getaddrinfo(coordinator.host, coordinator.port, type=socket.SOCK_DGRAM)
+    family, kind, _, _, address = found[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(address)
         return str(probe.getsockname()[0])
