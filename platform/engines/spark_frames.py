@@ -49,6 +49,10 @@ def arrow_type(kind: DataType, column: str) -> pa.DataType:
             return pa.string()
         case types.DecimalType():
             return pa.decimal128(kind.precision, kind.scale)
+        case types.ArrayType(elementType=types.NullType(), containsNull=False):
+            raise StatementError(f"Column {column} is an empty array() without a type; CAST(array() AS ARRAY<INT>) has one.")
+        case types.MapType(keyType=types.NullType()):
+            raise StatementError(f"Column {column} is an empty map() without a type; CAST(map() AS MAP<STRING, INT>) has one.")
         case types.ArrayType():
             return pa.list_(arrow_type(kind.elementType, column))
         case types.MapType():
