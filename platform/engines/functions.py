@@ -166,7 +166,7 @@ def struct(of: Call) -> exp.Expr:
 
 
 def field_name(item: exp.Expr, index: int) -> str:
-    return item.alias_or_name if isinstance(item, exp.Alias | exp.Column | exp.PropertyEQ) else f"col{index}"
+    return item.alias_or_name if isinstance(item, exp.Alias | exp.Column | exp.Identifier | exp.PropertyEQ) else f"col{index}"
 
 
 def field_value(item: exp.Expr) -> exp.Expr:

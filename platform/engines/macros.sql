@@ -275,6 +275,10 @@ CREATE MACRO xpsql_try_array_element(l, n) AS
 CREATE MACRO xpsql_series(a, b, step) AS CASE WHEN a = b THEN [a]
   WHEN (a < b AND a + step <= a) OR (a > b AND a + step >= a) THEN error('sequence takes a step that leads from its start to its end')
   ELSE generate_series(a, b, step) END;
+-- Each moment counts from the first: a month after January 31 is February 29, two are March 31.
+CREATE MACRO xpsql_moments(a, b, step) AS list_filter(
+  list_transform(range(len(xpsql_series(a, b, step)) + 1), lambda k: a + step * CAST(k AS INTEGER)),
+  lambda t: a = b AND t = a OR a < b AND t <= b OR a > b AND t >= b);
 CREATE MACRO spark_array_contains(l, x) AS
   CASE WHEN list_contains(l, x) THEN true WHEN list_count(l) < len(l) THEN NULL ELSE list_contains(l, x) END;
 CREATE MACRO spark_array_position(l, x) AS CAST(CASE WHEN l IS NULL OR x IS NULL THEN NULL ELSE coalesce(list_position(l, x), 0) END AS BIGINT);

@@ -83,11 +83,12 @@ def sequence(of: Call) -> exp.Expr:
     if kinds[0] in ("date", INSTANT):
         kind: Kind | None = kinds[0]
         values: list[exp.Expr] = [*(cast(value, "TIMESTAMP") for value in of.arguments[:2]), *of.arguments[2:]]
-        step = "CASE WHEN :a > :b THEN INTERVAL '-1' DAY ELSE INTERVAL '1' DAY END"
+        name, step = "xpsql_moments", "CASE WHEN :a > :b THEN INTERVAL '-1' DAY ELSE INTERVAL '1' DAY END"
     else:
-        kind, values, step = common(kinds), alike(of.arguments, of.typer), "CASE WHEN :a > :b THEN -1 ELSE 1 END"
+        kind, values = common(kinds), alike(of.arguments, of.typer)
+        name, step = "xpsql_series", "CASE WHEN :a > :b THEN -1 ELSE 1 END"
     steps = values[2:] or [filled(step, a=values[0], b=values[1])]
-    return cast(call("xpsql_series", *values[:2], *steps), f"{kind or 'BIGINT'}[]")
+    return cast(call(name, *values[:2], *steps), f"{kind or 'BIGINT'}[]")
 
 
 def date_format(of: Call) -> exp.Expr:
