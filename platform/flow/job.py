@@ -203,8 +203,12 @@ def check_machine(drivers: str, folder: Path) -> None:
 
 def own_host(coordinator: Address) -> str:
     """Return the number under which other machines reach this one: that of the interface which leads to the driver."""
-    found = socket.getaddrinfo(coordinator.host, coordinator.port, type=socket.SOCK_DGRAM)
-    family, kind, _, _, address = found[0]
-    with socket.socket(family, kind) as probe:
-        probe.connect(address)
-        return str(probe.getsockname()[0])
+    failed: OSError | None = None
+    for family, kind, _, _, address in socket.getaddrinfo(coordinator.host, coordinator.port, type=socket.SOCK_DGRAM):
+        try:
+            with socket.socket(family, kind) as probe:
+                probe.connect(address)
+                return str(probe.getsockname()[0])
+        except OSError as error:  # no way by this family; another one may have
+            failed = error
+    raise failed or OSError(f"{coordinator.host} has no address")
