@@ -104,7 +104,8 @@ class Columns:
 def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Columns:
     """Find the slots and roles of a training query.
 
-    A version that continues another keeps its slots, in their order, and may add some.
+    A version that continues another keeps its slots, in their order, and may add some; names are compared without case, and
+    stay as they were.
 
     Raises:
         StatementError: a role's column is missing, a type is no slot kind, two columns have one name, or nothing is left
@@ -158,9 +159,10 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     slots = slots if parent is None else continued(slots, parent)
     check_shared(slots)
     only = {role: (found[role][0] if role in found else None) for role in ("WEIGHT", "TIME", "GROUP")}
+    before = {label.lower(): label for label in parent.labels} if parent is not None else {}
     return Columns(
         slots,
-        found["LABEL"],
+        tuple(before.get(label.lower(), label) for label in found["LABEL"]),
         only["WEIGHT"],
         only["TIME"],
         only["GROUP"],
@@ -189,7 +191,8 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
                 f"CAST(NULL AS {old.type.upper()}) AS `{old.name}`."
             )
         as_before = slot.kind == old.kind and not rewritten(slot.kind, slot.type, old.type)
-        if not as_before or (slot.hashed, slot.source) != (old.hashed, old.share or old.name):
+        as_before &= slot.hashed == old.hashed and slot.source.lower() == (old.share or old.name).lower()
+        if not as_before:
             raise StatementError(
                 f"Slot {old.name} is {slot.kind} ({slot.type}) and was {old.kind} ({old.type}) in version {parent.version}. "
                 "CAST it in the query, and use the same hashed and share settings."

@@ -51,7 +51,7 @@ def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> 
         metadata = pq.read_metadata(path)
         names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
         for label in labels:
-            index = names.index(scan.columns[label])
+            index = names.index(scan.columns[as_returned(scan, [label])[0]])
             for group in (i for i in range(metadata.num_row_groups) if (path, i) in groups):
                 statistics = metadata.row_group(group).column(index).statistics
                 if statistics is None:
@@ -144,17 +144,23 @@ def is_empty(scan: Scan, splits: Sequence[Split]) -> bool:
 
 
 def chunks(scan: Scan, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
-    sources = list(scan.needed) if scan.project else list(dict.fromkeys(scan.columns[c] for c in wanted))
-    strings = [scan.columns[c] for c in wanted if is_category(scan.schema.field(c).type)] if scan.project is None else []
+    returned = as_returned(scan, wanted)
+    columns = returned if scan.project else [scan.columns[name] for name in returned]
+    needed = list(scan.needed) if scan.project else list(dict.fromkeys(columns))
+    categories = [] if scan.project else [scan.columns[n] for n in returned if is_category(scan.schema.field(n).type)]
     metadata = pq.read_metadata(split.path, memory_map=True)
-    coded = in_dictionaries(metadata.row_group(split.row_group), strings)
+    coded = in_dictionaries(metadata.row_group(split.row_group), categories)
     with pq.ParquetFile(split.path, metadata=metadata, read_dictionary=coded, memory_map=True) as file:
-        for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=sources, use_threads=pa.cpu_count() > 1):
+        for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=needed, use_threads=pa.cpu_count() > 1):
             table = pa.Table.from_batches([batch])
-            if scan.project is not None:
-                yield scan.project(table).select(list(wanted))
-            else:
-                yield table.select([scan.columns[c] for c in wanted]).rename_columns(list(wanted))
+            made = table if scan.project is None else scan.project(table)
+            yield made.select(columns).rename_columns(list(wanted))
+
+
+def as_returned(scan: Scan, wanted: Sequence[str]) -> list[str]:
+    """Return how a query writes the names of columns, which a model may write with other case."""
+    own = {name.lower(): name for name in scan.schema.names} | {name: name for name in scan.schema.names}
+    return [own[name if name in own else name.lower()] for name in wanted]
 
 
 def in_dictionaries(group: pq.RowGroupMetaData, names: Sequence[str]) -> list[str]:

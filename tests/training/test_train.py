@@ -141,6 +141,24 @@ def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_p
     assert [(v["version"], v["served"], v["examples"]) for v in versions] == [(1, False, 2_000), (2, True, 2_000)]
 
 
+UPPER = "label AS LABEL, user AS USER, price AS PRICE, tags AS TAGS"
+
+
+@pytest.mark.parametrize("columns", [UPPER, UPPER.replace("user", "lower(user)")])
+def test_a_version_continues_with_columns_in_other_case(session: xpsql.Session, tmp_path: Path, columns: str) -> None:
+    days = [write(log(1_000, seed), tmp_path / f"{seed}.parquet") for seed in (1, 2)]
+    query = "SELECT {} FROM parquet.`{}`"
+    for model, after in (("other", columns), ("same", columns.lower())):
+        session.sql(
+            f"TRAIN MODEL {model} USING linear_regression WITH (share = (tags AS user)) "
+            f"AS {query.format(UPPER.lower(), days[0])}"
+        )
+        session.sql(f"CONTINUE MODEL {model} AS {query.format(after, days[1])}")
+    assert weights(session, "other") == weights(session, "same")
+    other, same = (session.models.version(model).manifest for model in ("other", "same"))
+    assert (other.slots, other.labels, other.statistics) == (same.slots, same.labels, same.statistics)
+
+
 def test_a_version_that_continues_another_draws_anew(session: xpsql.Session, tmp_path: Path) -> None:
     users = pa.table({"label": np.arange(400) % 2, "user": np.arange(400)})
     query = ALL.format(write(users, tmp_path / "day.parquet"))
