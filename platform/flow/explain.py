@@ -36,7 +36,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     scan = engine.scan(plan.query)
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     if parent is not None:
-        check_continues(recipe, parent)
+        check_continues(recipe, columns, parent)
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
     if engine.tasks is not None:
         check_encryption(plan, recipe)

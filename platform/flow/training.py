@@ -52,7 +52,7 @@ def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, repo
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     recipe, columns = fitted(plan, found.schema, parent.manifest if parent else None)
     if parent is not None:
-        check_continues(recipe, parent)
+        check_continues(recipe, columns, parent)
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
     if engine.tasks is not None:
         check_encryption(plan, recipe)

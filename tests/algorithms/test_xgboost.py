@@ -132,6 +132,15 @@ def test_a_version_that_continues_adds_rounds_on_the_new_data(session: xpsql.Ses
     np.testing.assert_allclose(predicted(session, more), peer, rtol=1e-6)
 
 
+def test_a_version_that_continues_takes_no_other_slots(session: xpsql.Session, log: Log) -> None:
+    session.sql(TRAIN.format(log.path))
+    for statement in ("CONTINUE", "EXPLAIN CONTINUE"):
+        with pytest.raises(StatementError, match=r"returns more, x too\. Name them in IGNORE"):
+            session.sql(f"{statement} MODEL m AS SELECT *, 1 AS more, 2.5D AS x FROM parquet.`{log.path}`")
+    assert [version.number for version in session.models.versions("m")] == [1]
+    session.sql(f"CONTINUE MODEL m IGNORE (more) AS SELECT *, 1 AS more FROM parquet.`{log.path}`")
+
+
 def test_a_model_without_categories_goes_on(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
     session.sql(TRAIN.format(log.path).replace("AS SELECT", "IGNORE (city) AS SELECT"))
     session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{log.path}`")
