@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..platform.engines.types import spark_type
-from ..platform.errors import StatementError
+from ..platform.errors import ModelError, StatementError
 from .draft import Draft
 from .durable import storing
 from .manifest import Manifest, Table
@@ -36,9 +36,15 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
 
     Raises:
         StatementError: the condition cannot be evaluated, with the position in it; no version is made.
-        ModelError: no such model, none ready, or somebody is changing it.
+        ModelError: no such model, none ready, one whose rows number the categories of another package's model, or somebody is
+            changing it.
     """
     parent = models.version(name)
+    if parent.package.exists():
+        raise ModelError(
+            f"SHRINK MODEL takes rows away, and those of {parent.manifest.algorithm.name} are the numbers of its categories, "
+            "by which it predicts and is continued. TRAIN a model of fewer categories instead."
+        )
     with weights(parent, engine) as relation:
         _check(engine, relation, condition)
         for table in parent.manifest.tables:
@@ -49,8 +55,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
             except StatementError:
                 draft.discard()
                 raise
-            copies = ((parent.dense, draft.dense), (parent.candidates, draft.candidates), (parent.package, draft.package))
-            for own, copied in copies:
+            for own, copied in ((parent.dense, draft.dense), (parent.candidates, draft.candidates)):
                 if own.exists():
                     with storing(copied):
                         shutil.copytree(own, copied)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import xpsql
-from xpsql.platform.errors import OptionError, StatementError
+from xpsql.platform.errors import ModelError, OptionError, StatementError
 from xpsql.platform.progress import SilentReporter
 
 from ..training.log import session, write
@@ -139,6 +139,13 @@ def test_a_version_that_continues_takes_no_other_slots(session: xpsql.Session, l
             session.sql(f"{statement} MODEL m AS SELECT *, 1 AS more, 2.5D AS x FROM parquet.`{log.path}`")
     assert [version.number for version in session.models.versions("m")] == [1]
     session.sql(f"CONTINUE MODEL m IGNORE (more) AS SELECT *, 1 AS more FROM parquet.`{log.path}`")
+
+
+def test_categories_cannot_be_shrunk_away_as_others_would_get_their_numbers(session: xpsql.Session, log: Log) -> None:
+    session.sql(TRAIN.format(log.path))
+    with pytest.raises(ModelError, match="numbers of its categories"):
+        session.sql("SHRINK MODEL m WHERE weight > 3")
+    assert [version.number for version in session.models.versions("m")] == [1]
 
 
 def test_a_model_without_categories_goes_on(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
