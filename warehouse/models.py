@@ -172,9 +172,8 @@ class Models:
             ModelError: no such model, or none of its versions was interrupted after it had begun to learn.
         """
         found = self.versions(name)
-        for version in reversed(found):
-            if version.manifest.status == "interrupted" and version.manifest.splits:
-                return version
+        if (version := newest_interrupted(found)) is not None:
+            return version
         raise ModelError(
             f"Model {name} has no training to resume: versions {_listed(found)}. Only one that was interrupted after it had "
             "begun to learn, and before another TRAIN or CONTINUE of the model, can be resumed."
@@ -314,6 +313,12 @@ class Models:
             else:
                 for name in _leftovers(kept[number].manifest):
                     clear(version / name)
+
+
+def newest_interrupted(versions: Sequence[Version]) -> Version | None:
+    """Return the newest version whose training was interrupted and can be resumed, if there is one."""
+    waiting = (v for v in reversed(versions) if v.manifest.status == "interrupted" and v.manifest.splits)
+    return next(waiting, None)
 
 
 def _leftovers(manifest: Manifest) -> tuple[str, ...]:

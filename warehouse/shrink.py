@@ -15,7 +15,7 @@ from ..platform.errors import ModelError, StatementError
 from .draft import Draft
 from .durable import storing
 from .manifest import Manifest, Table
-from .models import Models
+from .models import Models, newest_interrupted
 from .rows import rows_schema
 from .version import Version
 from .weights import Relation, weights
@@ -36,14 +36,19 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
 
     Raises:
         StatementError: the condition cannot be evaluated, with the position in it; no version is made.
-        ModelError: no such model, none ready, one whose rows number the categories of another package's model, or somebody is
-            changing it.
+        ModelError: no such model, none ready, one whose rows number the categories of another package's model, a training of it
+            that waits to be resumed, or somebody is changing it.
     """
     parent = models.version(name)
     if parent.package.exists():
         raise ModelError(
             f"SHRINK MODEL takes rows away, and those of {parent.manifest.algorithm.name} are the numbers of its categories, "
             "by which it predicts and is continued. TRAIN a model of fewer categories instead."
+        )
+    if (waiting := newest_interrupted(models.present(name))) is not None:
+        raise ModelError(
+            f"Version {waiting.number} of model {name} was interrupted, and a newer one would lack what it has learned. RESUME "
+            f"MODEL {name} first, or DROP MODEL {name} VERSION {waiting.number}."
         )
     with weights(parent, engine) as relation:
         _check(engine, relation, condition)
