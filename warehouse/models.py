@@ -66,6 +66,16 @@ class Models:
         """Return the number of the version served; None where none is, or the model is absent."""
         return next((version.number for version in self.present(name) if version.served), None)
 
+    def passed_over(self, name: str, number: int) -> str | None:
+        """Return why a version that has become ready is not served, in words; None where it is."""
+        served = self.served(name)
+        if served == number:
+            return None
+        return (
+            f"Version {number} of model {name} is ready, and not served: version {served} was promoted, and CONTINUE goes on "
+            f"from that one too. ALTER MODEL {name} PROMOTE VERSION {number} serves the new one."
+        )
+
     def versions(self, name: str) -> list[Version]:
         """Return the versions of a model, oldest first.
 

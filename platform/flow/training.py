@@ -144,6 +144,8 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
             f"Version {draft.number} of model {plan.model} is held, not served: RELEASE WHEN {plan.release.text} is false, "
             f"{failing}. Promote it by hand with ALTER MODEL {plan.model} PROMOTE VERSION {draft.number}, or train again."
         )
+    if (why := models.passed_over(plan.model, draft.number)) is not None:
+        monitor.note(why)
     return summary(draft)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,19 @@ def test_a_version_whose_condition_is_false_is_held_and_can_be_promoted(session:
     assert found == [(1, "ready", True), (2, "held", False)]
     session.sql("ALTER MODEL m PROMOTE VERSION 2")
     assert session.models.version("m").number == 2
+
+
+def test_a_version_that_is_ready_but_not_served_is_told(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    session.reporter = LogReporter(told := io.StringIO())
+    following = (f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`", "SHRINK MODEL m WHERE updates < 2")
+    train(session, path, "")
+    session.sql("; ".join(following))
+    assert "not served" not in told.getvalue()
+    session.sql("ALTER MODEL m PROMOTE VERSION 2")
+    for number, statement in enumerate(following, 4):
+        session.sql(statement)
+        assert f"Version {number} of model m is ready, and not served: version 2 was promoted" in told.getvalue()
+    assert {v.number: v.manifest.parent for v in session.models.versions("m")} == {1: None, 2: 1, 3: 2, 4: 2, 5: 2}
 
 
 def test_continue_carries_the_gate_and_compares_with_the_version_served(session: xpsql.Session, path: Path) -> None:  # noqa: F811

@@ -33,6 +33,8 @@ class ShrinkModel:
 
         with self.condition.locating():
             parent, child = shrink(session.models, session.engine, self.model, self.condition.text, self.statement)
+        if (why := session.models.passed_over(self.model, child.version)) is not None:
+            session.reporter.note(why)
         row = {"model": child.model, "version": child.version, "rows": child.rows, "removed": parent.rows - child.rows}
         return pa.Table.from_pylist([row])
 
