@@ -159,10 +159,9 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     slots = slots if parent is None else continued(slots, parent)
     check_shared(slots)
     only = {role: (found[role][0] if role in found else None) for role in ("WEIGHT", "TIME", "GROUP")}
-    before = {label.lower(): label for label in parent.labels} if parent is not None else {}
     return Columns(
         slots,
-        tuple(before.get(label.lower(), label) for label in found["LABEL"]),
+        found["LABEL"] if parent is None else continued_labels(found["LABEL"], parent),
         only["WEIGHT"],
         only["TIME"],
         only["GROUP"],
@@ -200,6 +199,22 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
         kept.append(replace(slot, name=old.name, source=old.share or old.name, number=old.number, dim=old.dim))
     first = 1 + max((slot.number for slot in kept), default=-1)
     return (*kept, *(replace(slot, number=number) for number, slot in enumerate(by_name.values(), first)))
+
+
+def continued_labels(labels: tuple[str, ...], parent: Manifest) -> tuple[str, ...]:
+    """Return the labels as a version goes on with them.
+
+    Raises:
+        StatementError: one of the parent's has another place, where the weights of another one are.
+    """
+    before = {label.lower(): label for label in parent.labels}
+    kept = tuple(before.get(label.lower(), label) for label in labels)
+    if any(label in kept and kept.index(label) != place for place, label in enumerate(parent.labels)):
+        raise StatementError(
+            f"LABEL names {', '.join(kept)} and was {', '.join(parent.labels)} in version {parent.version}; the weights of "
+            "each stay at its place. Name them in that order."
+        )
+    return kept
 
 
 def offered_slots(columns: Columns, offers: tuple[str, ...], parent: Manifest | None) -> tuple[Slot, ...]:

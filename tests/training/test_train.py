@@ -159,6 +159,17 @@ def test_a_version_continues_with_columns_in_other_case(session: xpsql.Session, 
     assert (other.slots, other.labels, other.statistics) == (same.slots, same.labels, same.statistics)
 
 
+def test_a_version_continues_with_its_labels_in_their_order(session: xpsql.Session, tmp_path: Path) -> None:
+    query = f"SELECT label, user, CAST(item > 9 AS INT) AS buy FROM parquet.`{write(log(500), tmp_path / 'log.parquet')}`"
+    session.sql(f"TRAIN MODEL m USING xftrl LABEL label, buy AS {query}")
+    with pytest.raises(xpsql.StatementError, match=r"names buy, label and was label, buy in version 1.*that order") as caught:
+        session.sql(f"CONTINUE MODEL m LABEL buy, label AS {query}")
+    assert caught.value.position is not None
+    assert caught.value.position.text.startswith("LABEL")
+    session.sql(f"CONTINUE MODEL m LABEL Label, Buy AS {query}")
+    assert session.models.version("m").manifest.labels == ("label", "buy")
+
+
 def test_a_version_that_continues_another_draws_anew(session: xpsql.Session, tmp_path: Path) -> None:
     users = pa.table({"label": np.arange(400) % 2, "user": np.arange(400)})
     query = ALL.format(write(users, tmp_path / "day.parquet"))
