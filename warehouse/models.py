@@ -32,6 +32,13 @@ from .progress import mend_progress
 from .version import Version, newest_checkpoint
 
 COMMITTED = ("ready", "held")
+REMEDIES = {
+    "training": "Wait until version {number} has ended.",
+    "interrupted": "RESUME MODEL {name} goes on with version {number}, if it had begun to learn; else train again.",
+    "failed": "Train again; SHOW VERSIONS OF MODEL {name} tells why version {number} failed.",
+    "held": "ALTER MODEL {name} PROMOTE VERSION {number} serves the one that was held last.",
+}
+"""What to do where no version is ready, by the status of the newest."""
 VERSION = re.compile(r"v([1-9][0-9]*)")
 
 
@@ -119,7 +126,8 @@ class Models:
         version = self.find(name, number)
         manifest = version.manifest
         if number is None and not version.served:
-            raise ModelError(f"Model {name} has no version that is ready. Versions: {_listed(self.versions(name))}.")
+            listed, remedy = _listed(self.versions(name)), REMEDIES[manifest.status].format(name=name, number=version.number)
+            raise ModelError(f"Model {name} has no version that is ready. Versions: {listed}. {remedy}")
         if manifest.status not in COMMITTED:
             why = f": {manifest.error.rstrip('.')}." if manifest.error else "."
             listed = _listed(self.versions(name))

@@ -181,9 +181,20 @@ def test_leaving_a_draft_without_a_commit_fails_the_version(models: Models) -> N
     assert models.find("ctr").manifest.error == "The training ended without a result."
 
 
+def test_a_model_of_which_nothing_is_served_says_what_to_do(models: Models) -> None:
+    with models.begin("ctr", MANIFEST) as draft:
+        with pytest.raises(ModelError, match=r"Versions: 1 \(training\)\. Wait until version 1 has ended"):
+            models.version("ctr")
+        draft.commit(draft.manifest, "held")
+    with pytest.raises(ModelError, match=r"Versions: 1 \(held\)\. ALTER MODEL ctr PROMOTE VERSION 1 serves"):
+        models.version("ctr")
+    models.promote("ctr", 1)
+    assert models.version("ctr").number == 1
+
+
 def test_a_model_whose_versions_all_failed_can_be_trained_again(models: Models) -> None:
     models.begin("ctr", MANIFEST).fail("no")
-    with pytest.raises(ModelError, match=r"no version that is ready. Versions: 1 \(failed\)"):
+    with pytest.raises(ModelError, match=r"no version that is ready. Versions: 1 \(failed\)\. Train again"):
         models.version("ctr")
     with pytest.raises(ModelError, match=r"Version 1 of model ctr is failed, not ready: no\. Versions: 1 \(failed\)\."):
         models.version("ctr", 1)
