@@ -57,7 +57,7 @@ CLAUSE_HELP = {
     "WEIGHT": "A number that an example's loss is multiplied with. Metrics, counts and scales take every example once.",
     "TIME": "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970.",
     "GROUP": "User or session, for the metric `gauc`; no slot: to learn from it too, select it twice, under two names.",
-    "IGNORE": "Columns of the query that are not learned from.",
+    "IGNORE": "Columns of the query that are not learned from; `()` for none, where `CONTINUE` would take its version's.",
     "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named.",
     "EVALUATE": "After every m batches of a pass the next n are scored before they are learned from: a window, which is a row "
     "of ML.TRAINING_INFO; with BY, one more for each value of a column.",

@@ -21,7 +21,7 @@ from .release import read_condition
 
 GRAMMAR = """\
 [LABEL column [, column ...]]
-  [WEIGHT column] [TIME column] [GROUP column] [IGNORE (column, ...)]
+  [WEIGHT column] [TIME column] [GROUP column] [IGNORE ([column, ...])]
   [OPERATORS (operator [(option = value, ...)], ...)]
   [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
   [RELEASE WHEN condition]
@@ -87,7 +87,7 @@ def read_column(cursor: Cursor) -> str:
 
 def read_ignored(cursor: Cursor) -> tuple[str, ...]:
     cursor.expect("(")
-    columns = cursor.columns("a column")
+    columns = () if cursor.peek(")") else cursor.columns("a column")
     cursor.expect(")")
     return columns
 

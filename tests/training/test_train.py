@@ -170,6 +170,15 @@ def test_a_version_continues_with_its_labels_in_their_order(session: xpsql.Sessi
     assert session.models.version("m").manifest.labels == ("label", "buy")
 
 
+def test_a_version_continues_with_columns_that_were_ignored(session: xpsql.Session, tmp_path: Path) -> None:
+    query = f"SELECT label, ts, user FROM parquet.`{write(log(500), tmp_path / 'log.parquet')}`"
+    session.sql(f"TRAIN MODEL m USING xftrl IGNORE (ts) AS {query}")
+    with pytest.raises(xpsql.StatementError, match="IGNORE and TIME both name 'ts'"):
+        session.sql(f"CONTINUE MODEL m TIME ts AS {query}")
+    session.sql(f"CONTINUE MODEL m IGNORE () TIME ts AS {query}")
+    assert (session.models.version("m").manifest.ignore, session.models.version("m").manifest.time) == ((), "ts")
+
+
 def test_a_version_that_continues_another_draws_anew(session: xpsql.Session, tmp_path: Path) -> None:
     users = pa.table({"label": np.arange(400) % 2, "user": np.arange(400)})
     query = ALL.format(write(users, tmp_path / "day.parquet"))
