@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -32,7 +33,10 @@ ONLY_OURS = (
     "What a warehouse has changes by CREATE [OR REPLACE], INSERT INTO | OVERWRITE name [BY NAME | (columns)] query, and DROP, "
     "in the database default."
 )
-SENT = "Install it there, or start with `xpsql submit`, which sends what executors need."
+SENT = (
+    "Set PYSPARK_PYTHON, before Spark starts, to a Python that has it on every machine, or start with `xpsql submit`, which "
+    "sends what executors need."
+)
 
 
 @contextmanager
@@ -57,16 +61,25 @@ def explained(statement: Sent, relations: Callable[[], Iterable[str]]) -> Iterat
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Keep PySpark from logging the errors that are raised inside the block: they are told once, by us."""
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    before = [logger.disabled for logger in loggers]
+    """Keep PySpark from logging the errors that this thread raises inside the block: they are told once, by us."""
+    try:
+        from pyspark.logger import PySparkLogger  # a logger of another class by one of these names breaks what PySpark logs
+    except ImportError:  # Spark 3 logs none
+        yield
+        return
+    thread = threading.get_ident()
+
+    def by_others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
     for logger in loggers:
-        logger.disabled = True
+        logger.addFilter(by_others)
     try:
         yield
     finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
+        for logger in loggers:
+            logger.removeFilter(by_others)
 
 
 def explain(error: PySparkException, statement: Sent, relations: Callable[[], Iterable[str]]) -> StatementError:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from pyspark.errors import error_classes
+import logging
+from concurrent.futures import ThreadPoolExecutor
 
-from xpsql.platform.engines.spark_failures import bare, plain, root_cause
+import pytest
+from pyspark.errors import AnalysisException, error_classes
+from pyspark.sql import SparkSession
+
+from tests.sparks import needs_spark_4
+from xpsql.platform.engines.spark_failures import LOGGERS, bare, plain, root_cause, unlogged
 
 TRACEBACK = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -28,7 +33,7 @@ def test_another_python_on_executors_is_told_with_both_versions(written: str) ->
         ("ValueError: too large", "a Python function raised ValueError: too large"),
         ("my.Failure", "a Python function raised my.Failure"),
         ("xpsql.platform.errors.DataError: row 7 has no label", "row 7 has no label"),
-        ("ModuleNotFoundError: No module named 'xpsql'", "the executors have no Python module xpsql. Install it there, or"),
+        ("ModuleNotFoundError: No module named 'xpsql'", "the executors have no Python module xpsql. Set PYSPARK_PYTHON, "),
     ],
 )
 def test_what_python_raised_is_told_without_its_traceback(raised: str, told: str) -> None:
@@ -44,3 +49,29 @@ def test_the_innermost_cause_of_java_is_told() -> None:
 def test_names_lose_their_quotes_and_the_default_database() -> None:
     assert bare("`spark_catalog`.`default`.`t`") == "t"
     assert bare("`t`.`a`") == "t.a"
+
+
+def test_queries_of_the_program_itself_still_fail_with_errors_of_spark(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in LOGGERS:
+        monkeypatch.delitem(logging.Logger.manager.loggerDict, name, raising=False)
+    with unlogged():
+        pass
+    with pytest.raises(AnalysisException, match="nothing"):
+        spark.sql("SELECT nothing FROM range(1)")
+
+
+@needs_spark_4
+def test_only_what_this_thread_raises_is_not_logged() -> None:
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger(LOGGERS[0])
+
+    def logged() -> bool:
+        return bool(logger.filter(logging.makeLogRecord({})))
+
+    with unlogged(), ThreadPoolExecutor(1) as other:
+        assert other.submit(logged).result()
+        assert not logged()
+    assert logged()
