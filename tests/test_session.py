@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -136,6 +137,44 @@ print("closed")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=240)
     assert done.stdout == "closed\n", done.stderr[-2000:]
+
+
+def test_statements_whose_spark_ends_or_has_ended_say_so(tmp_path: Path) -> None:
+    program = f"""
+import threading
+from pathlib import Path
+from pyspark.sql import SparkSession
+import xpsql
+from xpsql.platform.progress import SilentReporter
+
+spark = SparkSession.builder.master("local[3]").config("spark.ui.enabled", "false").getOrCreate()
+stopping = threading.Thread(target=spark.stop)
+
+class Stopping(SilentReporter):
+    def update(self, examples, metrics):
+        if not stopping.ident and list(Path({str(tmp_path)!r}).glob("models/m/v1/checkpoints/*/manifest.json")):
+            stopping.start()
+
+spark.range(10000).selectExpr("id % 2 AS label", "id % 100 AS user").createOrReplaceTempView("log")
+session = xpsql.connect({str(tmp_path)!r}, spark, Stopping())
+training = "TRAIN MODEL m USING xftrl WITH (passes = 2000, checkpoint_seconds = 0.1) AS SELECT * FROM log"
+for statement in [training, "SELECT 1", "CREATE TABLE t AS SELECT 1 AS a", f"EXPLAIN {{training}}"]:
+    try:
+        session.sql(statement)
+    except xpsql.XpsqlError as error:
+        print("application of this session has ended" in str(error) or error)
+print(session.sql("SHOW MODELS").arrow()["status"].to_pylist())
+session.close()
+try:
+    xpsql.connect({str(tmp_path)!r}, spark)
+except xpsql.XpsqlError as error:
+    print("application of this session has ended" in str(error))
+"""
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=240
+    )
+    assert done.stdout == "True\n" * 4 + "['interrupted']\n" + "True\n", done.stderr[-2000:]
 
 
 def test_a_session_of_spark_has_its_settings_already(spark: SparkSession, tmp_path: Path) -> None:

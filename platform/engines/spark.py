@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from .spark_failures import explained
 from .spark_files import SparkFiles
 from .spark_frames import collected, described, schema_of, streamed
 from .spark_plans import reading_of
+from .spark_start import check_running
 from .spark_tables import SparkTables
 from .spark_tasks import SparkTasks
 from .statements import Name, insert_in, read_name
@@ -55,7 +57,7 @@ class SparkEngine:
     def execute(self, statement: str) -> pa.Table | None:
         """Run one statement."""
         text = sent(statement)
-        with explained(text, self.relations), described(self.spark, f"xpsql: {headline(statement)}"):
+        with self._explained(text), described(self.spark, f"xpsql: {headline(statement)}"):
             if self._tables.run(statement):
                 return None
             self._tables.prepare(statement)
@@ -71,7 +73,7 @@ class SparkEngine:
         frame = self._frame(query)
 
         def batches() -> Iterator[pa.RecordBatch]:
-            with explained(sent(query), self.relations), described(self.spark, f"xpsql: {headline(query)}"):
+            with self._explained(sent(query)), described(self.spark, f"xpsql: {headline(query)}"):
                 yield from streamed(frame)
 
         return pa.RecordBatchReader.from_batches(schema_of(frame), batches())
@@ -80,26 +82,26 @@ class SparkEngine:
         """Return how to read a query's result in place, or why it has to be staged."""
         check_query(query)
         text = sent(query)
-        with explained(text, self.relations):
+        with self._explained(text):
             self._tables.prepare(query)
             return reading_of(self.spark, text.text)
 
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query and write its rows; a file is a partition, and files are in the order of rows."""
         frame = self._frame(query)
-        with explained(sent(query), self.relations), described(self.spark, "xpsql: stage the query"):
+        with self._explained(sent(query)), described(self.spark, "xpsql: stage the query"):
             self._files.write(frame, folder)
         files = tuple(str(path) for path in sorted(folder.absolute().glob("*.parquet")))
         return all_columns(files, schema_of(frame))
 
     def register(self, name: str, files: Sequence[Path]) -> None:
         """Make Parquet files a temporary view."""
-        with explained(NO_TEXT, self.relations):
+        with self._explained(NO_TEXT):
             self.spark.read.parquet(*(file.absolute().as_uri() for file in files)).createOrReplaceTempView(name)
 
     def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool, format: str) -> None:
         """Write a table: one of the warehouse, or of Spark's catalog where the name or the format says so."""
-        with explained(NO_TEXT, self.relations):
+        with self._explained(NO_TEXT):
             if self._tables.are_default and format.lower() == "parquet" and (own := own_name(name)) is not None:
                 self._tables.write(own, rows, replace)
             else:
@@ -120,6 +122,11 @@ class SparkEngine:
         else:
             self._tables.forget()
 
+    def _explained(self, statement: Sent) -> AbstractContextManager[None]:
+        """Give the block in which failures of Spark are told in our words; see explained."""
+        check_running(self.spark)
+        return explained(statement, self.relations)
+
     def _frame(self, query: str) -> DataFrame:
         """Analyse a query.
 
@@ -128,7 +135,7 @@ class SparkEngine:
         """
         check_query(query)
         text = sent(query)
-        with explained(text, self.relations):
+        with self._explained(text):
             self._tables.prepare(query)
             return self.spark.sql(text.text)
 

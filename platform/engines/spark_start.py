@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import NotAvailableError, StatementError
+from ..errors import NotAvailableError, StatementError, XpsqlError
 from .spark_failures import plain, root_cause
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def check_session(spark: object) -> None:
 
     Raises:
         NotAvailableError: it is a session of Spark Connect, which has no executors of its own to offer.
+        XpsqlError: see check_running.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
@@ -100,6 +101,30 @@ def check_session(spark: object) -> None:
         raise NotAvailableError(
             "xpsql needs a Spark session in this process, got one of Spark Connect. Start Spark with a master."
         )
+    check_running(spark)
+
+
+def check_running(spark: SparkSession) -> None:
+    """Require that a session's application runs.
+
+    Raises:
+        XpsqlError: it was stopped, here or by its cluster, or its JVM is gone.
+    """
+    if ended(spark):
+        raise XpsqlError(
+            "The Spark application of this session has ended: it was stopped, or its cluster or JVM ended it. Start Spark and "
+            "open a session on it; RESUME MODEL goes on with a training that was interrupted."
+        )
+
+
+def ended(spark: SparkSession) -> bool:
+    """Tell whether a session's application has ended."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return bool(cast(Any, spark)._jsparkSession.sparkContext().isStopped())
+    except (Py4JError, OSError):  # nobody answers
+        return True
 
 
 def require_pyspark() -> None:

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from .spark_calls import sent
 from .spark_failures import ONLY_OURS
 from .spark_files import SparkFiles
 from .spark_frames import configured, schema_of
+from .spark_start import ended
 from .statements import CreateTable, CreateView, Cursor, Drop, Insert, Name, Statement, read
 from .tables import MANIFEST, Change, Tables
 from .types import simple, spark_type
@@ -154,7 +155,7 @@ class SparkTables:
 
     def forget(self) -> None:
         """Remove from Spark's catalog what was made known."""
-        if not self._in_memory or cast(Any, self._spark)._jsparkSession.sparkContext().isStopped():
+        if not self._in_memory or ended(self._spark):
             return  # a catalog in memory ends with the application
         for name in list(self._shown):
             if (self._known(name) or "").startswith(self._stamp):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..cores import cores
 from ..errors import CancelledError, StatementError, TrainingError
 from .spark_failures import plain, root_cause
+from .spark_start import check_running
 from .tasks import Running, Task
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class SparkTasks:
 
     def start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
         """See Tasks."""
+        check_running(self._session)
         return SparkJob(self._context, function, count, name, gang)
 
     def _number(self, name: str) -> int:
@@ -98,6 +100,7 @@ class SparkTasks:
         return int(self._setting(name) or 1)
 
     def _setting(self, name: str) -> str | None:
+        check_running(self._session)
         value: str | None = self._session.conf.get(name, None)
         return value
 

@@ -16,7 +16,8 @@ PYTHON = {"pyspark.memory": "6g"}
 
 def tasks(master: str, executor: dict[str, str], cpus: str | None) -> SparkTasks:
     settings = {f"spark.executor.{name}": value for name, value in executor.items()} | {"spark.task.cpus": cpus}
-    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master), conf=settings)
+    java = SimpleNamespace(sparkContext=lambda: SimpleNamespace(isStopped=lambda: False))
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master), conf=settings, _jsparkSession=java)
     return SparkTasks(session)
 
 
