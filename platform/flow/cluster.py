@@ -66,22 +66,23 @@ class Cluster:
             if self._over(self._shards, "shard"):
                 break
             self.coordinator.wait(POLL_SECONDS)
-        raise TrainingError(
-            f"The shards of {self.contact.job} have not started within {START_SECONDS:.0f} s. Spark's own messages say why; "
-            "other jobs may hold its cores."
-        )
+        raise self._late("shards")
 
     def wait_for_workers(self) -> None:
         """Wait until all workers have ended.
 
         Raises:
+            TrainingError: none has started within ten minutes; jobs that wait for each other's cores would do so for ever.
             XpsqlError: of the first task that failed, a shard's too; the others are ended.
             LostError: tasks are lost, and the engine does not start them again.
         """
         assert self._shards is not None  # both are started
         assert self._workers is not None
+        deadline = time.monotonic() + START_SECONDS
         with self._ending(self._workers):
             while not self._over(self._workers, "worker"):
+                if time.monotonic() > deadline and not self.coordinator.joined("worker"):
+                    raise self._late("workers")
                 if self._over(self._shards, "shard"):
                     raise LostError(f"The shards of {self.contact.job} ended before its workers.")
                 self.coordinator.wait(POLL_SECONDS)
@@ -129,6 +130,12 @@ class Cluster:
     def _start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
         self._started.append(self._tasks.start(function, count, name, gang))
         return self._started[-1]
+
+    def _late(self, what: str) -> TrainingError:
+        return TrainingError(
+            f"The {what} of {self.contact.job} have not started within {START_SECONDS:.0f} s. Spark's own messages say why; "
+            "other jobs may hold its cores. Wait for their end, or give the application more."
+        )
 
     def _over(self, running: Running, role: str) -> bool:
         """Tell whether tasks have ended; raise what went wrong, as a task told it or else as the engine saw it.

@@ -54,3 +54,12 @@ def test_shards_have_their_time_to_start_however_much_happens_meanwhile(monkeypa
             ended.set()
             noise.join()
         assert time.monotonic() - began >= 0.5
+
+
+def test_workers_that_never_start_end_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "START_SECONDS", 0.2)
+    with cluster.cluster(NeverReady(), "m v1", Places(1, 1), (), lambda role, number: None, None, False) as on:
+        on.start_shards(lambda task: None, 1)
+        on.start_workers(lambda task: None, 1, "train m v1", False)
+        with pytest.raises(TrainingError, match="The workers of m v1 have not started within"):
+            on.wait_for_workers()
