@@ -24,6 +24,7 @@ PLACE_AND_PLAN = re.compile(r"; line \d+ pos \d+\b.*", re.DOTALL)  # Spark 3
 SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\b.*", re.DOTALL)
 CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (?P<message>.+)$", re.MULTILINE)
 JAVA_CLASS = re.compile(r"^(?:An error occurred while calling \S+\s*: )?(?:[\w.$]+(?:Exception|Error): )+")
+STACK = re.compile(r"\n\n|\n\tat |\nDriver stacktrace:")
 TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 PYTHONS = re.compile(r"different version:? \(?(?P<worker>\d+\D+\d+)\)? than that in driver:? \(?(?P<driver>\d+\D+\d+)")
@@ -157,7 +158,7 @@ def plain(message: str) -> str:
     if TRACEBACK in message:
         return raised_in_python(message)
     text = CONDITION.sub("", PLACE_AND_PLAN.sub("", SQLSTATE.sub("", message.strip())), count=1)
-    text = JAVA_CLASS.sub("", text.split("\n\tat ")[0].split("\n\n")[0])
+    text = JAVA_CLASS.sub("", STACK.split(text, maxsplit=1)[0])
     text = " ".join(text.split())
     return text if text.endswith((".", "!", "?")) else f"{text}."
 

@@ -44,6 +44,7 @@ def test_the_innermost_cause_of_java_is_told() -> None:
     head = "An error occurred while calling o1.x.\n: a.B: outer\n\tat c.d\n"
     assert plain(root_cause(f"{head}Caused by: e.F: middle\n\tat g\nCaused by: h.I: disk full\n")) == "disk full."
     assert plain("An error occurred while calling o1.x.\n: java.io.IOException: no space\n\tat c.d") == "no space."
+    assert plain("Lost task 0.0: exited with code 137\nDriver stacktrace:\n\tat a.b") == "Lost task 0.0: exited with code 137."
 
 
 def test_names_lose_their_quotes_and_the_default_database() -> None:
