@@ -267,7 +267,8 @@ class Models:
         """Remove a model, or one version of it.
 
         Raises:
-            ModelError: no such model or version, or another process is changing the model.
+            ModelError: no such model or version, one that a training which can be resumed goes on from, or another process is
+                changing the model.
         """
         folder = self._folder(name)
         if not _numbers(folder):
@@ -282,12 +283,22 @@ class Models:
                 left = _numbers(folder)
                 if number not in left:
                     raise ModelError(f"Model {name} has no version {number}. Versions: {', '.join(map(str, left))}.")
+                self._check_unneeded(name, number)
                 interrupted = self._interrupted(name, number)
                 _trash(folder / f"v{number}")
             for manifest, place in interrupted:
                 clear_checkpoints(manifest, place)
         finally:
             lock.release()
+
+    def _check_unneeded(self, name: str, number: int) -> None:
+        """Require that no training which can be resumed goes on from a version."""
+        waiting = (m.version for m, _ in self._interrupted(name, None) if m.splits and m.parent == number)
+        if (heir := next(waiting, None)) is not None:
+            raise ModelError(
+                f"Version {heir} of model {name}, whose training was interrupted, goes on from version {number}. RESUME MODEL "
+                f"{name} first, or DROP MODEL {name} VERSION {heir}."
+            )
 
     def _interrupted(self, name: str, number: int | None) -> list[tuple[Manifest, Path]]:
         """Return the interrupted trainings, which keep checkpoints, of one version or all; a damaged manifest tells nothing."""

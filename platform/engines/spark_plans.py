@@ -45,6 +45,7 @@ class Unfit(NamedTuple):
 
 
 MORE = Unfit("it is more than columns of Parquet files and a simple WHERE")
+PARTITIONED = Unfit("columns of its partitions are in the names of folders, not in the files")
 OTHER_TYPES = Unfit("the files have its columns in other types")
 
 
@@ -131,7 +132,9 @@ def reference_of(frame: DataFrame) -> Reference | Unfit:
     if stored is None:
         return Unfit("its files differ in their columns, or have types that Spark does not")
     columns = columns_in(plan, stored.names, frame.columns)
-    return MORE if columns is None else Reference(files, stored, columns)
+    if columns is None:
+        return PARTITIONED if any("=" in Path(file).parent.name for file in files) else MORE
+    return Reference(files, stored, columns)
 
 
 def local_files(found: Iterable[str]) -> tuple[str, ...] | Unfit:

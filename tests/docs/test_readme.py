@@ -40,5 +40,5 @@ def test_the_make_targets_of_the_readme_exist() -> None:
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     named = re.findall(r"\bmake (\w+)", "\n".join(b.text for b in README if b.language == "sh"))
     named += re.findall(r"^\| `make (\w+)`", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert set(named) == {"demo", "test", "check", "bench", "chaos"}
+    assert set(named) == {"demo", "test", "check", "oldest", "bench", "chaos"}
     assert set(named) <= set(targets)

@@ -146,6 +146,13 @@ def test_a_frame_with_a_name_is_read_in_place_where_it_is_a_scan(spark: SparkSes
     assert isinstance(engine.scan("SELECT who FROM made"), Staged)
 
 
+def test_partitions_are_told_as_the_reason_to_stage(engine: SparkEngine, tmp_path: Path) -> None:
+    engine.spark.sql("SELECT id, id % 2 AS day FROM range(4)").write.partitionBy("day").parquet(str(tmp_path / "log"))
+    found = engine.scan(f"SELECT id, day FROM parquet.`{tmp_path / 'log'}`")
+    assert isinstance(found, Staged)
+    assert "partitions" in (found.reason or "")
+
+
 def test_a_query_is_staged_in_its_order_with_row_groups_of_one_size(engine: SparkEngine, tmp_path: Path) -> None:
     query = "SELECT id % 7 AS part, id, timestamp_seconds(id) AS at FROM range(260000) ORDER BY part, id DESC"
     scan = engine.stage(query, tmp_path / "staged")

@@ -258,7 +258,7 @@ def test_another_training_of_the_model_ends_what_was_interrupted(broken: Path) -
             session.sql("RESUME MODEL m")
 
 
-def test_a_model_is_not_shrunk_while_a_training_waits_to_be_resumed(tmp_path: Path) -> None:
+def test_a_training_that_waits_to_be_resumed_keeps_its_model_as_it_is(tmp_path: Path) -> None:
     query, warehouse = f"SELECT * FROM parquet.`{write(log(ROWS), tmp_path / 'log.parquet')}`", tmp_path / "warehouse"
     with xpsql.connect(warehouse, "duckdb", SilentReporter()) as session:
         session.sql(f"TRAIN MODEL m {TRAININGS['one worker']} AS {query}")
@@ -266,6 +266,8 @@ def test_a_model_is_not_shrunk_while_a_training_waits_to_be_resumed(tmp_path: Pa
     with xpsql.connect(warehouse, "duckdb", SilentReporter()) as session:
         with pytest.raises(ModelError, match=r"Version 2 of model m was interrupted.*RESUME MODEL m first"):
             session.sql("SHRINK MODEL m WHERE updates < 2")
+        with pytest.raises(ModelError, match=r"Version 2 of model m.*goes on from version 1\. RESUME MODEL m first"):
+            session.sql("DROP MODEL m VERSION 1")
         session.sql("RESUME MODEL m; SHRINK MODEL m WHERE updates < 2")
         assert [(v.number, v.manifest.parent) for v in session.models.versions("m")] == [(1, None), (2, 1), (3, 2)]
 
