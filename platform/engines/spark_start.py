@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tells the program where it is
-OLDEST = (3, 5)
+OLDEST = (3, 5, 4)
 STATIC = {"spark.app.name": "xpsql", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
 SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}  # Spark 4 is so, unless told otherwise
 INSTALL_JAVA = "Install a JDK, version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless), and set JAVA_HOME."
@@ -133,7 +133,7 @@ def require_pyspark() -> None:
         import pyspark
     except ImportError as error:
         raise NotAvailableError("The engine spark needs PySpark: pip install 'xpsql[spark]'.") from error
-    if tuple(int(part) for part in pyspark.__version__.split(".")[:2]) < OLDEST:
+    if tuple(int(part) for part in pyspark.__version__.split(".")[:3]) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise NotAvailableError(f"The engine spark needs PySpark {wanted} or newer, got {pyspark.__version__}. Upgrade it.")
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from sklearn.linear_model import Lasso, LogisticRegression
 
 import xpsql
+from tests.sparks import needs_spark_4
 from xpsql.algorithms.quasi_newton import minimise, pseudo_gradient
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
@@ -136,6 +137,7 @@ def test_clauses_that_mean_nothing_are_refused(session: xpsql.Session, clause: s
         session.sql(f"TRAIN MODEL m USING owlqn {clause} AS SELECT 1 AS label, 'a' AS city")
 
 
+@needs_spark_4  # whose SQL has EXCEPT (columns)
 def test_spark_finds_the_same_optimum_on_one_two_and_four_workers(spark: SparkSession, log: Log, tmp_path: Path) -> None:
     peer = LogisticRegression(C=1 / 3, l1_ratio=1, solver="saga", tol=1e-8, max_iter=20_000).fit(log.matrix, log.clicks)
     least = objective(log, peer.coef_[0], peer.intercept_[0], 3, 0)

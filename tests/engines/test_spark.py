@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.sparks import SPARK_3, needs_spark_4
+from tests.sparks import LIMITS_GROUPS, SPARK_3, needs_spark_4_1
 from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.spark import SparkEngine
 from xpsql.platform.errors import StatementError
@@ -160,7 +160,7 @@ def test_a_query_is_staged_in_its_order_with_row_groups_of_one_size(engine: Spar
     found = scanned(scan)
     assert found.schema.types == scan.schema.types
     assert found["id"].to_pylist() == sorted(range(260_000), key=lambda n: (n % 7, -n))
-    if SPARK_3:  # its Parquet has no limit on the rows of a group
+    if not LIMITS_GROUPS:
         return
     files = [pq.ParquetFile(file).metadata for file in scan.files]
     groups = [[file.row_group(i).num_rows for i in range(file.num_row_groups)] for file in files]
@@ -234,7 +234,7 @@ def test_what_a_function_of_the_user_raises_reaches_the_user(spark: SparkSession
             run("SELECT fails(id) AS n FROM range(1)")
 
 
-@needs_spark_4
+@needs_spark_4_1
 def test_files_of_another_format_are_told(engine: SparkEngine, tmp_path: Path) -> None:
     (tmp_path / "log.parquet").write_bytes(b"user,ad,click")
     with pytest.raises(StatementError, match=r"The files of parquet.`...` cannot be read: they are not parquet"):

@@ -283,6 +283,7 @@ def test_memory_that_ends_is_a_memory_error_and_the_store_goes_on() -> None:
             for part in np.split(keys, 40):
                 store.insert(part)
         except MemoryError:
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             found, rows = store.keys()
             assert len(found) == len(store) > 0
             assert (store.lookup(found) == rows).all()
