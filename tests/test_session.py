@@ -163,6 +163,7 @@ for statement in [training, "SELECT 1", "CREATE TABLE t AS SELECT 1 AS a", f"EXP
         session.sql(statement)
     except xpsql.XpsqlError as error:
         print("application of this session has ended" in str(error) or error)
+    stopping.join(60)
 print(session.sql("SHOW MODELS").arrow()["status"].to_pylist())
 session.close()
 try:

@@ -22,6 +22,10 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tell
 OLDEST = (3, 5, 4)
 STATIC = {"spark.app.name": "xpsql", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
 SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}  # Spark 4 is so, unless told otherwise
+ENDED = (
+    "The Spark application of this session has ended: it was stopped, or its cluster or JVM ended it. Start Spark and open a "
+    "session on it; RESUME MODEL goes on with a training that was interrupted."
+)
 INSTALL_JAVA = "Install a JDK, version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless), and set JAVA_HOME."
 
 
@@ -111,10 +115,7 @@ def check_running(spark: SparkSession) -> None:
         XpsqlError: it was stopped, here or by its cluster, or its JVM is gone.
     """
     if ended(spark):
-        raise XpsqlError(
-            "The Spark application of this session has ended: it was stopped, or its cluster or JVM ended it. Start Spark and "
-            "open a session on it; RESUME MODEL goes on with a training that was interrupted."
-        )
+        raise XpsqlError(ENDED)
 
 
 def ended(spark: SparkSession) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..cores import cores
 from ..errors import CancelledError, StatementError, TrainingError
 from .spark_failures import plain, root_cause
-from .spark_start import check_running
+from .spark_start import ENDED, check_running
 from .tasks import Running, Task
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ LEAST_OVERHEAD_MEBIBYTES = 384
 DEFAULT_EXECUTOR_MEBIBYTES = 1024
 PYTHON = "spark.executor.pyspark.memory"
 LEAST_PYTHON_MEBIBYTES = 1024  # of addresses, which is what that setting limits: Python and JAX without rows take so many
+SHUT_DOWN = "SparkContext was shut down"
 CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\bJob \d+ cancelled\b")  # of Spark 4 and of 3
 
 
@@ -141,6 +142,8 @@ class SparkJob:
             return False
         if self._error is not None and not self._cancelled:
             told = str(self._error)
+            if SHUT_DOWN in told:  # it may not yet say that it has ended
+                raise CancelledError(ENDED) from self._error
             if CANCELLED.search(told):
                 raise CancelledError(f"The job {self._name!r} was cancelled. {plain(told)}") from self._error
             raise TrainingError(f"{self._name} failed: {plain(root_cause(told))}") from self._error
