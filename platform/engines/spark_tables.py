@@ -35,7 +35,7 @@ from .spark_frames import configured, schema_of
 from .spark_start import ended
 from .statements import CreateTable, CreateView, Cursor, Drop, Insert, Name, Statement, read
 from .tables import MANIFEST, Change, Tables
-from .types import simple, spark_type
+from .types import spark_type
 from .views import View, Views
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ class SparkTables:
     def _create(self, name: str, files: tuple[str, ...], state: str) -> None:
         import pyarrow.parquet as pq
 
-        columns = ", ".join(f"{quoted(field.name)} {ddl(field.type)}" for field in pq.read_schema(files[0]))
+        columns = ", ".join(f"{quoted(field.name)} {spark_type(field.type, quoted)}" for field in pq.read_schema(files[0]))
         schema = self._spark.createDataFrame([], columns).schema
         folder = Path(files[0]).parents[1].as_uri() + TWO_PATHS
         with configured(self._spark, NO_LOG):
@@ -367,18 +367,6 @@ def full(name: str) -> str:
 def quoted(name: str) -> str:
     """Return a name as Spark SQL writes it."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def ddl(kind: pa.DataType) -> str:
-    """Return Spark's name of a type with the names of fields in backticks, as Spark reads it."""
-    kind = simple(kind)
-    if pa.types.is_list(kind):
-        return f"array<{ddl(kind.value_type)}>"
-    if pa.types.is_map(kind):
-        return f"map<{ddl(kind.key_type)}, {ddl(kind.item_type)}>"
-    if pa.types.is_struct(kind):
-        return f"struct<{', '.join(f'{quoted(field.name)}: {ddl(field.type)}' for field in kind)}>"
-    return spark_type(kind)
 
 
 def escaped(text: str) -> str:

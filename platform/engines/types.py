@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -34,19 +36,22 @@ SIMPLER = {
 }
 
 
-def spark_type(kind: pa.DataType) -> str:
+def spark_type(kind: pa.DataType, named: Callable[[str], str] = str) -> str:
     """Return Spark's name of a type: "bigint", "array<string>", "struct<a:int,b:string>".
+
+    Args:
+        named: how names of fields are written; Spark itself shows them as they are.
 
     Raises:
         TypeError: a type that Spark does not have.
     """
     kind = simple(kind)
     if pa.types.is_list(kind):
-        return f"array<{spark_type(kind.value_type)}>"
+        return f"array<{spark_type(kind.value_type, named)}>"
     if pa.types.is_map(kind):
-        return f"map<{spark_type(kind.key_type)},{spark_type(kind.item_type)}>"
+        return f"map<{spark_type(kind.key_type, named)},{spark_type(kind.item_type, named)}>"
     if pa.types.is_struct(kind):
-        return f"struct<{','.join(f'{field.name}:{spark_type(field.type)}' for field in kind)}>"
+        return f"struct<{','.join(f'{named(field.name)}:{spark_type(field.type, named)}' for field in kind)}>"
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if kind not in NAMES:
