@@ -44,11 +44,12 @@ def run(program: str, *arguments: object) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def check(found: dict[str, Any], log: Path, folder: Path) -> None:
-    """Require what the embedded engine gives."""
+def test_a_cluster_gives_what_one_process_gives(log: Path, tmp_path: Path) -> None:
+    with standalone(tmp_path) as master:
+        found = run("program", master, log, tmp_path / "there")
     query = f"SELECT * FROM parquet.`{log}`"
     settings = "WITH (workers = 2, shards = 2, sync = 'bsp', batch_size = 100)"
-    with xpsql.connect(folder, reporter=SilentReporter()) as session:
+    with xpsql.connect(tmp_path / "here", reporter=SilentReporter()) as session:
         session.sql(f"TRAIN MODEL m USING xftrl {settings} AS {query}")
         rows = session.sql("SELECT key, weight, count FROM ML.WEIGHTS(MODEL m) ORDER BY key").arrow().to_pylist()
         total = session.sql(f"SELECT sum(predicted_label) AS total FROM ML.PREDICT(MODEL m, ({query}))").arrow()
@@ -60,15 +61,6 @@ def check(found: dict[str, Any], log: Path, folder: Path) -> None:
         assert ["a folder that the driver and all executors share" in error for error in found["unshared"]] == [True, True]
     assert found["exported"] == [{"n": len(rows)}]
     assert found["scored"] == [{"n": ROWS, "total": pytest.approx(total["total"][0].as_py())}]
-
-
-def test_a_local_cluster_gives_what_one_process_gives(log: Path, tmp_path: Path) -> None:
-    check(run("program", "local-cluster[2,2,1024]", log, tmp_path / "there"), log, tmp_path / "here")
-
-
-def test_a_standalone_cluster_gives_what_one_process_gives(log: Path, tmp_path: Path) -> None:
-    with standalone(tmp_path) as master:
-        check(run("program", master, log, tmp_path / "there"), log, tmp_path / "here")
 
 
 def test_no_process_of_a_prediction_holds_the_whole_model(log: Path, tmp_path: Path) -> None:

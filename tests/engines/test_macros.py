@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 
 from xpsql.platform.engines.connection import connect, cursor
-from xpsql.platform.engines.macros import MACROS, called, make
+from xpsql.platform.engines.macros import MACROS, make
 
 
 def macros(connection: object) -> set[str]:
@@ -25,6 +25,4 @@ def test_a_query_makes_what_it_calls_and_what_that_calls_once_for_all_connection
 
 def test_every_macro_can_be_made_after_those_that_it_calls() -> None:
     for name in MACROS:
-        connection = duckdb.connect()
-        make(f"SELECT {name}()", connection)
-        assert macros(connection) == set(called(name))
+        make(f"SELECT {name}()", duckdb.connect())  # which refuses a macro that calls what it does not know

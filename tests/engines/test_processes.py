@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -19,19 +20,6 @@ from ..warehouse.kill import killed
 from .rows import rows
 
 ROUNDS = 12
-CHANGES = """
-import sys
-from pathlib import Path
-from xpsql.platform.engines.duckdb import DuckDBEngine
-
-engine, n = DuckDBEngine(Path(sys.argv[1])), int(sys.argv[2])
-engine.execute("SELECT 1")
-print("ready")
-while True:
-    n += 1
-    print(n)
-    engine.execute(f"INSERT OVERWRITE t SELECT {n}L AS change, id FROM range(50000)")
-"""
 INSERTS = """
 import sys
 from pathlib import Path
@@ -43,6 +31,17 @@ for i in range(20):
 """
 
 
+def changes(tell: Connection, warehouse: Path, number: int) -> None:
+    """Write all rows of a table anew, for ever; tell the number of each change before it."""
+    engine = DuckDBEngine(warehouse)
+    engine.execute("SELECT 1")
+    tell.send("ready")
+    while True:
+        number += 1
+        tell.send(number)
+        engine.execute(f"INSERT OVERWRITE t SELECT {number}L AS change, id FROM range(50000)")
+
+
 def test_a_kill_at_any_moment_leaves_the_old_rows_or_the_new_ones(engine: DuckDBEngine, warehouse: Path) -> None:
     seed = time.time_ns()
     print(f"seed {seed}")  # pytest shows it where the test fails
@@ -50,10 +49,10 @@ def test_a_kill_at_any_moment_leaves_the_old_rows_or_the_new_ones(engine: DuckDB
     engine.execute("CREATE TABLE t AS SELECT 0L AS change, id FROM range(50000)")
     for _ in range(ROUNDS):
         [(before,)] = rows(engine, "SELECT max(change) FROM t")
-        lines = killed(CHANGES, [str(warehouse), str(before)], chance, within_seconds=0.3)
+        told = killed(changes, [warehouse, before], chance, within_seconds=0.3)
         [(change, count)] = rows(engine, "SELECT change, count(*) FROM t GROUP BY change")
         assert count == 50_000
-        assert change in ((int(lines[-1]) - 1, int(lines[-1])) if lines else (before,))
+        assert change in ((told[-1] - 1, told[-1]) if told else (before,))
     engine.execute("INSERT OVERWRITE t SELECT 1L, 1L")
     assert rows(engine, "SELECT * FROM t") == [(1, 1)]
     assert [path.name for path in (warehouse / "tables" / ".drafts").iterdir() if path.is_dir()] == []

@@ -1,26 +1,19 @@
-"""Trainings in processes of their own, which are killed with kill -9 at random moments.
-
-They are forked from one process that has imported what a training needs, which saves two thirds of their time.
-"""
+"""Trainings in processes of their own, which are killed with kill -9 at random moments."""
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import xpsql
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.progress import SilentReporter
 
-IMPORTED = ["jax", "optax", "duckdb", "sqlglot", "pyarrow.parquet", "pyarrow.dataset"]
-IMPORTED += ["xpsql.platform.engines.duckdb", "xpsql.platform.flow.training", "xpsql.platform.flow.prediction", __name__]
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(IMPORTED)
+from ..forkserver import CONTEXT, everything
 
 Moment = Literal["connected", "begun", "known"]
 
@@ -56,19 +49,7 @@ class Training:
         """Wait for its end; returns and raises as `killed`."""
         self._process.join()
         assert self._process.exitcode in (0, -9)
-        ends = []
-        with self._told:
-            while (end := received(self._told)) is not None:
-                ends.append(end)
-        return ends
-
-
-def received(told: Connection) -> Any:
-    """Return the next thing told; None where there is nothing more, or a kill has cut it."""
-    try:
-        return told.recv()
-    except (EOFError, OSError):
-        return None
+        return everything(self._told)
 
 
 class Telling(SilentReporter):

@@ -13,8 +13,8 @@ from xpsql.warehouse.version import Version
 from .forked import Training
 from .log import log, write
 
-KILLS = 20
-MOST_TRIES = 60
+KILLS = 12
+MOST_TRIES = 40
 RELEASED, HELD = "auc > 0", "auc > 2"
 TRAIN = "{} MODEL m {} EVALUATE EVERY 3 BATCHES ON 1 BATCHES RELEASE WHEN {} {} AS SELECT label, user, item FROM parquet.`{}`"
 

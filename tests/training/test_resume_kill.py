@@ -15,7 +15,7 @@ from xpsql.platform.progress import SilentReporter
 from .forked import Training
 from .log import log, write
 
-KILLS = 4
+KILLS = 2
 MOST_TRIES = 20
 ROWS = 5_000
 ALGORITHMS = {"owlqn": "owlqn (l1 = 0.001)", "xgboost": "xgboost (rounds = 20)"}

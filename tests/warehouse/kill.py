@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..forkserver import CONTEXT, everything
 
 
-def killed(script: str, arguments: Sequence[str], chance: random.Random, within_seconds: float) -> list[str]:
-    """Run a Python script in a process of its own and kill it at a random moment.
+def killed(work: Callable[..., None], arguments: Sequence[object], chance: random.Random, within_seconds: float) -> list[Any]:
+    """Call a function in a process of its own and kill that at a random moment.
 
     Args:
-        script: prints a first line once it has imported what it needs; the moment is counted from there.
-        arguments: its sys.argv[1:].
+        work: a function of a module, which takes a connection to tell through and then the arguments. It tells something once
+            it is ready; the moment is counted from there.
         chance: picks the moment.
-        within_seconds: the latest moment. A script that ends before its moment is fine.
+        within_seconds: the latest moment. Work that ends before its moment is fine.
 
     Returns:
-        The whole lines that it printed after the first.
+        What it told after the first.
 
     Raises:
-        AssertionError: it failed by itself; with its error output.
+        AssertionError: it failed by itself; its error output is that of this process.
     """
-    command = [sys.executable, "-u", "-c", script, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.readline()
-        time.sleep(chance.uniform(0, within_seconds))
-        process.kill()
-        output, errors = process.stdout.read(), process.stderr.read()  # communicate would miss what readline has read ahead
-    assert process.returncode in (0, -9), errors
-    return output.split("\n")[:-1]
+    told, tell = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=work, args=(tell, *arguments))
+    process.start()
+    tell.close()
+    told.recv()
+    time.sleep(chance.uniform(0, within_seconds))
+    process.kill()
+    process.join()
+    assert process.exitcode in (0, -9)
+    return everything(told)
