@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy.special import expit
 
 import xpsql
 from xpsql.platform.progress import SilentReporter
 
-from .log import mixed, sigmoid
+from .log import mixed
 
 PART_ROWS = 100_000
 ITEMS = 20_000  # that live at a time
@@ -37,7 +38,7 @@ def parts(rows: int) -> Iterator[pa.Table]:
         users = generator.zipf(1.3, PART_ROWS) % 50_000
         once = mixed(seconds.astype(np.uint64), 5).astype(np.int64)  # a value that occurs once, as request ids do
         scores = 2 * taste(items, 1) + taste(users, 2) - 1
-        labels = (generator.random(PART_ROWS) < sigmoid(scores)).astype(np.int8)
+        labels = (generator.random(PART_ROWS) < expit(scores)).astype(np.int8)
         columns = {"label": labels, "ts": 1_700_000_000 + seconds, "item": items, "user": users, "once": once}
         yield pa.table(columns)
 

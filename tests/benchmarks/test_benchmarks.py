@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.auc import auc
 from benchmarks.figures import Figure
-from benchmarks.log import make
+from benchmarks.log import calibration, make, scores
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,6 +44,16 @@ def test_a_log_is_the_same_for_the_same_seed_and_has_the_base_rate(tmp_path: Pat
     lines = (tmp_path / "one" / "train.vw").read_text().splitlines()
     assert len(lines) == 3000
     assert all(len(line.split()) == 1 + 2 * 39 for line in lines)
+
+
+def test_a_label_depends_on_columns_and_on_pairs_of_them() -> None:
+    """Who knows both reaches the AUC that is promised, who knows columns alone does not."""
+    truth = calibration(seed=7)
+    linear, paired, _ = scores(7, 3, 50_000)
+    clicked = truth.clicked(linear, paired)
+    clicks = np.random.default_rng(0).random(len(clicked)) < clicked
+    assert auc(clicks, clicked) == pytest.approx(0.8, abs=0.005)
+    assert auc(clicks, linear) < 0.77
 
 
 def test_auc_counts_ties_one_half() -> None:
