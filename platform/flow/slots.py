@@ -202,19 +202,18 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
 
 
 def continued_labels(labels: tuple[str, ...], parent: Manifest) -> tuple[str, ...]:
-    """Return the labels as a version goes on with them.
+    """Return the labels as a version goes on with them: under its parent's names.
 
     Raises:
-        StatementError: one of the parent's has another place, where the weights of another one are.
+        StatementError: they are others, or in another order: the weights of each are those of its place.
     """
-    before = {label.lower(): label for label in parent.labels}
-    kept = tuple(before.get(label.lower(), label) for label in labels)
-    if any(label in kept and kept.index(label) != place for place, label in enumerate(parent.labels)):
+    if [label.lower() for label in labels] != [label.lower() for label in parent.labels]:
+        before = ", ".join(parent.labels)
         raise StatementError(
-            f"LABEL names {', '.join(kept)} and was {', '.join(parent.labels)} in version {parent.version}; the weights of "
-            "each stay at its place. Name them in that order."
+            f"LABEL names {', '.join(labels)} and was {before} in version {parent.version}, whose weights go on. "
+            f"Write LABEL {before}; SELECT a column that has another name now AS the old one; or TRAIN a new model."
         )
-    return kept
+    return parent.labels
 
 
 def offered_slots(columns: Columns, offers: tuple[str, ...], parent: Manifest | None) -> tuple[Slot, ...]:
