@@ -232,6 +232,15 @@ def test_the_same_statement_resumes_in_a_session_that_resumes(broken: Path) -> N
     assert "Going on from checkpoint" in told.notes[0]
 
 
+def test_another_statement_begins_anew_in_a_session_that_resumes_and_says_so(broken: Path) -> None:
+    told = Notes()
+    with xpsql.connect(broken, "duckdb", told, resume=True) as session:
+        path = broken.parent / "log.parquet"
+        session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+        assert [(v.number, v.manifest.status) for v in session.models.versions("m")][-1] == (2, "ready")
+    assert "Version 1 of m was interrupted in another statement, so this one begins anew" in told.notes[0]
+
+
 def test_the_command_resumes_the_statements_of_a_file(broken: Path) -> None:
     script = broken.parent / "script.sql"
     script.write_text(STATEMENT.replace("@", f"parquet.`{broken.parent / 'log.parquet'}`"))

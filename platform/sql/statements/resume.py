@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ....warehouse.models import newest_interrupted
 from ...flow.plan import Plan
 from ...options import Value, written
 from .. import clauses, inherited
@@ -33,11 +34,16 @@ class Resume:
 
 def resumed(session: Session, model: str, statement: str) -> Resume | None:
     """Return the training to go on with in place of a statement, in a session that resumes; None where there is none."""
-    if not session.resumes:
+    if not session.resumes or (waiting := newest_interrupted(session.models.present(model))) is None:
         return None
-    trained = (v.manifest for v in session.models.present(model))
-    waiting = any(m.status == "interrupted" and m.splits and m.statement == statement for m in trained)
-    return Resume(model) if waiting else None
+    if waiting.manifest.statement == statement:
+        return Resume(model)
+    number = waiting.number
+    session.reporter.note(
+        f"Version {number} of {model} was interrupted in another statement, so this one begins anew: SHOW TRAIN MODEL {model} "
+        f"VERSION {number} shows that one, and RESUME MODEL {model} goes on with it."
+    )
+    return None
 
 
 def plan_of(manifest: Manifest) -> Plan:
