@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .exports import Counted
 from .version import Version
 from .weights import Relation, weights
 
@@ -29,9 +28,7 @@ def export_delta(version: Version, base: Version, engine: Engine, table: str, re
         StatementError: the table exists and is not to be replaced.
     """
     with weights(version, engine) as new, weights(base, engine) as old:
-        counted = Counted()
-        engine.write_table(table, counted.passing(engine.reader(delta(new, old))), replace, format)
-    return counted.rows
+        return engine.write_table(table, delta(new, old), replace, format)
 
 
 def delta(new: Relation, old: Relation) -> str:

@@ -34,9 +34,7 @@ def export_table(version: Version, engine: Engine, table: str, replace: bool, fo
         StatementError: the table exists and is not to be replaced.
     """
     with weights(version, engine) as relation:
-        counted = Counted()
-        engine.write_table(table, counted.passing(engine.reader(relation.select())), replace, format)
-    return counted.rows
+        return engine.write_table(table, relation.select(), replace, format)
 
 
 def export_files(version: Version, engine: Engine, folder: Path, format: str) -> int:

@@ -96,8 +96,10 @@ class Engine(Protocol):
         """Make Parquet files a temporary view of this session, replacing one of that name."""
         ...
 
-    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool, format: str) -> None:
-        """Write a table, of the warehouse or of Spark's catalog; one of the warehouse appears whole or not at all.
+    def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
+        """Write the rows of a query as a table, of the warehouse or of Spark's catalog, and return how many there are.
+
+        A table of the warehouse appears whole or not at all.
 
         Args:
             format: "parquet", or another one that the engine's tables can have.

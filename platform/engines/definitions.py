@@ -60,10 +60,10 @@ class Definitions:
                 self._drop(statement)
         return None
 
-    def write_table(self, name: Name, rows: pa.RecordBatchReader, replace: bool) -> None:
-        """Make rows a table."""
+    def write_table(self, name: Name, query: Query, replace: bool) -> int:
+        """Make the rows of a query a table, and return how many there are."""
         self._check_new_table(name, replace, WITH_REPLACE)
-        self._put(name, rows, "replace" if replace else "new")
+        return self._put(name, self._queries.stream(query), "replace" if replace else "new")
 
     def _show(self, statement: ShowTables) -> pa.Table:
         temporary = set(self._relations.temporary)
@@ -153,14 +153,15 @@ class Definitions:
         if self._tables.exists(name.name) and not replace:
             raise exists("table", name, way)
 
-    def _put(self, name: Name, rows: pa.RecordBatchReader, change: Change) -> None:
-        """Write rows to a file, and make it a table or a part of one."""
+    def _put(self, name: Name, rows: pa.RecordBatchReader, change: Change) -> int:
+        """Write rows to a file, make it a table or a part of one, and return how many rows there are."""
         check_columns(rows.schema)
         with self._tables.draft() as draft:
-            parquet.write(draft / "part.parquet", rows)
+            count = parquet.write(draft / "part.parquet", rows)
             if not self._tables.put(name.name, draft, change):
                 known = self._relations.names()
                 raise exists("table", name) if change == "new" else absent("table", name.name, known, name.position)
+        return count
 
 
 def whole(name: Name | None) -> Query:

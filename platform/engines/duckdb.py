@@ -77,15 +77,15 @@ class DuckDBEngine:
             check_names(files[0])
         self._relations.temporary[name.lower()] = Source.of_files([str(file.absolute()) for file in files])
 
-    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool, format: str) -> None:
-        """Write a warehouse table.
+    def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
+        """Write the rows of a query as a warehouse table, and return how many there are.
 
         Raises:
             StatementError: the format is another than parquet.
         """
         if format.lower() != "parquet":
             raise StatementError(f"Tables of the embedded engine are parquet, got {format}. Leave it out, or use Spark.")
-        self._definitions.write_table(read_name(name), rows, replace)
+        return self._definitions.write_table(read_name(name), read_query(query), replace)
 
     def relations(self) -> list[str]:
         """Return the names of tables and views."""

@@ -12,8 +12,10 @@ from ...warehouse.durable import storing
 ROW_GROUP_ROWS = 122_880
 
 
-def write(path: Path, rows: pa.RecordBatchReader) -> None:
-    """Write a stream of rows to one file, in order, in row groups of 122,880 rows; the memory used is a row group's.
+def write(path: Path, rows: pa.RecordBatchReader) -> int:
+    """Write a stream of rows to one file, in order, and return how many there are.
+
+    A row group has 122,880 rows, and takes the memory that is used.
 
     Floats have no statistics: these leave NaN out, and DuckDB passes over row groups by them.
 
@@ -22,12 +24,14 @@ def write(path: Path, rows: pa.RecordBatchReader) -> None:
     """
     import pyarrow.parquet as pq
 
-    groups = row_groups(rows)
+    groups, count = row_groups(rows), 0
     told = [field.name for field in rows.schema if not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)]
     options = {"compression": "zstd", "compression_level": 1, "write_statistics": told}
     with storing(path), pq.ParquetWriter(path, rows.schema, **options) as writer:
         for group in groups:
             writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
+            count += group.num_rows
+    return count
 
 
 def row_groups(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:

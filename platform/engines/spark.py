@@ -17,7 +17,7 @@ from .scans import all_columns
 from .spark_calls import Sent, sent
 from .spark_failures import explained
 from .spark_files import SparkFiles
-from .spark_frames import collected, described, schema_of, streamed
+from .spark_frames import collected, counted, described, schema_of, streamed
 from .spark_plans import reading_of
 from .spark_start import check_running
 from .spark_tables import SparkTables
@@ -99,13 +99,15 @@ class SparkEngine:
         with self._explained(NO_TEXT):
             self.spark.read.parquet(*(file.absolute().as_uri() for file in files)).createOrReplaceTempView(name)
 
-    def write_table(self, name: str, rows: pa.RecordBatchReader, replace: bool, format: str) -> None:
-        """Write a table: one of the warehouse, or of Spark's catalog where the name or the format says so."""
-        with self._explained(NO_TEXT):
+    def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
+        """Write the rows of a query as a table: one of the warehouse, or of Spark's catalog as the name or the format says."""
+        frame, count = counted(self._frame(query))
+        with self._explained(NO_TEXT), described(self.spark, f"xpsql: write {name}"):
             if self._tables.are_default and format.lower() == "parquet" and (own := own_name(name)) is not None:
-                self._tables.write(own, rows, replace)
+                self._tables.write(own, frame, replace)
             else:
-                self._tables.write_to_catalog(name, rows, replace, format)
+                frame.write.mode("overwrite" if replace else "error").saveAsTable(name, format=format)
+        return count()
 
     def relations(self) -> list[str]:
         """Return the names of tables and views of the current database and the warehouse, and of temporary views."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -101,6 +101,14 @@ def packs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
         yield pa.record_batch({"batch": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
+
+
+def counted(frame: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
+    """Return a frame with the same rows, and what tells how many there were once an action has run on it."""
+    from pyspark.sql import Observation, functions
+
+    seen = Observation()
+    return frame.observe(seen, functions.count(functions.lit(1)).alias("rows")), lambda: int(seen.get["rows"])
 
 
 @contextmanager

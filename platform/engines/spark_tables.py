@@ -21,10 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from ..errors import ModelError, StatementError
-from . import parquet
 from .definitions import OR_REPLACE, WITH_REPLACE, check_columns, exists
 from .failures import absent, tokens_of
 from .inserts import places_of
@@ -137,21 +134,10 @@ class SparkTables:
                 return False
         return True
 
-    def write(self, name: Name, rows: pa.RecordBatchReader, replace: bool) -> None:
-        """Make rows a table."""
+    def write(self, name: Name, frame: DataFrame, replace: bool) -> None:
+        """Make the rows of a frame a table."""
         self._check_new(name, replace, WITH_REPLACE)
-        check_columns(rows.schema)
-        with self._tables.draft() as draft:
-            parquet.write(draft / "part.parquet", rows)
-            self._put(name, draft, "replace" if replace else "new")
-
-    def write_to_catalog(self, name: str, rows: pa.RecordBatchReader, replace: bool, format: str) -> None:
-        """Make rows a table of Spark's catalog; they pass through the warehouse's folder, which executors can read."""
-        with self._tables.draft() as draft:
-            path = draft / "rows.parquet"
-            parquet.write(path, rows)
-            mode = "overwrite" if replace else "error"
-            self._spark.read.parquet(path.as_uri()).write.mode(mode).saveAsTable(name, format=format)
+        self._save(name, frame, "replace" if replace else "new")
 
     def forget(self) -> None:
         """Remove from Spark's catalog what was made known."""
