@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 import shutil
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from ..platform.engines.base import internal_name
 from ..platform.engines.types import spark_type
 from ..platform.errors import ModelError, StatementError
 from .draft import Draft
@@ -86,7 +86,7 @@ def _child(parent: Version, statement: str) -> Manifest:
 
 def _check(engine: Engine, relation: Relation, condition: str) -> None:
     """Require a condition on the columns of ML.WEIGHTS; a view of them, so that errors list these columns."""
-    view = f"xpsql_weights_{secrets.token_hex(6)}"
+    view = internal_name("weights")
     engine.execute(f"CREATE TEMPORARY VIEW {view} AS {relation.select()}")
     try:
         kind = _schema(engine, f"SELECT (\n{condition}\n) FROM {view}", condition).field(0).type

@@ -7,11 +7,11 @@ utility and information; the latter is NULL where the version has no base rate.
 from __future__ import annotations
 
 import contextlib
-import secrets
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..platform.engines.base import internal_name
 from ..platform.worth import RECENT_CLICKS, RECENT_SHOWS, Sql, as_sql, information, sql_ln, utility
 from .manifest import Manifest, Table
 from .version import Version
@@ -30,13 +30,13 @@ class Relation:
     views: Mapping[str, str]
     columns: Mapping[str, Mapping[str, str]]
 
-    def select(self, names: Collection[str] | None = None) -> str:
-        """Return the query of all weights; all columns, or those of `names` (at least one column is selected)."""
-        return "\nUNION ALL\n".join(self.select_table(table, names) for table in self.views)
+    def select(self) -> str:
+        """Return the query of all weights."""
+        return "\nUNION ALL\n".join(self.select_table(table) for table in self.views)
 
     def select_table(self, table: str, names: Collection[str] | None = None, extra: Mapping[str, str] | None = None) -> str:
-        """Return the query of one table's weights, with more columns, name -> expression over the stored row."""
-        columns = {n: e for n, e in self.columns[table].items() if names is None or n in names} or {"key": "`key`"}
+        """Return the query of a table's weights: all columns, or those of `names`, and more, name -> expression over a row."""
+        columns = {n: e for n, e in self.columns[table].items() if names is None or n in names}
         listed = ", ".join(f"{expression} AS `{name}`" for name, expression in {**columns, **(extra or {})}.items())
         return f"SELECT {listed} FROM {self.views[table]}"
 
@@ -49,7 +49,7 @@ def weights(version: Version, engine: Engine) -> Iterator[Relation]:
         ModelError: the version was dropped meanwhile.
     """
     tables = version.manifest.tables
-    views = {table.name: f"xpsql_rows_{secrets.token_hex(6)}" for table in tables}
+    views = {table.name: internal_name("rows") for table in tables}
     with contextlib.ExitStack() as stack:
         for table in tables:
             engine.register(views[table.name], version.files(table.name))

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from .tasks import Tasks
+
+INTERNAL = "xpsql_"  # how the names of views begin that a statement makes for itself
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Engine(Protocol):
         ...
 
     def relations(self) -> list[str]:
-        """Return the names of tables and views, for completion and error messages."""
+        """Return the names of tables and views, but internal ones, for completion and error messages."""
         ...
 
     def columns(self, relation: str) -> list[str]:
@@ -117,6 +120,11 @@ class Engine(Protocol):
     def close(self) -> None:
         """Release connections and temporary files."""
         ...
+
+
+def internal_name(what: str) -> str:
+    """Return a new name for a view that a statement makes for itself."""
+    return f"{INTERNAL}{what}_{token_hex(6)}"
 
 
 def staged(engine: Engine, query: str, found: Scan | Staged, folder: Path) -> Scan:

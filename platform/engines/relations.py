@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlglot import exp
 
 from ..errors import Position, StatementError
+from .base import INTERNAL
 from .connection import cursor
 from .dialect import position_of
 from .failures import absent, explained
@@ -47,8 +48,9 @@ class Relations:
         self._numbers = itertools.count(1)
 
     def names(self) -> list[str]:
-        """Return all names that a query can use, sorted."""
-        return sorted({*self.temporary, *self._tables.names(), *self._views.names()})
+        """Return the names that the user's queries can use, sorted."""
+        names = {*self.temporary, *self._tables.names(), *self._views.names()}
+        return sorted(name for name in names if not name.startswith(INTERNAL))
 
     def find(self, name: str, position: Position | None, qualified: bool = False) -> Source | View:
         """Return what a name stands for; temporary views come first, unless a database is named.

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from .. import udf
 from ..errors import StatementError
-from .base import Scan, Staged, Statements
+from .base import INTERNAL, Scan, Staged, Statements
 from .failures import place, tokens_of
 from .scans import all_columns
 from .spark_calls import Sent, sent
@@ -110,8 +110,9 @@ class SparkEngine:
         return count()
 
     def relations(self) -> list[str]:
-        """Return the names of tables and views of the current database and the warehouse, and of temporary views."""
-        return sorted({*self._tables.names(), *(table.name for table in self.spark.catalog.listTables())})
+        """Return the names of tables and views of the current database and the warehouse, and of the user's temporary views."""
+        names = {*self._tables.names(), *(table.name for table in self.spark.catalog.listTables())}
+        return sorted(name for name in names if not name.startswith(INTERNAL))
 
     def columns(self, relation: str) -> list[str]:
         """Return a table's or view's column names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -56,6 +57,7 @@ class Call(NamedTuple):
         columns: the result columns that the outer query can need, in lower case, or None for all of them.
         folder: an empty folder of this call, where a function may write its result.
         position: where the call stands.
+        stack: closes when the result has been read.
     """
 
     model: str
@@ -65,6 +67,7 @@ class Call(NamedTuple):
     columns: frozenset[str] | None
     folder: Path
     position: Position
+    stack: ExitStack
 
 
 class TableFunction(NamedTuple):
@@ -76,7 +79,7 @@ class TableFunction(NamedTuple):
         help: one line.
         data: whether it takes TABLE t | (query): "required", "optional" or "none".
         arguments: what the arguments after that are, for messages: ("a slot", "a value", "k"); all are required.
-        run: gives the rows, or the Parquet files that it wrote.
+        run: gives the rows, the Parquet files that it wrote, or the query of the rows.
     """
 
     name: str
@@ -84,4 +87,4 @@ class TableFunction(NamedTuple):
     help: str
     data: str
     arguments: tuple[str, ...]
-    run: Callable[[Session, Call], pa.Table | list[Path]]
+    run: Callable[[Session, Call], pa.Table | list[Path] | str]

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ...warehouse.scratch import scratch
+from ..engines.base import internal_name
 from ..errors import NotAvailableError, Position, StatementError, suggestion
 from .base import Call, TableFunction
 from .cursor import Cursor
@@ -161,7 +161,7 @@ def refuse_view(cursor: Cursor) -> None:
 
 def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> Passage:
     """Run the calls of a query, each in a folder of its own, and return the text that reads their results."""
-    views = [f"xpsql_call_{token_hex(6)}" for _ in query.calls]
+    views = [internal_name("call") for _ in query.calls]
     passage = query.passage.replaced((site.start, site.end, view) for site, view in zip(query.calls, views, strict=True))
     for site, view in zip(query.calls, views, strict=True):
         run_call(site, view, passage, session, folder / view, stack)
@@ -177,8 +177,12 @@ def run_call(site: CallSite, view: str, around: Passage, session: Session, folde
     if site.data is not None:
         data = inlined(expand(site.data, session, folder.parent, stack), around, view)
     columns = needed_columns(around.text, view)
-    result = site.function.run(session, Call(site.model, site.version, data, site.arguments, columns, folder, site.position))
-    session.engine.register(view, written(result, folder) if isinstance(result, pa.Table) else result)
+    call = Call(site.model, site.version, data, site.arguments, columns, folder, site.position, stack)
+    result = site.function.run(session, call)
+    if isinstance(result, str):
+        session.engine.execute(f"CREATE TEMPORARY VIEW {view} AS {result}")
+    else:
+        session.engine.register(view, written(result, folder) if isinstance(result, pa.Table) else result)
     stack.callback(session.engine.execute, f"DROP VIEW IF EXISTS {view}")
 
 

@@ -215,6 +215,15 @@ def test_a_model_without_base_rate_has_no_information(session: xpsql.Session) ->
     assert rows(session, "SELECT DISTINCT information FROM ML.WEIGHTS(MODEL ctr)") == [{"information": None}]
 
 
+def test_errors_beside_weights_tell_their_columns_and_the_users_tables(session: xpsql.Session) -> None:
+    train(session.models)
+    session.sql("CREATE TABLE mine AS SELECT 1 AS a")
+    with pytest.raises(StatementError, match=r"Did you mean weight\? Valid: clicks, .*key"):
+        session.sql("SELECT weigth FROM ML.WEIGHTS(MODEL ctr)")
+    with pytest.raises(StatementError, match=r"no table or view min\. Did you mean mine\? Valid: mine\. "):
+        session.sql("SELECT * FROM ML.WEIGHTS(MODEL ctr) JOIN min ON true")
+
+
 def test_vectors_are_arrays_and_a_model_of_several_tables_names_them(session: xpsql.Session) -> None:
     schema = rows_schema(VECTORS)
     row = dict.fromkeys(schema.names, 0) | {"key": 3, "shows": 1, "w": [3.0, 4.0]}

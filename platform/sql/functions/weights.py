@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base import Call, TableFunction
@@ -11,15 +10,11 @@ if TYPE_CHECKING:
     from ...session import Session
 
 
-def run(session: Session, call: Call) -> list[Path]:
-    from ....warehouse.exports import write_parquet
+def run(session: Session, call: Call) -> str:
     from ....warehouse.weights import weights
 
     version = session.models.version(call.model, call.version)
-    path = call.folder / "weights.parquet"
-    with weights(version, session.engine) as relation:
-        write_parquet(path, session.engine.reader(relation.select(call.columns)))
-    return [path]
+    return call.stack.enter_context(weights(version, session.engine)).select()
 
 
 WEIGHTS = TableFunction(
