@@ -114,7 +114,8 @@ def explain(error: PySparkException, statement: Sent, relations: Callable[[], It
             kind = told["dataSourceType"]
             message = f"The files of {kind}.`...` cannot be read: they are not {kind}, or executors do not see them there."
             return StatementError(message, position)
-        case ["UNSUPPORTED_INSERT", "MULTI_PATH"] if MANIFEST in told["paths"]:
+        # Spark 3 has no name for it, and tells no paths.
+        case ["UNSUPPORTED_INSERT", "MULTI_PATH"] | ["_LEGACY_ERROR_TEMP_1148"] if MANIFEST in told.get("paths", MANIFEST):
             return StatementError(f"Spark itself writes into no table of a warehouse. {ONLY_OURS}", position)
     return StatementError(f"The query failed: {plain(str(error))}", position)
 
