@@ -16,7 +16,7 @@ from .failures import place, tokens_of
 from .scans import all_columns
 from .spark_calls import Sent, sent
 from .spark_failures import explained
-from .spark_files import SparkFiles
+from .spark_files import SparkFiles, pattern
 from .spark_frames import collected, counted, described, schema_of, streamed
 from .spark_plans import reading_of
 from .spark_start import check_running
@@ -97,7 +97,7 @@ class SparkEngine:
     def register(self, name: str, files: Sequence[Path]) -> None:
         """Make Parquet files a temporary view."""
         with self._explained(NO_TEXT):
-            self.spark.read.parquet(*(file.absolute().as_uri() for file in files)).createOrReplaceTempView(name)
+            self.spark.read.parquet(*map(pattern, files)).createOrReplaceTempView(name)
 
     def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
         """Write the rows of a query as a table: one of the warehouse, or of Spark's catalog as the name or the format says."""

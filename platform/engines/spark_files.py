@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -44,7 +45,7 @@ class SparkFiles:
             self._check_shared()
         with configured(self._spark, WRITING):
             writer = frame.write.mode("append").options(**WRITTEN)
-            writer.option("parquet.block.row.count.limit", parquet.ROW_GROUP_ROWS).parquet(folder.absolute().as_uri())
+            writer.option("parquet.block.row.count.limit", parquet.ROW_GROUP_ROWS).parquet(location(folder))
 
     def _check_shared(self) -> None:
         """Ask as many tasks as run at once for a new folder of the warehouse; once in a session."""
@@ -60,3 +61,13 @@ class SparkFiles:
         if hosts:
             raise ModelError(unshared(self._warehouse, ", ".join(sorted(hosts))))
         self._shared = True
+
+
+def location(path: Path) -> str:
+    """Return a local path as Spark writes to it, whatever its default filesystem: a URL in which nothing is encoded."""
+    return f"file://{path.absolute()}"
+
+
+def pattern(path: Path) -> str:
+    """Return what Spark finds by a path that it reads, which it takes for a pattern: this path alone."""
+    return re.sub(r"[\\*?\[\]{}]", r"\\\g<0>", location(path))

@@ -27,7 +27,7 @@ from .failures import absent, tokens_of
 from .inserts import places_of
 from .spark_calls import sent
 from .spark_failures import ONLY_OURS
-from .spark_files import SparkFiles
+from .spark_files import SparkFiles, pattern
 from .spark_frames import configured, schema_of
 from .spark_start import ended
 from .statements import CreateTable, CreateView, Cursor, Drop, Insert, Name, Statement, read
@@ -303,7 +303,7 @@ class SparkTables:
 
         columns = ", ".join(f"{quoted(field.name)} {spark_type(field.type, quoted)}" for field in pq.read_schema(files[0]))
         schema = self._spark.createDataFrame([], columns).schema
-        folder = Path(files[0]).parents[1].as_uri() + TWO_PATHS
+        folder = pattern(Path(files[0]).parents[1]) + TWO_PATHS
         with configured(self._spark, NO_LOG):
             self._spark.catalog.createTable(full(name), folder, "parquet", schema, self._stamp + state)
 

@@ -489,3 +489,16 @@ def test_a_damaged_or_newer_manifest_is_named(engine: Engine, warehouse: Path) -
     manifest.write_text("{")
     with pytest.raises(ModelError, match=r"_manifest\.json of table t cannot be read"):
         engine.execute("SELECT * FROM t")
+
+
+@pytest.mark.parametrize("name", ["a b=50%20", "\u00fc#", "[b]{c,d}", "e*?", "f\\g"])
+def test_a_warehouse_may_have_any_letters_in_its_path(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    (tmp_path / "e__").mkdir()  # what a pattern would find, too
+    engine = SparkEngine(spark, tmp_path / name, owned=False)
+    engine.execute("CREATE TABLE t AS SELECT 1 AS a")
+    engine.execute("INSERT INTO t SELECT 2")
+    assert rows(engine, "SELECT * FROM t ORDER BY a") == [(1,), (2,)]
+    engine.register("v", [Path(file) for file in Tables(tmp_path / name).files("t") or ()])
+    assert rows(engine, "SELECT count(*) FROM v") == [(2,)]
+    assert {path.name for path in tmp_path.iterdir()} == {"e__", name}
+    engine.close()
