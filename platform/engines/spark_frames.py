@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..errors import StatementError
-from .types import TIMESTAMP
+from .types import TIMESTAMP, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,6 +68,16 @@ def arrow_type(kind: DataType, column: str) -> pa.DataType:
     return PLAIN[kind.simpleString()]
 
 
+def instants(frame: DataFrame) -> DataFrame:
+    """Return a frame whose timestamps without zone are what results show: instants in UTC, whatever zone the session is in."""
+    from pyspark.sql.functions import col
+
+    kinds = {field.name: field.dataType for field in frame.schema.fields if "timestamp_ntz" in field.dataType.simpleString()}
+    words = {name: spark_type(arrow_type(kind, name), quoted) for name, kind in kinds.items()}
+    with configured(frame.sparkSession, {"spark.sql.session.timeZone": "UTC"}):
+        return frame.withColumns({name: col(quoted(name)).cast(kind) for name, kind in words.items()})
+
+
 def collected(frame: DataFrame) -> pa.Table:
     """Run a query and return all rows."""
     schema = schema_of(frame)
@@ -87,6 +97,11 @@ def streamed(frame: DataFrame) -> Iterator[pa.RecordBatch]:
         with pa.ipc.open_stream(row["batch"]) as stream:
             for batch in stream:
                 yield batch.rename_columns(schema.names).cast(schema)
+
+
+def quoted(name: str) -> str:
+    """Return a name as Spark SQL writes it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def numbered(schema: pa.Schema) -> list[str]:

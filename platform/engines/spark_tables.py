@@ -28,7 +28,7 @@ from .inserts import places_of
 from .spark_calls import sent
 from .spark_failures import ONLY_OURS
 from .spark_files import SparkFiles, pattern
-from .spark_frames import configured, schema_of
+from .spark_frames import configured, instants, quoted, schema_of
 from .spark_start import ended
 from .statements import CreateTable, CreateView, Cursor, Drop, Insert, Name, Statement, read
 from .tables import MANIFEST, Change, Tables
@@ -198,7 +198,7 @@ class SparkTables:
         table = self._spark.table(full(statement.name.name)).schema
         found = self._analyse(statement.query.text)
         places = places_of(statement, found.columns, table.names)
-        values = found.toDF(*(f"c{i}" for i in range(len(places))))
+        values = instants(found.toDF(*(f"c{i}" for i in range(len(places)))))
         items = [
             f"CAST({f'c{places[field.name.lower()]}' if field.name.lower() in places else 'NULL'} "
             f"AS {field.dataType.simpleString()}) AS {quoted(field.name)}"
@@ -255,7 +255,7 @@ class SparkTables:
         """Write the rows of a frame to files, a partition each, and make them a table or a part of one."""
         check_columns(schema_of(frame))
         with self._tables.draft() as draft:
-            self._files.write(frame, draft)
+            self._files.write(instants(frame), draft)
             self._put(name, draft, change)
 
     def _put(self, name: Name, draft: Path, change: Change) -> None:
@@ -348,11 +348,6 @@ def words_of(text: str) -> set[str]:
 def full(name: str) -> str:
     """Return a table's name with catalog and database."""
     return f"{HERE}.{quoted(name)}"
-
-
-def quoted(name: str) -> str:
-    """Return a name as Spark SQL writes it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def escaped(text: str) -> str:

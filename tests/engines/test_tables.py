@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -501,4 +502,16 @@ def test_a_warehouse_may_have_any_letters_in_its_path(spark: SparkSession, tmp_p
     engine.register("v", [Path(file) for file in Tables(tmp_path / name).files("t") or ()])
     assert rows(engine, "SELECT count(*) FROM v") == [(2,)]
     assert {path.name for path in tmp_path.iterdir()} == {"e__", name}
+    engine.close()
+
+
+def test_times_without_zone_are_the_same_however_they_come_into_a_table(spark: SparkSession, warehouse: Path) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    engine = SparkEngine(spark, warehouse, owned=False)
+    query = "SELECT TIMESTAMP_NTZ'2026-03-08 02:30:00' AS t, array(TIMESTAMP_NTZ'2026-03-08 02:30:00') AS `a b`, 'x' AS c"
+    engine.execute(f"CREATE TABLE t AS {query}")
+    engine.execute(f"INSERT INTO t {query}")
+    for reader in (engine, DuckDBEngine(warehouse)):
+        found = rows(reader, "SELECT DISTINCT t, element_at(`a b`, 1) FROM t")
+        assert found == [(datetime(2026, 3, 8, 2, 30, tzinfo=UTC),) * 2]
     engine.close()
