@@ -104,8 +104,13 @@ class SparkTables:
             self._hide(name)
         named: dict[str, None] = {}
         self._add_named(names if "show" in words else words, names, named)
-        for name in [*named, *(self._shown.keys() & names - named.keys())]:
-            self._show(name, name in named)
+        for name in named:
+            self._show(name, asked=True)
+        for name in self._shown.keys() & names - named.keys():
+            try:
+                self._show(name, asked=False)
+            except StatementError:
+                self._hide(name)  # a statement that names it will tell why it cannot be read
 
     def _add_named(self, words: set[str], names: set[str], found: dict[str, None]) -> None:
         """Add the names among some words to those found, each after the names that its view reads."""
@@ -265,16 +270,29 @@ class SparkTables:
             self._show(name.name, asked=True)
 
     def _show(self, name: str, asked: bool) -> None:
-        """Make a table or view known, in its present state.
+        """Make a table or view known, in its present state, and forget one that is gone.
 
         Args:
             asked: look into the catalog too, where another session may have changed what this one has shown.
         """
+        from pyspark.errors import AnalysisException
+
         view, files = self._views.get(name), self._tables.linked(name)
         state = state_of(view or files)
         if self._shown.get(name) == state and not asked:
             return
+        try:
+            self._make_known(name, view, files, state)
+        except (FileNotFoundError, AnalysisException):
+            if self._tables.linked(name) == files:
+                raise
+            self._show(name, asked)  # another process changed it meanwhile
+
+    def _make_known(self, name: str, view: View | None, files: tuple[str, ...] | None, state: str) -> None:
         known = self._known(name)
+        if view is None and files is None:
+            self._hide(name)
+            return
         if view is not None and known != "":
             self._refine(name, view, state)
         elif files is not None and known == self._stamp + state:

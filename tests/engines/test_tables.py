@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -514,4 +515,45 @@ def test_times_without_zone_are_the_same_however_they_come_into_a_table(spark: S
     for reader in (engine, DuckDBEngine(warehouse)):
         found = rows(reader, "SELECT DISTINCT t, element_at(`a b`, 1) FROM t")
         assert found == [(datetime(2026, 3, 8, 2, 30, tzinfo=UTC),) * 2]
+    engine.close()
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM t", "SELECT 1"])
+def test_a_table_may_go_or_change_while_spark_is_told_of_it(spark: SparkSession, warehouse: Path, statement: str) -> None:
+    other = DuckDBEngine(warehouse)
+    other.execute("CREATE TABLE t AS SELECT 1 AS a")
+    engine = SparkEngine(spark, warehouse, owned=False)
+    assert rows(engine, "SELECT * FROM t") == [(1,)]
+    linked, once = Tables.linked, iter(["CREATE OR REPLACE TABLE t AS SELECT 3 AS b", "DROP TABLE t"])
+
+    def changed(self: Tables, name: str) -> tuple[str, ...] | None:
+        found = linked(self, name)
+        if (change := next(once, None)) is not None:
+            other.execute("INSERT OVERWRITE t SELECT 1")  # what was found stays for one more change
+            other.execute(change)
+        return found
+
+    other.execute("CREATE OR REPLACE TABLE t AS SELECT 2 AS a")
+    with mock.patch.object(Tables, "linked", changed):
+        if statement == "SELECT 1":
+            assert rows(engine, statement) == [(1,)]
+        else:
+            with pytest.raises(StatementError, match="There is no table or view t"):
+                engine.execute(statement)
+    engine.close()
+
+
+def test_a_view_that_cannot_be_read_stops_no_statement_that_does_not_name_it(spark: SparkSession, warehouse: Path) -> None:
+    other, engine = DuckDBEngine(warehouse), SparkEngine(spark, warehouse, owned=False)
+    for name in ("t", "u"):
+        engine.execute(f"CREATE TABLE {name} AS SELECT 1 AS {name}")
+    engine.execute("CREATE VIEW v AS SELECT * FROM t")
+    assert rows(engine, "SELECT * FROM v") == [(1,)]
+    other.execute("CREATE OR REPLACE VIEW v AS SELECT * FROM u")
+    other.execute("DROP TABLE u")
+    assert rows(engine, "SELECT 1") == [(1,)]
+    with pytest.raises(StatementError, match="The view v cannot be read: There is no table or view u"):
+        engine.execute("SELECT * FROM v")
+    other.execute("CREATE TABLE u AS SELECT 2 AS u")
+    assert rows(engine, "SELECT * FROM v") == [(2,)]
     engine.close()
