@@ -35,6 +35,7 @@ ADVICE = re.compile(r'\s*Did you mean "[^"]*"\?')
 TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "VARCHAR": "STRING", "BLOB": "BINARY"}
 TYPE = re.compile(rf"\b({'|'.join(TYPES)})\b")
 READS = re.compile(r"(?:read_(?P<kind>parquet|csv|json).*|read_files|parquet_scan)")
+GONE = re.compile(r'No files found that match the pattern "(?P<sought>[^"]*)"|Cannot open file "(?P<file>[^"]*)": No such file')
 GENERATED = re.compile(r'"?xpsql_relation_\d+"?\.?')
 
 
@@ -139,8 +140,15 @@ def absent(what: str, name: str, known: Iterable[str], position: Position | None
     return StatementError(f"There is no {what} {name}.{suggestion(name, names) if names else ''}", position)
 
 
+def gone(path: str) -> str:
+    """Return what to say of a file that was there when a statement began."""
+    return f"{path} is gone: it was deleted, or its table or model replaced or dropped, while the statement ran. Run it again."
+
+
 def plain(message: str) -> str:
     """Return DuckDB's message without its prefixes, settings, excerpts of SQL that nobody wrote, and names that nobody gave."""
+    if found := GONE.search(message):
+        return gone(found["sought"] or found["file"])
     text = SETTINGS.sub(r" File: \g<file>.", PREFIX.sub("", message.strip()))
     text = " ".join(ADVICE.sub("", GENERATED.sub("", EXCERPT.sub("", text))).split())
     text = TYPE.sub(lambda found: TYPES[found[0]], text)

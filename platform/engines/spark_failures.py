@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import Position, StatementError
-from .failures import absent, find_word, no_function
+from .failures import absent, find_word, gone, no_function
 from .spark_calls import Sent
 from .tables import MANIFEST
 
@@ -29,6 +29,7 @@ TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 PYTHONS = re.compile(r"different version:? \(?(?P<worker>\d+\D+\d+)\)? than that in driver:? \(?(?P<driver>\d+\D+\d+)")
 OUR_ERRORS = "xpsql.platform.errors."
+GONE = re.compile(r"^File (?:file:)?(?P<path>/.*) does not exist$")
 NO_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
 ONLY_OURS = (
     "What a warehouse has changes by CREATE [OR REPLACE], INSERT INTO | OVERWRITE name [BY NAME | (columns)] query, and DROP, "
@@ -108,6 +109,8 @@ def explain(error: PySparkException, statement: Sent, relations: Callable[[], It
             return no_function(bare(told["routineName"]), "", position)
         case ["UNRESOLVABLE_TABLE_VALUED_FUNCTION"]:
             return no_function(bare(told["name"]), "", position)
+        case ["PATH_NOT_FOUND"] if MANIFEST in told["path"]:
+            return StatementError(gone("A table of the statement"), position)
         case ["PATH_NOT_FOUND"]:
             return StatementError(f"The path {told['path']} does not exist. Check its spelling.", position)
         case ["FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"]:
@@ -161,6 +164,8 @@ def plain(message: str) -> str:
     text = CONDITION.sub("", PLACE_AND_PLAN.sub("", SQLSTATE.sub("", message.strip())), count=1)
     text = JAVA_CLASS.sub("", STACK.split(text, maxsplit=1)[0])
     text = " ".join(text.split())
+    if found := GONE.search(text):
+        return gone(found["path"])
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -557,3 +558,12 @@ def test_a_view_that_cannot_be_read_stops_no_statement_that_does_not_name_it(spa
     other.execute("CREATE TABLE u AS SELECT 2 AS u")
     assert rows(engine, "SELECT * FROM v") == [(2,)]
     engine.close()
+
+
+def test_a_file_that_goes_while_a_query_runs_is_told_as_such(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [1]}), path)
+    engine.register("v", [path])
+    path.unlink()
+    with pytest.raises(StatementError, match=re.escape(f"{path} is gone: it was deleted")):
+        engine.execute("SELECT * FROM v")
