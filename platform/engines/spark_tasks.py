@@ -47,10 +47,15 @@ class SparkTasks:
         self._master = str(self._context.master)
         self.host = str(self._setting("spark.driver.host") or "127.0.0.1")
 
-    def slots(self, wanted: int) -> int:
+    def slots(self, wanted: int, gang: bool) -> int:
         """See Tasks; dynamic allocation counts with all executors that it may take."""
         cpus = self._number("spark.task.cpus")
         if (self._setting("spark.dynamicAllocation.enabled") or "false").lower() == "true":
+            if gang:
+                raise StatementError(
+                    "sync = 'bsp' needs workers that start together, which Spark refuses where spark.dynamicAllocation.enabled "
+                    "is true. Set that to false before Spark starts, or train with sync = 'asp' or 'ssp'."
+                )
             most = int(self._setting("spark.dynamicAllocation.maxExecutors") or UNBOUNDED)
             return most * (self._number("spark.executor.cores") // cpus)
         deadline = time.monotonic() + (0 if on_one_machine(self._master) else COMING_SECONDS)

@@ -47,10 +47,16 @@ class Tasks(Protocol):
 
     host: str
 
-    def slots(self, wanted: int) -> int:
+    def slots(self, wanted: int, gang: bool) -> int:
         """Return how many tasks can run at once when the engine has all machines that it may take.
 
         Where they are fewer than wanted, it waits a little for machines that are still coming.
+
+        Args:
+            gang: some of them must start together.
+
+        Raises:
+            StatementError: the engine starts no tasks together.
         """
         ...
 

@@ -34,7 +34,7 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     least = (settings.shards or 1) if serves else 0
     if tasks is None:
         return Places(least, settings.workers or 1)
-    slots = tasks.slots(least + (settings.workers or 1))
+    slots = tasks.slots(least + (settings.workers or 1), settings.sync == "bsp")
     default = min(slots, MOST_BY_DEFAULT)
     shards = settings.shards or max(1, min(default // SLOTS_PER_SHARD, default - (settings.workers or 1)))
     shards = shards if serves else 0

@@ -81,7 +81,7 @@ def main(master: str, log: str, warehouse: str) -> None:
     prediction.SMALL_ROWS = 0
     with xpsql.connect(warehouse, engine="spark", master=master, conf=SETTINGS, reporter=SilentReporter()) as session:
         assert isinstance(session.engine, SparkEngine)
-        assert session.engine.tasks.slots(4) == 4
+        assert session.engine.tasks.slots(4, True) == 4
         found: dict[str, object] = {"executors": executors(session.engine, 2)}
         query = f"SELECT * FROM parquet.`{log}`"
         session.sql(f"TRAIN MODEL m USING xftrl WITH (workers = 2, shards = 2, sync = 'bsp', batch_size = 100) AS {query}")

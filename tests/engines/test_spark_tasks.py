@@ -52,3 +52,12 @@ def test_memory_that_python_alone_exceeds_is_refused(cores: str, wanted: str) ->
     message = rf"pyspark.memory = 800m grants the Python of a task {800 // int(cores)} MiB; .* Give {wanted} or more"
     with pytest.raises(xpsql.StatementError, match=message):
         tasks("local[2]", {"pyspark.memory": "800m", "cores": cores}, None).memory_bytes()
+
+
+def test_tasks_that_start_together_are_refused_where_executors_come_and_go() -> None:
+    settings = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "3"}
+    found = tasks("yarn", {"cores": "2"}, None)
+    found._session.conf.update(settings)  # type: ignore[attr-defined]
+    assert found.slots(2, gang=False) == 6
+    with pytest.raises(xpsql.StatementError, match=r"'bsp' needs workers that start together, .* Set that to false"):
+        found.slots(2, gang=True)

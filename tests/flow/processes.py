@@ -23,7 +23,7 @@ class ProcessTasks:
         self.memory: int | None = None
         self.started: dict[str, Processes] = {}
 
-    def slots(self, wanted: int) -> int:
+    def slots(self, wanted: int, gang: bool) -> int:
         return self.num_slots
 
     def memory_bytes(self) -> int | None:

@@ -19,7 +19,7 @@ class NeverReady:
 
     host = "127.0.0.1"
 
-    def slots(self, wanted: int) -> int:
+    def slots(self, wanted: int, gang: bool) -> int:
         return wanted
 
     def memory_bytes(self) -> int | None:
