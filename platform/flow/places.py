@@ -40,10 +40,10 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     shards = shards if serves else 0
     workers = settings.workers or max(1, default - shards)
     if shards + workers > slots:
+        remedy = "Lower workers or shards in WITH, or give" if settings.shards or settings.workers else "Give"
         raise StatementError(
-            f"The training needs {shards + workers} tasks at once, {shards} {plural('shard', shards)} and {workers} "
-            f"{plural('worker', workers)}; Spark has room for {slots}. Lower workers or shards in WITH, or give Spark more "
-            "cores, such as --master 'local[4]'."
+            f"The statement needs {shards + workers} tasks at once, {shards} {plural('shard', shards)} and {workers} "
+            f"{plural('worker', workers)}; Spark has room for {slots}. {remedy} Spark more cores, such as --master 'local[4]'."
         )
     return Places(shards, workers)
 

@@ -141,6 +141,11 @@ def test_too_few_slots_are_refused_before_anything_starts(log: Path, tmp_path: P
         with pytest.raises(StatementError, match=r"needs 4 tasks at once, 2 shards and 2 workers; Spark has room for 3"):
             train(session, log, "workers = 2, shards = 2")
         assert session.sql("SHOW MODELS").arrow().num_rows == 0
+        tasks.num_slots = 1
+        with pytest.raises(
+            StatementError, match=r"2 tasks at once, 1 shard and 1 worker; Spark has room for 1\. Give Spark more"
+        ):
+            train(session, log, "seed = 7")
     assert not tasks.started
 
 
