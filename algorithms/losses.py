@@ -139,9 +139,8 @@ def with_positive_weight(loss: Loss, positive_weight: float) -> Loss:
 
 
 def raised(baseline: Callable[[float], float], positive_weight: float, mean: float) -> float:
-    """Return the baseline of labels whose examples count so many times where the label is 1."""
-    positive = positive_weight * mean
-    return baseline(positive / (positive + 1 - mean))
+    """Return the log odds that a baseline is where examples count so many times whose label is 1."""
+    return baseline(mean) + math.log(positive_weight)
 
 
 def weighted(

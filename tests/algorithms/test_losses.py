@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import jax
@@ -49,6 +50,13 @@ def test_positive_weight_multiplies_the_loss_of_positive_examples_alone(name: st
     plain, heavy = loss_of(LossOptions(loss=name)), loss_of(LossOptions(loss=name, positive_weight=3.0))
     scores, labels = jnp.asarray(SCORES[1:-1]), jnp.array([0.0, 1.0, 0.0, 1.0, 0.0])
     np.testing.assert_allclose(heavy.value(scores, labels), plain.value(scores, labels) * np.array([1, 3, 1, 3, 1]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("positive_weight", [1e-30, 3.0, 1e30])
+def test_positive_weight_moves_the_baseline_to_its_share_of_the_labels(positive_weight: float) -> None:
+    baseline = loss_of(LossOptions(positive_weight=positive_weight)).baseline
+    assert baseline is not None
+    assert baseline(0.25) == pytest.approx(math.log(positive_weight / 3))
 
 
 @pytest.mark.parametrize("options", [LossOptions(), *(LossOptions(loss="focal", gamma=g) for g in (0.0, 0.5, 2.0, 5.0))])
