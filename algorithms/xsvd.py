@@ -31,6 +31,7 @@ class XsvdOptions(LossOptions):
         0,
         "so many items of each feedback slot are taken, the first ones; 0 for all, fewer where old items say little",
         minimum=0,
+        maximum=2**31 - 1,
     )
     negatives: int = option(
         0, "items drawn at random as not taken, for each row; 20 where the data has no rows of label 0", minimum=0, maximum=1000

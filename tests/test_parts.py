@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from xpsql.algorithms import ALGORITHMS
 from xpsql.platform import parts
 from xpsql.platform.errors import Position, StatementError
+from xpsql.platform.operators import OPERATORS
 from xpsql.platform.options import Part, option
 
 from .plain import plain_session
@@ -91,6 +95,12 @@ def test_describe_lists_options_as_they_are_written(tmp_path: Path) -> None:
         ("lambda", "float", "0.5", "[0, inf)", "a keyword of Python"),
         ("cap", "float or none", "null", "(0, inf)", "ceiling"),
     ]
+
+
+@pytest.mark.parametrize("part", [*ALGORITHMS, *OPERATORS], ids=lambda part: part.name)
+def test_whole_numbers_that_options_take_fit_into_compiled_programs(part: Part[Any, Any]) -> None:
+    maxima = [f.metadata["limits"].maximum for f in dataclasses.fields(part.options) if str(f.type).startswith("int")]
+    assert all(maximum is not None and maximum < 2**31 for maximum in maxima)
 
 
 def test_every_algorithm_and_operator_of_ours_is_described(tmp_path: Path) -> None:

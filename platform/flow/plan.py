@@ -44,7 +44,7 @@ class Settings:
         minimum=1,
         maximum=4096,
     )
-    checkpoint_seconds: float = option(60.0, "seconds between checkpoints; 0: none are taken", minimum=0)
+    checkpoint_seconds: float = option(60.0, "seconds between checkpoints; 0: none are taken", minimum=0, maximum=1e9)
     checkpoint_path: str | None = option(
         None, "where checkpoints go, a path or a URI that Arrow knows (s3://bucket/folder); by default the version's folder"
     )

@@ -18,7 +18,7 @@ class StalenessDiscountOptions:
 
     mode: str = option("inverse", "the discount's form", choices=("inverse", "exponential", "threshold", "polynomial"))
     rate: float = option(0.1, "discount per update missed (inverse, exponential)", minimum=0)
-    limit: int = option(16, "staleness above which a gradient is dropped (threshold)", minimum=0)
+    limit: int = option(16, "staleness above which a gradient is dropped (threshold)", minimum=0, maximum=2**31 - 1)
     power: float = option(0.5, "exponent (polynomial)", minimum=0)
 
 

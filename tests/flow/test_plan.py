@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from xpsql.platform.errors import OptionError
 from xpsql.platform.flow.plan import Settings, batch_size
+from xpsql.platform.options import Value, parse
 
 
 @pytest.mark.parametrize(
@@ -25,3 +29,8 @@ def test_the_batch_size_grows_with_the_log_and_shrinks_with_many_workers_where_t
     given: int | None, rows: int, workers: int, large: bool, expected: int
 ) -> None:
     assert batch_size(Settings(batch_size=given), rows, workers, large, 1) == expected
+
+
+def test_a_time_between_checkpoints_that_no_thread_can_wait_is_refused() -> None:
+    with pytest.raises(OptionError, match="checkpoint_seconds"):
+        parse(Settings, {"checkpoint_seconds": Value(threading.TIMEOUT_MAX * 2)}, "TRAIN MODEL")
