@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .types import quoted
+from .waiting import awaited
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -40,7 +41,7 @@ def inferred(connection: DuckDBPyConnection, rows: str, names: Sequence[str]) ->
     if not names:
         return {}
     asked = ", ".join(f"bit_or({kind_of(quoted(name))}), max(length(ltrim({quoted(name)}, '+-0')))" for name in names)
-    answers = connection.execute(f"SELECT {asked} FROM {rows}").fetchone()
+    answers = awaited(connection, lambda: connection.execute(f"SELECT {asked} FROM {rows}").fetchone())
     assert answers is not None  # an aggregate has one row
     return {name: type_of(answers[2 * i] or 0, answers[2 * i + 1] or 1) for i, name in enumerate(names)}
 

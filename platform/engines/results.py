@@ -12,6 +12,7 @@ from ..errors import StatementError
 from .failures import explained
 from .parquet import ROW_GROUP_ROWS
 from .types import spark_schema, spark_type, with_spark_types
+from .waiting import awaited
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -47,11 +48,12 @@ def streamed(connection: DuckDBPyConnection, sql: str, text: str) -> pa.RecordBa
         text: what the user wrote, for errors on the way.
     """
     schema = spark_schema(found_schema(connection, sql))
-    reader = connection.sql(simplified(connection, sql)).to_arrow_reader(ROW_GROUP_ROWS)
+    relation = connection.sql(simplified(connection, sql))
+    reader = awaited(connection, lambda: relation.to_arrow_reader(ROW_GROUP_ROWS))
 
     def batches() -> Iterator[pa.RecordBatch]:
         with connection, explained(text):
-            for batch in reader:
+            while (batch := awaited(connection, lambda: next(reader, None))) is not None:
                 yield batch if batch.schema == schema else batch.cast(schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())

@@ -1,0 +1,41 @@
+"""Ctrl-C while DuckDB runs a query."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import os, signal
+import pyarrow as pa
+from xpsql.platform.engines.connection import connect
+from xpsql.platform.engines.results import streamed
+
+def pressed(number: int) -> int:
+    if number == {row}:
+        os.kill(os.getpid(), signal.SIGINT)
+    return number
+
+connection = connect(1)
+connection.create_function("pressed", pressed, ["BIGINT"], "BIGINT", side_effects=True)
+try:
+    streamed(connection, "{query}", "").read_all()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+ENDLESS = "FROM (SELECT pressed(i) AS n FROM range(1000000) t(i)), range(1000000) u(j), range(1000000) v(k)"
+
+
+@pytest.mark.parametrize(
+    ("row", "query"),
+    [
+        (0, f"SELECT sum(n + j * k) {ENDLESS}"),  # before its first batch
+        (200_000, "SELECT pressed(i) AS n FROM range(1000000000000000) t(i) WHERE i < 300000 OR i < 0"),  # after it
+    ],
+)
+def test_ctrl_c_ends_a_query(row: int, query: str) -> None:
+    code = CODE.format(row=row, query=query)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
