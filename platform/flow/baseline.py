@@ -56,8 +56,9 @@ def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: b
     known = np.isfinite(labels) & np.isfinite(weights)  # what is not is told with its row, once it is learned from
     if binary:
         known &= (labels >= 0) & (labels <= 1)
-    total = np.where(known, weights, 0).sum(axis=1)
-    mean = np.where(known, labels * weights, 0).sum(axis=1) / np.where(total > 0, total, 1)
+    labels, weights = np.where(known, labels, 0), np.where(known, weights, 0)
+    total = weights.sum(axis=1)
+    mean = (labels * weights).sum(axis=1) / np.where(total > 0, total, 1)
     examples = known.sum(axis=1)
     return [float(value) for value in ((mean * examples + 1) / (examples + 2) if binary else mean)]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from xpsql.platform.errors import StatementError
+from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.flow import baseline
 from xpsql.platform.progress import SilentReporter
 
@@ -130,3 +130,9 @@ def test_a_base_rate_that_means_nothing_is_an_error(session: xpsql.Session, log:
         with pytest.raises(StatementError, match=message):
             session.sql(f"{explain}TRAIN MODEL m USING {use} AS SELECT label, n FROM {log}")
     assert session.sql("SHOW MODELS").arrow().num_rows == 0
+
+
+@pytest.mark.parametrize("bad", ["label, double('Infinity') AS importance", "double('Infinity') AS label, importance"])
+def test_an_infinite_label_or_weight_is_told_with_its_row_alone(session: xpsql.Session, log: str, bad: str) -> None:
+    with pytest.raises(DataError, match="has inf"):
+        session.sql(f"TRAIN MODEL m USING xftrl WEIGHT importance AS SELECT {bad}, n FROM {log}")
