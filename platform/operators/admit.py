@@ -53,7 +53,6 @@ def admit(options: AdmitOptions, table: TableSpec) -> Operator:
     numbers = numbers_of(options.slots, table, "operator admit")
 
     def admits(rows: Rows, context: Context) -> jax.Array:
-        tests = [~among(context.slot, numbers)] if numbers else []
         met: list[jax.Array] = []
         if options.min_count is not None:
             met.append(rows["count"] >= options.min_count)
@@ -63,7 +62,7 @@ def admit(options: AdmitOptions, table: TableSpec) -> Operator:
             met.append(utility_of(rows) > options.utility)
         if options.information is not None:
             met.append(information_of(rows, context) > options.information)
-        return functools.reduce(jnp.logical_or, tests, functools.reduce(jnp.logical_and, met))
+        return functools.reduce(jnp.logical_and, met) | ~among(context.slot, numbers)
 
     counting = Counting(options.min_count, within) if options.min_count is not None else None
     return Operator({}, name="admit", needs_time=options.within is not None, admit=admits, counting=counting)

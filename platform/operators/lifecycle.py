@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from ..errors import OptionError, suggestion
 from ..worth import RECENT_CLICKS, RECENT_SHOWS, information, utility
-from .base import Context, Rows, TableSpec
+from .base import INTERCEPT_NUMBER, Context, Rows, TableSpec
 
 
 def utility_of(rows: Rows) -> jax.Array:
@@ -47,7 +47,7 @@ def numbers_of(slots: tuple[str, ...], table: TableSpec, owner: str) -> tuple[in
 
 
 def among(slot: jax.Array, numbers: tuple[int, ...]) -> jax.Array:
-    """Return which rows are of one of these slots, bool[n]; all where none is named."""
+    """Return which rows are of one of these slots, bool[n]; all but the intercept, which is no feature, where none is named."""
     if not numbers:
-        return jnp.ones(slot.shape, jnp.bool_)
+        return slot != INTERCEPT_NUMBER
     return functools.reduce(jnp.logical_or, (slot == number for number in numbers))

@@ -107,6 +107,14 @@ def test_a_version_that_continues_goes_on_with_the_intercept_that_it_has(session
     assert row == {"weight": pytest.approx(before, abs=1e-3), "count": 2 * ROWS}
 
 
+def test_the_intercept_is_admitted_at_once_and_does_not_expire(session: xpsql.Session, log: str) -> None:
+    life = "admit (min_count = 1000), expire (after = '1 day'), expire (utility < 100, grace = 0)"
+    intercept(session, f"xftrl ({STILL}) TIME ts OPERATORS ({life}) AS SELECT label, n, 0 AS ts FROM {log}")
+    session.sql(f"CONTINUE MODEL m AS SELECT label, n, 1000000 AS ts FROM {log}")
+    rows = session.sql("SELECT slot, weight, count FROM ML.WEIGHTS(MODEL m)").arrow().to_pylist()
+    assert rows == [{"slot": "(intercept)", "weight": pytest.approx(log_odds(SMOOTHED), rel=0.01), "count": 2 * ROWS}]
+
+
 def test_features_of_rare_labels_are_not_taught_what_is_true_of_all_examples(session: xpsql.Session, log: str) -> None:
     def logloss(settings: str) -> float:
         statement = f"TRAIN OR REPLACE MODEL m USING xftrl WITH ({settings}) AS SELECT label, n, price FROM {log}"
