@@ -98,6 +98,11 @@ def test_an_unknown_engine_names_the_ones_there_are() -> None:
         connect(engine="dukdb")
 
 
+def test_what_is_no_engine_is_named() -> None:
+    with pytest.raises(NotAvailableError, match=r"a Spark session of this process, got builtins\.int\."):
+        connect(engine=5)  # type: ignore[arg-type]
+
+
 def test_a_spark_session_is_an_engine_and_outlives_ours(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).createOrReplaceTempView("three")
     with connect(tmp_path, spark) as session:

@@ -95,7 +95,7 @@ def check_session(spark: object) -> None:
     """Require a session that can do what trainings need.
 
     Raises:
-        NotAvailableError: it is a session of Spark Connect, which has no executors of its own to offer.
+        NotAvailableError: it is none, or one of Spark Connect, which has no executors of its own to offer.
         XpsqlError: see check_running.
     """
     require_pyspark()
@@ -103,7 +103,8 @@ def check_session(spark: object) -> None:
 
     if not isinstance(spark, SparkSession):
         raise NotAvailableError(
-            "xpsql needs a Spark session in this process, got one of Spark Connect. Start Spark with a master."
+            f"An engine is 'duckdb', 'spark' or a Spark session of this process, got {type(spark).__module__}."
+            f"{type(spark).__qualname__}. One of Spark Connect has no executors to train on: start Spark with a master."
         )
     check_running(spark)
 

@@ -1,4 +1,4 @@
-"""How many shards and workers a training has, and whether there is room for them."""
+"""How many shards and workers a training or prediction has, and whether there is room for them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ SLOTS_PER_SHARD = 4
 MOST_BY_DEFAULT = 64
 ROWS_PER_WORKER = 200_000
 ROWS_PER_SHARD = 1_000_000
+BYTES_PER_SHARD = 64 * 2**20
 
 
 class Places(NamedTuple):
@@ -57,6 +58,20 @@ def fitting(places: Places, settings: Settings, rows: int, turns: int) -> Places
     """
     shards = min(places.shards, settings.shards or 1 + rows // ROWS_PER_SHARD)
     return Places(shards, settings.workers or min(places.workers, turns, 1 + rows // ROWS_PER_WORKER))
+
+
+def scoring_places(tasks: Tasks, weight_bytes: int, turns: int) -> Places:
+    """Return how many shards and workers a prediction has.
+
+    Args:
+        weight_bytes: what the shards hold together.
+        turns: splits of the input.
+
+    Raises:
+        StatementError: see places_of.
+    """
+    places = places_of(Settings(), tasks, True)
+    return Places(min(places.shards, 1 + weight_bytes // BYTES_PER_SHARD), max(1, min(places.workers, turns)))
 
 
 def plural(noun: str, count: int) -> str:

@@ -28,8 +28,7 @@ from .compiled import limit_threads, prepare_task
 from .dealing import Dealer, Standing
 from .distributed import taken
 from .job import TAKE, WAIT_SECONDS, Take, Taken, check_machine, own_host, own_version
-from .places import Places, places_of
-from .plan import Settings
+from .places import Places, scoring_places
 from .recovery import MOST
 from .scoring import Request, Scorer
 from .weights import Weights
@@ -76,8 +75,9 @@ def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -
         TrainingError: tasks are lost for the eleventh time while no further split is written.
         XpsqlError: of the first task that failed.
     """
-    places = places_of(Settings(), tasks, True)
-    places = places._replace(workers=max(1, min(places.workers, len(request.splits))))
+    manifest = request.version.manifest
+    weight_bytes = (manifest.rows or 0) * sum(8 + 4 * table.dim for table in manifest.tables)  # a key and its floats
+    places = scoring_places(tasks, weight_bytes, len(request.splits))
     driver = Driver(len(request.splits), places.workers, reporter)
     while driver.unfinished:
         try:

@@ -141,6 +141,7 @@ def value(passage: Passage, start: int, written: str, variables: Mapping[str, st
         return written[1:]
     name = written[2:-1]
     if name not in variables:
-        message = f"The variable {name!r} has no value; give it with -D {name}=value.{suggestion(name, variables)}"
+        ways = f"with -D {name}=value, in Python with sql(..., {name}=value)"
+        message = f"The variable {name!r} has no value; give it {ways}.{suggestion(name, variables)}"
         raise StatementError(message, passage.position(start, written))
     return variables[name]
