@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import xpsql
 from xpsql.platform.errors import XpsqlError
-from xpsql.platform.flow import prediction
+from xpsql.platform.flow import places, prediction
 from xpsql.platform.progress import SilentReporter
 
 from ..clusters.standalone import standalone
@@ -127,7 +127,7 @@ def undisturbed(session: xpsql.Session, given: argparse.Namespace, log: Path) ->
     session.sql(statement(given, log))
     if given.predict:
         session.sql(scoring(log))
-        prediction.SMALL_ROWS = 0  # tasks score, however few rows there are
+        prediction.SMALL_ROWS, places.BYTES_PER_SHARD = 0, 1000  # tasks score, however few rows there are
     return outcome(session, given)
 
 

@@ -14,7 +14,7 @@ import pytest
 import xpsql
 from xpsql.platform.engines.tasks import Running, Task
 from xpsql.platform.errors import DataError, StatementError, TrainingError
-from xpsql.platform.flow import prediction, worker_task
+from xpsql.platform.flow import places, prediction, worker_task
 from xpsql.platform.flow.job import Job
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps import gang
@@ -41,6 +41,7 @@ def opened(folder: Path, tasks: ProcessTasks | None, monkeypatch: pytest.MonkeyP
     session = xpsql.connect(folder, reporter=SilentReporter())
     monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
     monkeypatch.setattr(prediction, "SMALL_ROWS", 0)
+    monkeypatch.setattr(places, "BYTES_PER_SHARD", 1000)
     return session
 
 

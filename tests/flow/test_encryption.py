@@ -15,7 +15,7 @@ import pytest
 import xpsql
 from xpsql.platform.engines.tasks import Running, Task
 from xpsql.platform.errors import LostError, StatementError
-from xpsql.platform.flow import prediction
+from xpsql.platform.flow import places, prediction
 from xpsql.platform.flow.cluster import Cluster, cluster
 from xpsql.platform.flow.places import Places
 from xpsql.platform.progress import SilentReporter
@@ -63,6 +63,7 @@ def opened(folder: Path, tasks: ProcessTasks | None, monkeypatch: pytest.MonkeyP
     session = xpsql.connect(folder, reporter=SilentReporter())
     monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
     monkeypatch.setattr(prediction, "SMALL_ROWS", 0)
+    monkeypatch.setattr(places, "BYTES_PER_SHARD", 1000)
     if tasks is not None:
         for module, name, value in PATCHES:
             monkeypatch.setattr(module, name, value)

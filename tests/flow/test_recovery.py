@@ -17,7 +17,7 @@ import pytest
 
 import xpsql
 from xpsql.platform.errors import LostError, TrainingError
-from xpsql.platform.flow import distributed, job, packaged, prediction, recovery, scoring_tasks
+from xpsql.platform.flow import distributed, job, packaged, places, prediction, recovery, scoring_tasks
 from xpsql.platform.flow.distributed import Driver
 from xpsql.platform.flow.monitor import Monitor
 from xpsql.platform.flow.recovery import Recoveries
@@ -284,6 +284,7 @@ def test_predictions_go_on_when_a_worker_and_a_server_are_killed(
         expected = session.sql(query).arrow()
         monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
         monkeypatch.setattr(prediction, "SMALL_ROWS", 0)
+        monkeypatch.setattr(places, "BYTES_PER_SHARD", 1000)
         killed = (1, "xpsql: predictions of m v1", 4), (1400, "xpsql: shards of predictions of m v1", 1)
         killer.plan = [(examples, functools.partial(kill, tasks, job, number)) for examples, job, number in killed]
         assert session.sql(query).arrow().equals(expected)
