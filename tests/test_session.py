@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from xpsql.platform.engines.spark_start import require_java, session_of
+from xpsql.platform.engines.spark_start import require_java, require_pyspark, session_of
 from xpsql.platform.errors import NotAvailableError, StatementError, XpsqlError
 from xpsql.platform.session import connect, warehouse_path
 
@@ -207,6 +208,18 @@ def test_spark_without_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(NotAvailableError, match=re.escape("pip install 'xpsql[spark]'")):
         connect(engine="spark")
+
+
+@pytest.mark.parametrize(
+    ("version", "taken"), [("3.5.3", False), ("3.5.3+amzn.1", False), ("3.5.4+amzn.0", True), ("4.0.0rc1", True)]
+)
+def test_versions_of_vendors_are_told_by_their_numbers(monkeypatch: pytest.MonkeyPatch, version: str, taken: bool) -> None:
+    monkeypatch.setattr(pyspark, "__version__", version)
+    if taken:
+        require_pyspark()
+    else:
+        with pytest.raises(NotAvailableError, match=re.escape(f"needs PySpark 3.5.4 or newer, got {version}.")):
+            require_pyspark()
 
 
 def test_the_embedded_engine_loads_no_pyspark(tmp_path: Path) -> None:

@@ -13,11 +13,9 @@ ROW_GROUP_ROWS = 122_880
 
 
 def write(path: Path, rows: pa.RecordBatchReader) -> int:
-    """Write a stream of rows to one file, in order, and return how many there are.
+    """Write a stream of rows to one file, in order, in row groups of 122,880 rows, and return how many there are.
 
-    A row group has 122,880 rows, and takes the memory that is used.
-
-    Floats have no statistics: these leave NaN out, and DuckDB passes over row groups by them.
+    The memory used is a row group's. Floats have no statistics: these leave NaN out, and DuckDB passes over row groups by them.
 
     Raises:
         ModelError: the disk is full or not writable.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -135,7 +136,7 @@ def require_pyspark() -> None:
         import pyspark
     except ImportError as error:
         raise NotAvailableError("The engine spark needs PySpark: pip install 'xpsql[spark]'.") from error
-    if tuple(int(part) for part in pyspark.__version__.split(".")[:3]) < OLDEST:
+    if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:3])) < OLDEST:  # vendors write 3.5.4+amzn.0 and the like
         wanted = ".".join(map(str, OLDEST))
         raise NotAvailableError(f"The engine spark needs PySpark {wanted} or newer, got {pyspark.__version__}. Upgrade it.")
 
