@@ -135,6 +135,7 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
         if twice := sorted({name for name in found[role] if found[role].count(name) > 1}):
             raise StatementError(f"{role} names {', '.join(twice)} twice; name each column once.")
     check_ignored(found)
+    labels = found["LABEL"] if parent is None else continued_labels(found["LABEL"], parent)
     for role in ("LABEL", "WEIGHT"):
         for column in found.get(role, ()):
             require_number(schema.field(column), role)
@@ -161,7 +162,7 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     only = {role: (found[role][0] if role in found else None) for role in ("WEIGHT", "TIME", "GROUP")}
     return Columns(
         slots,
-        found["LABEL"] if parent is None else continued_labels(found["LABEL"], parent),
+        labels,
         only["WEIGHT"],
         only["TIME"],
         only["GROUP"],

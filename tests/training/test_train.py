@@ -162,7 +162,7 @@ def test_a_version_continues_with_columns_in_other_case(session: xpsql.Session, 
 def test_a_version_continues_with_its_labels(session: xpsql.Session, tmp_path: Path) -> None:
     query = f"SELECT label, user, CAST(item > 9 AS INT) AS buy FROM parquet.`{write(log(500), tmp_path / 'log.parquet')}`"
     session.sql(f"TRAIN MODEL m USING xftrl LABEL label, buy AS {query}")
-    for other in ("buy, label", "label", "buy"):
+    for other in ("buy, label", "label", "buy", "user"):
         with pytest.raises(xpsql.StatementError, match=f"names {other} and was label, buy in version 1") as caught:
             session.sql(f"CONTINUE MODEL m LABEL {other} AS {query}")
         assert caught.value.position is not None
