@@ -66,7 +66,7 @@ class RowWriter:
     def __init__(self, folder: Path, table: Table, part: int = 0) -> None:
         import pyarrow.parquet as pq
 
-        self.path = folder / f"part-{part:05d}.parquet"
+        self.path = part_path(folder, part)
         self.schema = rows_schema(table)
         self.rows = 0
         self._waiting: list[pa.RecordBatch] = []
@@ -112,6 +112,11 @@ class RowWriter:
             self._writer.close()
         except OSError as second:
             error.add_note(f"Closing {self.path} failed as well: {second}")
+
+
+def part_path(folder: Path, part: int) -> Path:
+    """Return the path of a part of a table's folder."""
+    return folder / f"part-{part:05d}.parquet"
 
 
 def row_files(folder: Path) -> list[Path]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import uuid
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +20,7 @@ from .draft import Draft
 from .durable import storing
 from .manifest import Manifest, Table
 from .models import Models, newest_interrupted
-from .rows import rows_schema
+from .rows import RowWriter, rows_schema
 from .version import Version
 from .weights import Relation, weights
 
@@ -56,7 +60,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
             _schema(engine, _kept(relation, table, condition), condition)
         with models.begin(name, _child(parent, statement)) as draft:
             try:
-                written = [_write(draft, engine, relation, table, condition) for table in parent.manifest.tables]
+                rows = [_write(draft, engine, table, _kept(relation, table, condition)) for table in parent.manifest.tables]
             except StatementError:
                 draft.discard()
                 raise
@@ -64,7 +68,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
                 if own.exists():
                     with storing(copied):
                         shutil.copytree(own, copied)
-            draft.commit(dataclasses.replace(draft.manifest, rows=written[0] if written else 0))
+            draft.commit(dataclasses.replace(draft.manifest, rows=rows[0] if rows else 0))
             return parent.manifest, draft.manifest
 
 
@@ -117,13 +121,19 @@ def _kept(relation: Relation, table: Table, condition: str) -> str:
     return f"SELECT {listed} FROM ({stored}) AS weights WHERE NOT coalesce((\n{condition}\n), FALSE)"
 
 
-def _write(draft: Draft, engine: Engine, relation: Relation, table: Table, condition: str) -> int:
-    schema = rows_schema(table)
-    with draft.writer(table) as writer:
-        for batch in engine.reader(_kept(relation, table, condition)):
-            columns = [as_stored(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
-            writer.write(pa.RecordBatch.from_arrays(columns, schema=schema))
-        return writer.rows
+def _write(draft: Draft, engine: Engine, table: Table, kept: str) -> int:
+    """Write the rows of a query as a table of the draft, and return how many there are."""
+    write = partial(_write_part, draft.saved, table)
+    return draft.adopt_parts(table, engine.write_files(kept, write) or [write(())])
+
+
+def _write_part(saved: Path, table: Table, rows: Iterable[pa.RecordBatch]) -> Path:
+    """Write some rows of a query of stored rows as they are stored, into a folder of their own, and return the file."""
+    with RowWriter(saved / uuid.uuid4().hex, table) as writer:
+        for batch in rows:
+            columns = [as_stored(column, field.type) for column, field in zip(batch.columns, writer.schema, strict=True)]
+            writer.write(pa.RecordBatch.from_arrays(columns, schema=writer.schema))
+        return writer.path
 
 
 def as_stored(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -93,6 +93,14 @@ class Engine(Protocol):
 
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query once and write its result, in its order, as Parquet files (row groups of 122,880 rows) into `folder`."""
+        ...
+
+    def write_files(self, query: str, write: Callable[[Iterable[pa.RecordBatch]], Path]) -> list[Path]:
+        """Run a query and give its rows to `write`, which writes a file of them and returns its path; return these in order.
+
+        On Spark every task that computes rows calls it, none at all where it is plain that there are no rows. Tasks may run
+        twice, so each call writes a path of its own; what is not returned is of no use.
+        """
         ...
 
     def register(self, name: str, files: Sequence[Path]) -> None:

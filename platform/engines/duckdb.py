@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -66,6 +66,10 @@ class DuckDBEngine:
         path = folder.absolute() / "part-00000.parquet"
         parquet.write(path, rows)
         return all_columns((str(path),), rows.schema)
+
+    def write_files(self, query: str, write: Callable[[Iterable[pa.RecordBatch]], Path]) -> list[Path]:
+        """Run a query and give its rows to a function that writes a file of them."""
+        return [write(self.reader(query))]
 
     def register(self, name: str, files: Sequence[Path]) -> None:
         """Make Parquet files a temporary view.

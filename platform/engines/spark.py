@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,6 +93,12 @@ class SparkEngine:
             self._files.write(frame, folder)
         files = tuple(str(path) for path in sorted(folder.absolute().glob("*.parquet")))
         return all_columns(files, schema_of(frame))
+
+    def write_files(self, query: str, write: Callable[[Iterable[pa.RecordBatch]], Path]) -> list[Path]:
+        """Run a query and let the tasks that compute its rows write them."""
+        frame = self._frame(query)
+        with self._explained(sent(query)), described(self.spark, f"xpsql: {headline(query)}"):
+            return self._files.write_with(frame, write)
 
     def register(self, name: str, files: Sequence[Path]) -> None:
         """Make Parquet files a temporary view."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from ...warehouse.scratch import scratch
 from ..errors import ModelError
@@ -41,14 +43,28 @@ class SparkFiles:
         Raises:
             ModelError: executors do not see the warehouse, and what they write would be lost.
         """
-        if not self._shared:
-            self._check_shared()
+        self._check_shared()
         with configured(self._spark, WRITING):
             writer = frame.write.mode("append").options(**WRITTEN)
             writer.option("parquet.block.row.count.limit", parquet.ROW_GROUP_ROWS).parquet(location(folder))
 
+    def write_with(self, frame: DataFrame, write: Callable[[Iterable[pa.RecordBatch]], Path]) -> list[Path]:
+        """Run a query, let every task give its rows to a function that writes a file, and return the files in order of rows.
+
+        Raises:
+            ModelError: executors do not see the warehouse.
+        """
+        self._check_shared()
+
+        def written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield pa.record_batch({"path": [str(write(batches))]})
+
+        return [Path(row["path"]) for row in frame.mapInArrow(written, "path string").collect()]
+
     def _check_shared(self) -> None:
         """Ask as many tasks as run at once for a new folder of the warehouse; once in a session."""
+        if self._shared:
+            return
         context = self._spark.sparkContext
         count = context.defaultParallelism
         with scratch(self._warehouse) as folder, described(self._spark, "xpsql: look for the warehouse"):

@@ -304,6 +304,33 @@ def test_shrink_keeps_rows_for_which_the_condition_is_null_and_dense_parameters(
     assert (session.models.version("ctr").dense / "layer").read_bytes() == b"1"
 
 
+def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_stored(session: xpsql.Session) -> None:
+    state = dataclasses.replace(VECTORS, columns={"n": 2, "w": 2})
+    with session.models.begin("fm", dataclasses.replace(MANIFEST, tables=(TABLE, state))) as draft:
+        for part in range(3):
+            keys = range(1000 * part, 1000 * part + 400)
+            made = [
+                {"key": key, "slot": 0, "count": 1, "updates": key % 4, "shows": 1, "clicks": 0, "last_seen": 0}
+                | {"z": 0.5, "n": key.to_bytes(8, "little"), "w": [key, -0.1]}
+                for key in keys
+            ]
+            for table in (TABLE, state):
+                one = [{**row, "n": 1.0, "w": 0.1} for row in made] if table is TABLE else made
+                with draft.writer(table, part) as writer:
+                    writer.write(pa.RecordBatch.from_pylist(one, schema=rows_schema(table)))
+        draft.commit(dataclasses.replace(draft.manifest, rows=1200))
+    assert rows(session, "SHRINK MODEL fm WHERE updates < 2") == [{"model": "fm", "version": 2, "rows": 600, "removed": 600}]
+    old, new = session.models.versions("fm")
+    for table in (TABLE, state):
+        stored = [row for batch in old.rows(table.name) for row in batch.to_pylist()]
+        kept = [row for batch in new.rows(table.name) for row in batch.to_pylist()]
+        assert sorted(kept, key=lambda row: row["key"]) == [row for row in stored if row["updates"] >= 2]
+        assert all(pq.read_schema(file) == rows_schema(table) for file in new.files(table.name))
+    assert not new.folder.joinpath("saved").exists()
+    assert rows(session, "SHRINK MODEL fm WHERE true") == [{"model": "fm", "version": 3, "rows": 0, "removed": 600}]
+    assert rows(session, "SELECT count(*) AS n FROM ML.WEIGHTS(MODEL fm)") == [{"n": 0}]
+
+
 def test_a_shrunk_version_has_no_metrics_of_training(session: xpsql.Session) -> None:
     train(session.models, evaluation={"auc": 0.75}, calibration=((0.1, 0.1, 100),))
     session.sql("SHRINK MODEL ctr WHERE updates < 30")
