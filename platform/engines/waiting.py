@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -20,11 +21,21 @@ def awaited(connection: DuckDBPyConnection, run: Callable[[], T]) -> T:
     Raises:
         KeyboardInterrupt: once the connection's query has ended.
     """
-    with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(run)
+    answer: Future[T] = Future()
+
+    def work() -> None:
+        if not answer.set_running_or_notify_cancel():
+            return
         try:
-            return running.result()
-        except KeyboardInterrupt:
-            while not wait([running], ASK_SECONDS).done:
+            answer.set_result(run())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    try:
+        Thread(target=work).start()  # not an executor's: it would lose a thread that Ctrl-C finds starting
+        return answer.result()
+    except KeyboardInterrupt:
+        if not answer.cancel():
+            while not wait([answer], ASK_SECONDS).done:
                 connection.interrupt()  # nothing happens where the query has not begun
-            raise
+        raise

@@ -25,6 +25,27 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
+STARTING = """
+import os, signal, threading
+from xpsql.platform.engines.waiting import awaited
+
+class Connection:
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self.interrupt = self.ended.set
+
+def run(connection: Connection) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    assert connection.ended.wait(10), "nobody ended it"
+
+for _ in range(200):
+    connection = Connection()
+    try:
+        awaited(connection, lambda: run(connection))
+    except KeyboardInterrupt:
+        assert connection.ended.is_set(), "it goes on"
+print("interrupted")
+"""
 ENDLESS = "FROM (SELECT pressed(i) AS n FROM range(1000000) t(i)), range(1000000) u(j), range(1000000) v(k)"
 
 
@@ -36,6 +57,13 @@ ENDLESS = "FROM (SELECT pressed(i) AS n FROM range(1000000) t(i)), range(1000000
     ],
 )
 def test_ctrl_c_ends_a_query(row: int, query: str) -> None:
-    code = CODE.format(row=row, query=query)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    check_interrupted(CODE.format(row=row, query=query))
+
+
+def test_ctrl_c_ends_what_has_only_begun() -> None:
+    check_interrupted(STARTING)
+
+
+def check_interrupted(code: str) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
