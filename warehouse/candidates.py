@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .durable import storing, sync
+from .names import part_name
 from .rows import READ_ROWS, reading
 
 SCHEMA = pa.schema([pa.field("key", pa.int64()), pa.field("count", pa.uint16()), pa.field("before", pa.bool_())])
@@ -31,7 +32,7 @@ def write_candidates(
     """
     import pyarrow.parquet as pq
 
-    path = folder / f"part-{part:05d}.parquet"
+    path = folder / part_name(part)
     arrays = [pa.array(keys.view(np.int64)), pa.array(counts.astype(np.uint16)), pa.array(before)]
     with storing(path):
         folder.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .durable import storing, sync
+from .names import part_name
 from .rows import reading
 
 SCHEMA = pa.schema(
@@ -38,7 +39,7 @@ def write_dense(folder: Path, part: int, arrays: Iterable[tuple[str, str, Floats
 
     lines = [(name, column, list(values.shape), values.reshape(-1)) for name, column, values in arrays]
     table = pa.table([pa.array(line, field.type) for line, field in zip(zip(*lines, strict=True), SCHEMA, strict=True)], SCHEMA)
-    path = folder / f"part-{part:05d}.parquet"
+    path = folder / part_name(part)
     with storing(path):
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, path, compression="none", use_dictionary=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,9 +16,8 @@ from .checkpoints import Checkpoint, Checkpoints, clear_checkpoints, place_of
 from .durable import clear, storing, sync, sync_tree
 from .files import VersionFiles
 from .locks import Lock
-from .manifest import Manifest, Table, write_manifest
+from .manifest import Manifest, write_manifest
 from .progress import append_progress
-from .rows import part_path
 
 ROWS = ("rows", "dense", "candidates", "package")
 DATA = (*ROWS, "saved")
@@ -97,19 +96,6 @@ class Draft(VersionFiles):
                 if (written.folder / name).exists():
                     (written.folder / name).rename(self.folder / name)
             clear(self.saved)
-
-    def adopt_parts(self, table: Table, parts: Sequence[Path]) -> int:
-        """Make one or more files that tasks wrote below `saved` the rows of a table, and return how many rows there are."""
-        import pyarrow.parquet as pq
-
-        folder = self.folder / "rows" / table.name
-        rows = {part: pq.read_metadata(part).num_rows for part in parts}
-        with storing(folder):
-            folder.mkdir(parents=True)
-            for number, part in enumerate([part for part in parts if rows[part]] or parts[:1]):
-                part.rename(part_path(folder, number))
-            clear(self.saved)
-        return sum(rows.values())
 
     def commit(self, manifest: Manifest, status: Literal["ready", "held"] = "ready") -> None:
         """Make the version appear: its files are made durable, then its manifest is replaced, which is the one atomic step.

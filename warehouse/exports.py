@@ -6,12 +6,13 @@ import json
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from ..platform.engines.base import WriteFile
+from ..platform.engines.parquet import row_groups
 from ..platform.errors import ModelError, XpsqlError
 from .durable import clear, remove, storing, sync, sync_tree
 from .manifest import FILE
@@ -40,6 +41,7 @@ def export_table(version: Version, engine: Engine, table: str, replace: bool, fo
 def export_files(version: Version, engine: Engine, folder: Path, format: str) -> int:
     """Write the columns of ML.WEIGHTS to a folder, which appears whole, and return how many rows it has.
 
+    The rows are one file, on Spark one for each partition that has any, which executors write into the warehouse first.
     Beside the rows stand `_manifest.json`, with what is needed to score elsewhere (scales of continuous slots), `_dense` where
     the model has dense parameters, and `_package` where another package learned it; readers of folders of files
     skip names that begin with `_`. What exports that were killed left beside it goes after a week.
@@ -60,15 +62,14 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str) ->
             if version.package.exists():
                 shutil.copytree(version.package, draft / PACKAGE)
         with weights(version, engine) as relation:
-            counted = Counted()
-            chosen.write(draft / f"part-00000.{chosen.name}", counted.passing(engine.reader(relation.select())))
+            rows = engine.write_files(relation.select(), draft, f".{chosen.name}", chosen.write)
         with storing(folder):
             sync_tree(draft)
             _replace(folder, draft)
     except BaseException as error:
         _clear(draft, error)
         raise
-    return counted.rows
+    return rows
 
 
 def _check_free(folder: Path) -> None:
@@ -107,40 +108,25 @@ def _clear(draft: Path, error: BaseException) -> None:
         error.add_note(f"Its unfinished files are left: {second}")
 
 
-class Counted:
-    """Counts the rows of a stream while somebody else reads it.
-
-    It does not keep the stream, which keeps it: the garbage collector sees no cycle that goes through Arrow.
-    """
-
-    def __init__(self) -> None:
-        self.rows = 0
-
-    def passing(self, source: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """Return a stream of the same rows, each counted as it passes."""
-        return pa.RecordBatchReader.from_batches(source.schema, self._batches(source))
-
-    def _batches(self, source: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        for batch in source:
-            self.rows += batch.num_rows
-            yield batch
-
-
-def write_parquet(path: Path, rows: pa.RecordBatchReader) -> None:
-    """Write a stream of rows as Parquet."""
+def write_parquet(path: Path, rows: pa.RecordBatchReader) -> int:
+    """Write a stream of rows as Parquet, and return how many there were."""
     import pyarrow.parquet as pq
 
+    count = 0
     with storing(path), pq.ParquetWriter(path, rows.schema, compression="zstd", use_dictionary=["slot"]) as writer:
-        for batch in rows:
-            writer.write_batch(batch)
+        for group in row_groups(rows):
+            writer.write_table(group)
+            count += group.num_rows
+    return count
 
 
-def write_csv(path: Path, rows: pa.RecordBatchReader) -> None:
-    """Write a stream of rows as CSV with a header; arrays as JSON in a string."""
+def write_csv(path: Path, rows: pa.RecordBatchReader) -> int:
+    """Write a stream of rows as CSV with a header, arrays as JSON in a string, and return how many there were."""
     import pyarrow.csv as csv
 
     arrays = [field.name for field in rows.schema if pa.types.is_nested(field.type)]
     schema = pa.schema([field.with_type(pa.string()) if field.name in arrays else field for field in rows.schema])
+    count = 0
     with storing(path), csv.CSVWriter(path, schema) as writer:
         for batch in rows:
             columns = [
@@ -148,20 +134,25 @@ def write_csv(path: Path, rows: pa.RecordBatchReader) -> None:
                 for name, column in zip(schema.names, batch.columns, strict=True)
             ]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            count += batch.num_rows
+    return count
 
 
-def write_json(path: Path, rows: pa.RecordBatchReader) -> None:
-    """Write a stream of rows as JSON, one object a line; times in ISO 8601."""
+def write_json(path: Path, rows: pa.RecordBatchReader) -> int:
+    """Write a stream of rows as JSON, one object a line, times in ISO 8601, and return how many there were."""
+    count = 0
     with storing(path), path.open("w", encoding="utf-8") as file:
         for batch in rows:
             file.writelines(json.dumps(row, default=lambda time: time.isoformat()) + "\n" for row in batch.to_pylist())
+            count += batch.num_rows
+    return count
 
 
 class Format(NamedTuple):
     """A format of exported files: its name in SQL, which is also the files' suffix, and what writes one file."""
 
     name: str
-    write: Callable[[Path, pa.RecordBatchReader], None]
+    write: WriteFile
 
 
 FORMATS = (Format("parquet", write_parquet), Format("csv", write_csv), Format("json", write_json))

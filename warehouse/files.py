@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .manifest import Table
+from .names import part_name
 from .rows import RowWriter
 
 
@@ -16,6 +17,10 @@ class Folders:
     """
 
     folder: Path
+
+    def rows_of(self, table: str) -> Path:
+        """That of a table's rows."""
+        return self.folder / "rows" / table
 
     @property
     def dense(self) -> Path:
@@ -54,5 +59,5 @@ class VersionFiles(Folders):
         return self.folder / "saved"
 
     def writer(self, table: Table, part: int = 0) -> RowWriter:
-        """Open a writer of one part of a table's rows."""
-        return RowWriter(self.folder / "rows" / table.name, table, part)
+        """Open a writer of one part of a table's rows; each shard writes its own."""
+        return RowWriter(self.rows_of(table.name) / part_name(part), table)

@@ -1,4 +1,4 @@
-"""How names of models become names of folders.
+"""How names of models become names of folders, and how the files of a folder are named.
 
 Names are compared without case, as SQL does, and kept in lower case, as Hive keeps the names of tables: `CTR`, `Ctr` and
 `ctr` are one model, listed as `ctr`. In the folder's name letters, digits, `_` and `-` stand for themselves; every other
@@ -33,3 +33,8 @@ def folder_name(name: str) -> str:
 def model_name(folder: str) -> str:
     """Return the model that a folder holds."""
     return unquote(folder)
+
+
+def part_name(number: int, suffix: str = ".parquet") -> str:
+    """Return the name of one of the files that together hold rows; names sort as numbers do."""
+    return f"part-{number:05d}{suffix}"

@@ -55,25 +55,24 @@ class RowWriter:
     """Writes one part of a table's rows, in row groups of about a million, or 256 MiB where rows are wide; durable once closed.
 
     Args:
-        folder: the table's folder; made where absent.
+        path: of the file; its folder is made where absent.
         table: the table's name and columns.
-        part: the number of the part; each shard writes its own.
 
     Raises:
         ModelError: the disk is full, or the folder is not writable; the message names the file.
     """
 
-    def __init__(self, folder: Path, table: Table, part: int = 0) -> None:
+    def __init__(self, path: Path, table: Table) -> None:
         import pyarrow.parquet as pq
 
-        self.path = part_path(folder, part)
+        self.path = path
         self.schema = rows_schema(table)
         self.rows = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._row_bytes = sum(kind.bit_width // 8 for _, kind in STATISTICS) + 4 * sum(table.columns.values())
         with storing(self.path):
-            folder.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(
                 self.path, self.schema, compression="none", use_dictionary=["slot"], write_statistics=False
             )
@@ -112,11 +111,6 @@ class RowWriter:
             self._writer.close()
         except OSError as second:
             error.add_note(f"Closing {self.path} failed as well: {second}")
-
-
-def part_path(folder: Path, part: int) -> Path:
-    """Return the path of a part of a table's folder."""
-    return folder / f"part-{part:05d}.parquet"
 
 
 def row_files(folder: Path) -> list[Path]:

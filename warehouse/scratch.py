@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .durable import clear
+from .durable import clear, storing
 
 FOLDER = ".scratch"
 LEFT_SECONDS = 7 * 24 * 3600
@@ -27,10 +27,11 @@ def sweep(left: Iterable[Path]) -> None:
 def scratch(warehouse: Path) -> Iterator[Path]:
     """Give an empty folder in a warehouse, which goes when the block ends; those that killed processes left go after a week."""
     root = warehouse / FOLDER
-    root.mkdir(parents=True, exist_ok=True)
-    sweep(root.iterdir())
     folder = root / uuid.uuid4().hex
-    folder.mkdir()
+    with storing(folder):
+        root.mkdir(parents=True, exist_ok=True)
+        sweep(root.iterdir())
+        folder.mkdir()
     try:
         yield folder
     finally:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import uuid
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,17 +121,19 @@ def _kept(relation: Relation, table: Table, condition: str) -> str:
 
 def _write(draft: Draft, engine: Engine, table: Table, kept: str) -> int:
     """Write the rows of a query as a table of the draft, and return how many there are."""
-    write = partial(_write_part, draft.saved, table)
-    return draft.adopt_parts(table, engine.write_files(kept, write) or [write(())])
+    folder = draft.rows_of(table.name)
+    with storing(folder):
+        folder.mkdir(parents=True)
+    return engine.write_files(kept, folder, ".parquet", partial(_write_part, table))
 
 
-def _write_part(saved: Path, table: Table, rows: Iterable[pa.RecordBatch]) -> Path:
-    """Write some rows of a query of stored rows as they are stored, into a folder of their own, and return the file."""
-    with RowWriter(saved / uuid.uuid4().hex, table) as writer:
+def _write_part(table: Table, path: Path, rows: pa.RecordBatchReader) -> int:
+    """Write rows of a query of stored rows as they are stored, and return how many there were."""
+    with RowWriter(path, table) as writer:
         for batch in rows:
             columns = [as_stored(column, field.type) for column, field in zip(batch.columns, writer.schema, strict=True)]
             writer.write(pa.RecordBatch.from_arrays(columns, schema=writer.schema))
-        return writer.path
+    return writer.rows
 
 
 def as_stored(column: pa.Array, kind: pa.DataType) -> pa.Array:

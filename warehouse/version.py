@@ -57,7 +57,7 @@ class Version(Folders):
 
     def files(self, table: str) -> list[Path]:
         """Return the Parquet files of a table's rows."""
-        return row_files(self.folder / "rows" / self.manifest.table(table).name)
+        return row_files(self.rows_of(self.manifest.table(table).name))
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read the rows of a table, 65,536 or fewer at a time; all columns, or those named, in that order.
@@ -65,7 +65,7 @@ class Version(Folders):
         Raises:
             ModelError: no such table, a damaged file, or a version that was dropped meanwhile.
         """
-        return read_rows(self.folder / "rows" / self.manifest.table(table).name, columns)
+        return read_rows(self.rows_of(self.manifest.table(table).name), columns)
 
 
 def reached(lines: Sequence[Mapping[str, Any]], newest: Checkpoint | None, manifest: Manifest) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -11,6 +11,9 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from .tasks import Tasks
+
+WriteFile = Callable[[Path, pa.RecordBatchReader], int]
+"""Writes rows to a file, and returns how many there were."""
 
 INTERNAL = "xpsql_"  # how the names of views begin that a statement makes for itself
 
@@ -95,11 +98,10 @@ class Engine(Protocol):
         """Run a query once and write its result, in its order, as Parquet files (row groups of 122,880 rows) into `folder`."""
         ...
 
-    def write_files(self, query: str, write: Callable[[Iterable[pa.RecordBatch]], Path]) -> list[Path]:
-        """Run a query and give its rows to `write`, which writes a file of them and returns its path; return these in order.
+    def write_files(self, query: str, folder: Path, suffix: str, write: WriteFile) -> int:
+        """Run a query, let `write` write its rows as one file or more into `folder`, and return how many rows there are.
 
-        On Spark every task that computes rows calls it, none at all where it is plain that there are no rows. Tasks may run
-        twice, so each call writes a path of its own; what is not returned is of no use.
+        The files are `part-<number><suffix>` in the order of rows; one where there are no rows. On Spark `write` runs in tasks.
         """
         ...
 

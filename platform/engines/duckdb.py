@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
+from ...warehouse.names import part_name
 from ..errors import StatementError
 from . import parquet
-from .base import Scan, Staged, Statements
+from .base import Scan, Staged, Statements, WriteFile
 from .definitions import Definitions
 from .queries import Queries
 from .relations import Relations
@@ -63,13 +64,13 @@ class DuckDBEngine:
         """Run a query steadily and write its rows."""
         rows = self._queries.stream(read_query(query), steady=True)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder.absolute() / "part-00000.parquet"
+        path = folder.absolute() / part_name(0)
         parquet.write(path, rows)
         return all_columns((str(path),), rows.schema)
 
-    def write_files(self, query: str, write: Callable[[Iterable[pa.RecordBatch]], Path]) -> list[Path]:
-        """Run a query and give its rows to a function that writes a file of them."""
-        return [write(self.reader(query))]
+    def write_files(self, query: str, folder: Path, suffix: str, write: WriteFile) -> int:
+        """Run a query and write its rows to one file."""
+        return write(folder / part_name(0, suffix), self.reader(query))
 
     def register(self, name: str, files: Sequence[Path]) -> None:
         """Make Parquet files a temporary view.

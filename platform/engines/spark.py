@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from .. import udf
 from ..errors import StatementError
-from .base import INTERNAL, Scan, Staged, Statements
+from .base import INTERNAL, Scan, Staged, Statements, WriteFile
 from .failures import place, tokens_of
 from .scans import all_columns
 from .spark_calls import Sent, sent
@@ -94,11 +94,11 @@ class SparkEngine:
         files = tuple(str(path) for path in sorted(folder.absolute().glob("*.parquet")))
         return all_columns(files, schema_of(frame))
 
-    def write_files(self, query: str, write: Callable[[Iterable[pa.RecordBatch]], Path]) -> list[Path]:
-        """Run a query and let the tasks that compute its rows write them."""
+    def write_files(self, query: str, folder: Path, suffix: str, write: WriteFile) -> int:
+        """Run a query and let the tasks that compute its rows write them, a file for each partition that has any."""
         frame = self._frame(query)
         with self._explained(sent(query)), described(self.spark, f"xpsql: {headline(query)}"):
-            return self._files.write_with(frame, write)
+            return self._files.write_with(frame, folder, suffix, write)
 
     def register(self, name: str, files: Sequence[Path]) -> None:
         """Make Parquet files a temporary view."""

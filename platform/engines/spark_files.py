@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
-from collections.abc import Callable, Iterable, Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...warehouse.durable import storing
+from ...warehouse.names import part_name
 from ...warehouse.scratch import scratch
 from ..errors import ModelError
 from . import parquet
-from .spark_frames import configured, described
+from .base import WriteFile
+from .spark_frames import configured, described, numbered, schema_of, typed
 from .spark_tasks import on_one_machine
 from .tasks import unshared
 
@@ -48,18 +53,29 @@ class SparkFiles:
             writer = frame.write.mode("append").options(**WRITTEN)
             writer.option("parquet.block.row.count.limit", parquet.ROW_GROUP_ROWS).parquet(location(folder))
 
-    def write_with(self, frame: DataFrame, write: Callable[[Iterable[pa.RecordBatch]], Path]) -> list[Path]:
-        """Run a query, let every task give its rows to a function that writes a file, and return the files in order of rows.
+    def write_with(self, frame: DataFrame, folder: Path, suffix: str, write: WriteFile) -> int:
+        """Run a query, let every task write its rows to a file of the warehouse, and move these into a folder.
 
         Raises:
-            ModelError: executors do not see the warehouse.
+            ModelError: executors do not see the warehouse, or a file cannot be written.
         """
         self._check_shared()
+        schema = schema_of(frame)
+        with scratch(self._warehouse) as shared:
 
-        def written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield pa.record_batch({"path": [str(write(batches))]})
+            def written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                path = shared / uuid.uuid4().hex  # a task may run twice
+                rows = write(path, pa.RecordBatchReader.from_batches(schema, typed(batches, schema)))
+                yield pa.record_batch({"path": [str(path)], "rows": [rows]})
 
-        return [Path(row["path"]) for row in frame.mapInArrow(written, "path string").collect()]
+            tasks = frame.toDF(*numbered(schema)).mapInArrow(written, "path string, rows bigint").collect()
+            parts = [task for task in tasks if task["rows"]]
+            with storing(folder):
+                for number, task in enumerate(parts):
+                    shutil.move(task["path"], folder / part_name(number, suffix))
+            if not parts:
+                return write(folder / part_name(0, suffix), schema.empty_table().to_reader())
+            return sum(task["rows"] for task in parts)
 
     def _check_shared(self) -> None:
         """Ask as many tasks as run at once for a new folder of the warehouse; once in a session."""

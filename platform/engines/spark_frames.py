@@ -95,8 +95,13 @@ def streamed(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     packed = frame.toDF(*numbered(schema)).mapInArrow(packs, "batch binary")
     for row in packed.toLocalIterator():
         with pa.ipc.open_stream(row["batch"]) as stream:
-            for batch in stream:
-                yield batch.rename_columns(schema.names).cast(schema)
+            yield from typed(stream, schema)
+
+
+def typed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Give Spark's batches of a result, whose columns are numbered, the result's names and types."""
+    for batch in batches:
+        yield batch.rename_columns(schema.names).cast(schema)
 
 
 def quoted(name: str) -> str:

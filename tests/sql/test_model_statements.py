@@ -8,7 +8,6 @@ import io
 import json
 import math
 import os
-import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +22,6 @@ from pyspark.sql import SparkSession
 import xpsql
 from xpsql.platform.errors import ModelError, OptionError, StatementError
 from xpsql.platform.progress import LogReporter
-from xpsql.warehouse.exports import Counted
 from xpsql.warehouse.manifest import Part, Slot
 from xpsql.warehouse.rows import rows_schema
 
@@ -304,29 +302,35 @@ def test_shrink_keeps_rows_for_which_the_condition_is_null_and_dense_parameters(
     assert (session.models.version("ctr").dense / "layer").read_bytes() == b"1"
 
 
-def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_stored(session: xpsql.Session) -> None:
-    state = dataclasses.replace(VECTORS, columns={"n": 2, "w": 2})
-    with session.models.begin("fm", dataclasses.replace(MANIFEST, tables=(TABLE, state))) as draft:
-        for part in range(3):
-            keys = range(1000 * part, 1000 * part + 400)
+STATE = dataclasses.replace(VECTORS, columns={"n": 2, "w": 2})
+
+
+def train_parts(session: xpsql.Session, parts: int = 3, each: int = 400) -> None:
+    """Make a model fm of two tables, whose rows stand in several files."""
+    with session.models.begin("fm", dataclasses.replace(MANIFEST, tables=(TABLE, STATE))) as draft:
+        for part in range(parts):
             made = [
                 {"key": key, "slot": 0, "count": 1, "updates": key % 4, "shows": 1, "clicks": 0, "last_seen": 0}
                 | {"z": 0.5, "n": key.to_bytes(8, "little"), "w": [key, -0.1]}
-                for key in keys
+                for key in range(1000 * part, 1000 * part + each)
             ]
-            for table in (TABLE, state):
+            for table in (TABLE, STATE):
                 one = [{**row, "n": 1.0, "w": 0.1} for row in made] if table is TABLE else made
                 with draft.writer(table, part) as writer:
                     writer.write(pa.RecordBatch.from_pylist(one, schema=rows_schema(table)))
-        draft.commit(dataclasses.replace(draft.manifest, rows=1200))
+        draft.commit(dataclasses.replace(draft.manifest, rows=parts * each))
+
+
+def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_stored(session: xpsql.Session) -> None:
+    train_parts(session)
     assert rows(session, "SHRINK MODEL fm WHERE updates < 2") == [{"model": "fm", "version": 2, "rows": 600, "removed": 600}]
     old, new = session.models.versions("fm")
-    for table in (TABLE, state):
+    for table in (TABLE, STATE):
         stored = [row for batch in old.rows(table.name) for row in batch.to_pylist()]
         kept = [row for batch in new.rows(table.name) for row in batch.to_pylist()]
         assert sorted(kept, key=lambda row: row["key"]) == [row for row in stored if row["updates"] >= 2]
         assert all(pq.read_schema(file) == rows_schema(table) for file in new.files(table.name))
-    assert not new.folder.joinpath("saved").exists()
+    assert list(session.models.warehouse.glob(".scratch/*")) == []
     assert rows(session, "SHRINK MODEL fm WHERE true") == [{"model": "fm", "version": 3, "rows": 0, "removed": 600}]
     assert rows(session, "SELECT count(*) AS n FROM ML.WEIGHTS(MODEL fm)") == [{"n": 0}]
 
@@ -390,19 +394,14 @@ def test_export_replaces_a_table_only_when_told(session: xpsql.Session) -> None:
         session.sql("EXPORT MODEL ctr TO TABLE weights WITH (over = true)")
 
 
-def test_a_stream_that_nobody_reads_goes_when_nobody_has_it() -> None:
-    rows = pa.table({"a": [1, 2]}).to_reader()
-    kept = weakref.ref(counted := Counted())
-    stream = counted.passing(rows)
-    del counted, stream
-    assert kept() is None
-
-
 def read_json(path: Path) -> pa.Table:
     return pa.Table.from_pylist([json.loads(line) for line in path.read_text().splitlines()])
 
 
-@pytest.mark.parametrize(("format", "read"), [("parquet", pq.read_table), ("csv", csv.read_csv), ("json", read_json)])
+READERS = [("parquet", pq.read_table), ("csv", csv.read_csv), ("json", read_json)]
+
+
+@pytest.mark.parametrize(("format", "read"), READERS)
 def test_export_to_files_writes_a_folder_that_stands_alone(
     session: xpsql.Session, tmp_path: Path, format: str, read: Any
 ) -> None:
@@ -412,6 +411,21 @@ def test_export_to_files_writes_a_folder_that_stands_alone(
     assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["_manifest.json", f"part-00000.{format}"]
     table = read(tmp_path / "out" / f"part-00000.{format}")
     assert dict(zip(table["key"].to_pylist(), table["weight"].to_pylist(), strict=True)) == {-5: 0.5, 7: -1.5, 9: 0.0}
+
+
+@pytest.mark.parametrize(("format", "read"), READERS)
+def test_export_to_files_writes_every_part(session: xpsql.Session, tmp_path: Path, format: str, read: Any) -> None:
+    train_parts(session)
+    (told,) = rows(session, f"EXPORT MODEL fm TO '{tmp_path}/out' FORMAT {format}")
+    files = sorted((tmp_path / "out").glob("part-*"))
+    assert [file.name for file in files] == [f"part-{number:05d}.{format}" for number in range(len(files))]
+    parts = [read(file) for file in files]
+    assert told["rows"] == 2400
+    assert sorted((row["table"], row["key"]) for part in parts for row in part.select(["table", "key"]).to_pylist()) == sorted(
+        (table, 1000 * part + key) for table in "vw" for part in range(3) for key in range(400)
+    )
+    assert (len(files) > 1) == (session.engine.name == "spark")
+    assert list(session.models.warehouse.glob(".scratch/*")) == []
 
 
 def test_vectors_and_dense_parameters_survive_an_export_as_csv(session: xpsql.Session, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from xpsql.platform.errors import ModelError
 from xpsql.warehouse.manifest import Table
 from xpsql.warehouse.models import Models
+from xpsql.warehouse.names import part_name
 from xpsql.warehouse.rows import ROW_GROUP_ROWS, RowWriter, read_rows, row_files, rows_schema
 from xpsql.warehouse.shrink import as_stored
 
@@ -37,7 +38,7 @@ def batch(table: Table, keys: int) -> pa.RecordBatch:
 @pytest.mark.parametrize("table", [TABLE, WIDE])
 def test_rows_read_back_as_they_were_written(tmp_path: Path, table: Table) -> None:
     whole = batch(table, 1000)
-    with RowWriter(tmp_path, table) as writer:
+    with RowWriter(tmp_path / part_name(0), table) as writer:
         for start in range(0, 1000, 300):
             writer.write(whole.slice(start, 300))
     assert writer.rows == 1000
@@ -47,7 +48,7 @@ def test_rows_read_back_as_they_were_written(tmp_path: Path, table: Table) -> No
 
 def test_small_batches_become_row_groups_of_a_million(tmp_path: Path) -> None:
     part = batch(TABLE, ROW_GROUP_ROWS // 4)
-    with RowWriter(tmp_path, TABLE) as writer:
+    with RowWriter(tmp_path / part_name(0), TABLE) as writer:
         for _ in range(5):
             writer.write(part)
     metadata = pq.read_metadata(writer.path)
@@ -56,14 +57,14 @@ def test_small_batches_become_row_groups_of_a_million(tmp_path: Path) -> None:
 
 def test_parts_are_read_in_order_of_their_numbers(tmp_path: Path) -> None:
     for part in (10, 2):
-        with RowWriter(tmp_path, TABLE, part) as writer:
+        with RowWriter(tmp_path / part_name(part), TABLE) as writer:
             writer.write(batch(TABLE, part))
     assert [f.name for f in row_files(tmp_path)] == ["part-00002.parquet", "part-00010.parquet"]
     assert [b.num_rows for b in read_rows(tmp_path, ["key"])] == [2, 10]
 
 
 def test_a_table_without_rows_reads_as_empty(tmp_path: Path) -> None:
-    with RowWriter(tmp_path, TABLE):
+    with RowWriter(tmp_path / part_name(0), TABLE):
         pass
     assert sum(b.num_rows for b in read_rows(tmp_path, None)) == 0
 
@@ -93,12 +94,12 @@ def test_a_full_disk_fails_the_version_and_leaves_the_old_one(tmp_path: Path, sm
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "rows").touch()
     with pytest.raises(ModelError, match=r"Cannot write .*part-00000"):
-        RowWriter(tmp_path / "rows", TABLE)
+        RowWriter(tmp_path / "rows" / part_name(0), TABLE)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", b"x" * 500])
 def test_a_damaged_file_is_named(tmp_path: Path, damage: bytes) -> None:
-    with RowWriter(tmp_path, TABLE) as writer:
+    with RowWriter(tmp_path / part_name(0), TABLE) as writer:
         writer.write(rows())
     writer.path.write_bytes(damage)
     with pytest.raises(ModelError, match=r"part-00000\.parquet is damaged"):
