@@ -35,7 +35,8 @@ def awaited(connection: DuckDBPyConnection, run: Callable[[], T]) -> T:
         Thread(target=work).start()  # not an executor's: it would lose a thread that Ctrl-C finds starting
         return answer.result()
     except KeyboardInterrupt:
-        if not answer.cancel():
-            while not wait([answer], ASK_SECONDS).done:
-                connection.interrupt()  # nothing happens where the query has not begun
+        answer.cancel()
+        while not answer.done():
+            connection.interrupt()  # nothing happens where the query has not begun
+            wait([answer], ASK_SECONDS)
         raise
