@@ -14,7 +14,7 @@ give; whatever differs is staged. The WHERE of the query itself is taken off bef
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -131,10 +131,18 @@ def reference_of(frame: DataFrame) -> Reference | Unfit:
         return Unfit(f"a file cannot be read: {error}")
     if stored is None:
         return Unfit("its files differ in their columns, or have types that Spark does not")
+    if any(names_partition(folder.name, stored.names) for file in files for folder in Path(file).parents):
+        return PARTITIONED
     columns = columns_in(plan, stored.names, frame.columns)
     if columns is None:
         return PARTITIONED if any("=" in Path(file).parent.name for file in files) else MORE
     return Reference(files, stored, columns)
+
+
+def names_partition(folder: str, stored: Collection[str]) -> bool:
+    """Tell whether a folder gives a column of the files its value, as `day=1` does: Spark reads that, not the file's."""
+    column, equals, _ = folder.partition("=")
+    return bool(equals) and unquote(column) in stored
 
 
 def local_files(found: Iterable[str]) -> tuple[str, ...] | Unfit:

@@ -153,6 +153,20 @@ def test_partitions_are_told_as_the_reason_to_stage(engine: SparkEngine, tmp_pat
     assert "partitions" in (found.reason or "")
 
 
+def test_a_column_of_files_that_their_folders_name_too_has_the_value_of_the_folder(engine: SparkEngine, tmp_path: Path) -> None:
+    for day in (1, 2):
+        (tmp_path / "log" / f"day={day}").mkdir(parents=True)
+        pq.write_table(pa.table({"day": pa.array([9], pa.int32()), "n": [day]}), tmp_path / f"log/day={day}/rows.parquet")
+    log = f"parquet.`{tmp_path}/log`"
+    wanted = engine.execute(f"SELECT n FROM {log} WHERE day = 2")
+    assert wanted is not None
+    assert wanted.to_pylist() == [{"n": 2}]
+    for query in (f"SELECT * FROM {log}", f"SELECT n FROM {log} WHERE day = 2"):
+        found = engine.scan(query)
+        assert isinstance(found, Staged)
+        assert "partitions" in found.reason
+
+
 def test_a_query_is_staged_in_its_order_with_row_groups_of_one_size(engine: SparkEngine, tmp_path: Path) -> None:
     query = "SELECT id % 7 AS part, id, timestamp_seconds(id) AS at FROM range(260000) ORDER BY part, id DESC"
     scan = engine.stage(query, tmp_path / "staged")
