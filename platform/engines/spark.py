@@ -14,6 +14,7 @@ from ..errors import StatementError
 from .base import INTERNAL, Scan, Staged, Statements, WriteFile
 from .failures import place, tokens_of
 from .scans import all_columns
+from .spark_actions import acted
 from .spark_calls import Sent, sent
 from .spark_failures import explained
 from .spark_files import SparkFiles, pattern
@@ -61,8 +62,7 @@ class SparkEngine:
             if self._tables.run(statement):
                 return None
             self._tables.prepare(statement)
-            frame = self.spark.sql(text.text)
-            return collected(frame) if frame.columns else None
+            return acted(self.spark, lambda: answer(self.spark.sql(text.text)))
 
     def schema(self, query: str) -> pa.Schema:
         """Return the columns of a query."""
@@ -112,7 +112,8 @@ class SparkEngine:
             if self._tables.are_default and format.lower() == "parquet" and (own := own_name(name)) is not None:
                 self._tables.write(own, frame, replace)
             else:
-                frame.write.mode("overwrite" if replace else "error").saveAsTable(name, format=format)
+                writer = frame.write.mode("overwrite" if replace else "error")
+                acted(self.spark, lambda: writer.saveAsTable(name, format=format))
         return count()
 
     def relations(self) -> list[str]:
@@ -147,6 +148,11 @@ class SparkEngine:
         with self._explained(text):
             self._tables.prepare(query)
             return self.spark.sql(text.text)
+
+
+def answer(frame: DataFrame) -> pa.Table | None:
+    """Run a statement's query and return its rows; None where it has no columns."""
+    return collected(frame) if frame.columns else None
 
 
 def own_name(name: str) -> Name | None:

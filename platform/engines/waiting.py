@@ -1,20 +1,25 @@
-"""Waiting for DuckDB so that Ctrl-C ends what it runs."""
+"""Waiting for queries so that Ctrl-C ends them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 ASK_SECONDS = 0.1
 
 
-def awaited(connection: DuckDBPyConnection, run: Callable[[], T]) -> T:
+class Interruptible(Protocol):
+    """What runs queries that another thread can end: a connection of DuckDB, or jobs of Spark."""
+
+    def interrupt(self) -> None:
+        """End what runs; nothing happens where nothing does."""
+        ...
+
+
+def awaited(connection: Interruptible, run: Callable[[], T], thread: Callable[..., Thread] = Thread) -> T:
     """Return what `run` does with a connection, in a thread of its own: Python raises KeyboardInterrupt where it waits, not in
     native code.
 
@@ -32,7 +37,7 @@ def awaited(connection: DuckDBPyConnection, run: Callable[[], T]) -> T:
             answer.set_exception(error)
 
     try:
-        Thread(target=work).start()  # not an executor's: it would lose a thread that Ctrl-C finds starting
+        thread(target=work).start()  # not an executor's: it would lose a thread that Ctrl-C finds starting
         return answer.result()
     except KeyboardInterrupt:
         answer.cancel()

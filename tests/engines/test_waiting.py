@@ -1,11 +1,20 @@
-"""Ctrl-C while DuckDB runs a query."""
+"""Ctrl-C while an engine runs a query."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
+
+from xpsql.platform.engines.spark import SparkEngine
+from xpsql.warehouse.exports import write_csv
 
 CODE = """
 import os, signal
@@ -67,3 +76,42 @@ def test_ctrl_c_ends_what_has_only_begun() -> None:
 def check_interrupted(code: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
+
+
+QUERY = "SELECT pressed(id) AS n FROM range(0, 1, 1, 1)"
+LONG_SECONDS = 60.0
+ACTIONS: list[Callable[[SparkEngine, Path], object]] = [
+    lambda engine, folder: engine.execute(QUERY),
+    lambda engine, folder: engine.execute(f"CREATE TABLE t AS {QUERY}"),
+    lambda engine, folder: engine.stage(QUERY, folder),
+    lambda engine, folder: engine.write_files(QUERY, folder, ".csv", write_csv),
+]
+
+
+@pytest.fixture
+def notebook() -> Iterator[None]:
+    """Let Ctrl-C be what it is in notebooks, where PySpark does not see it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("act", ACTIONS, ids=("query", "table", "stage", "files"))
+def test_ctrl_c_leaves_no_job_of_spark_behind(
+    spark_engine: SparkEngine, tmp_path: Path, notebook: None, act: Callable[[SparkEngine, Path], object]
+) -> None:
+    driver = os.getpid()
+
+    def pressed(number: int) -> int:
+        os.kill(driver, signal.SIGINT)
+        threading.Event().wait(LONG_SECONDS)
+        return number
+
+    spark_engine.spark.udf.register("pressed", pressed, "bigint")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        act(spark_engine, tmp_path / "folder")
+    context = spark_engine.spark.sparkContext
+    cast(Any, context)._jsc.sc().listenerBus().waitUntilEmpty()
+    assert list(context.statusTracker().getActiveJobsIds()) == []
+    assert [path for path in (tmp_path / "folder").rglob("*") if path.is_file()] == []
