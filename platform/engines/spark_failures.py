@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..errors import Position, StatementError
+from ..errors import ModelError, Position, StatementError
 from .failures import absent, find_word, gone, no_function
 from .spark_calls import Sent
 from .tables import MANIFEST
@@ -29,6 +29,7 @@ TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
 PYTHONS = re.compile(r"different version:? \(?(?P<worker>\d+\D+\d+)\)? than that in driver:? \(?(?P<driver>\d+\D+\d+)")
 OUR_ERRORS = "xpsql.platform.errors."
+UNWRITTEN = re.compile(rf"^{re.escape(OUR_ERRORS)}ModelError: (?P<message>.+)", re.MULTILINE)
 GONE = re.compile(r"^File (?:file:)?(?P<path>/.*) does not exist$")
 NO_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
 ONLY_OURS = (
@@ -48,6 +49,9 @@ def explained(statement: Sent, relations: Callable[[], Iterable[str]]) -> Iterat
     Args:
         statement: what runs; an empty one where the failure is of no text.
         relations: tells the tables and views that there are.
+
+    Raises:
+        ModelError: a task could not write, which is no fault of the statement.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -56,6 +60,8 @@ def explained(statement: Sent, relations: Callable[[], Iterable[str]]) -> Iterat
         with unlogged():
             yield
     except PySparkException as error:
+        if unwritten := UNWRITTEN.search(str(error)):
+            raise ModelError(unwritten["message"].strip()) from error
         raise explain(error, statement, relations) from error
     except Py4JJavaError as error:
         raise StatementError(f"The query failed: {plain(root_cause(str(error)))}") from error

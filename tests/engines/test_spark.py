@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from tests.sparks import LIMITS_GROUPS, SPARK_3, needs_spark_4_1
 from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.spark import SparkEngine
-from xpsql.platform.errors import StatementError
+from xpsql.platform.errors import ModelError, StatementError
+from xpsql.warehouse.exports import write_csv
 
 ROWS = pa.table(
     {
@@ -200,6 +201,12 @@ def test_results_have_the_types_that_the_schema_tells(engine: SparkEngine) -> No
     row: list[Any] = [column[0].as_py() for column in table.columns]
     assert row[11] == row[12] == instant
     assert row[13:] == [[1, None], [("a", 1.0)], {"x": 1}, None, "y"]
+
+
+def test_a_file_that_a_task_cannot_write_is_no_error_of_the_statement(engine: SparkEngine, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"^Cannot write .*/absent: Not? .* then run the statement again\.$"):
+        engine.write_files("SELECT 1 AS a", tmp_path, ".csv", lambda path, rows: write_csv(path / "absent", rows))
+    assert list(tmp_path.glob("warehouse/.scratch/*")) == []
 
 
 def test_a_stream_has_the_rows_of_all_partitions_in_order(engine: SparkEngine) -> None:
