@@ -203,6 +203,11 @@ def test_results_have_the_types_that_the_schema_tells(engine: SparkEngine) -> No
     assert row[13:] == [[1, None], [("a", 1.0)], {"x": 1}, None, "y"]
 
 
+def test_a_format_that_spark_does_not_have_is_named(engine: SparkEngine) -> None:
+    with pytest.raises(StatementError, match=r"Failed to find the data source: nope\."):
+        engine.write_table("t", "SELECT 1 AS a", replace=False, format="nope")
+
+
 def test_a_file_that_a_task_cannot_write_is_no_error_of_the_statement(engine: SparkEngine, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"^Cannot write .*/absent: Not? .* then run the statement again\.$"):
         engine.write_files("SELECT 1 AS a", tmp_path, ".csv", lambda path, rows: write_csv(path / "absent", rows))
