@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .durable import storing
 from .manifest import Table
 from .names import part_name
 from .rows import RowWriter
@@ -60,4 +61,7 @@ class VersionFiles(Folders):
 
     def writer(self, table: Table, part: int = 0) -> RowWriter:
         """Open a writer of one part of a table's rows; each shard writes its own."""
-        return RowWriter(self.rows_of(table.name) / part_name(part), table)
+        folder = self.rows_of(table.name)
+        with storing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        return RowWriter(folder / part_name(part), table)

@@ -55,7 +55,7 @@ class RowWriter:
     """Writes one part of a table's rows, in row groups of about a million, or 256 MiB where rows are wide; durable once closed.
 
     Args:
-        path: of the file; its folder is made where absent.
+        path: of the file, in a folder that is there: who writes late leaves nothing in one that has been removed.
         table: the table's name and columns.
 
     Raises:
@@ -72,7 +72,6 @@ class RowWriter:
         self._waiting_rows = 0
         self._row_bytes = sum(kind.bit_width // 8 for _, kind in STATISTICS) + 4 * sum(table.columns.values())
         with storing(self.path):
-            path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(
                 self.path, self.schema, compression="none", use_dictionary=["slot"], write_statistics=False
             )

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from xpsql.platform.errors import ModelError
+from xpsql.warehouse.files import VersionFiles
 from xpsql.warehouse.manifest import Table
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.names import part_name
@@ -93,8 +94,14 @@ def test_a_full_disk_fails_the_version_and_leaves_the_old_one(tmp_path: Path, sm
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "rows").touch()
-    with pytest.raises(ModelError, match=r"Cannot write .*part-00000"):
-        RowWriter(tmp_path / "rows" / part_name(0), TABLE)
+    with pytest.raises(ModelError, match=r"Cannot write .*rows/w"):
+        VersionFiles(tmp_path).writer(TABLE)
+
+
+def test_who_writes_late_does_not_make_a_folder_again(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"Cannot write .*absent/part-00000\.parquet: No such file"):
+        RowWriter(tmp_path / "absent" / part_name(0), TABLE)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", b"x" * 500])
