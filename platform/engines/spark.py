@@ -14,7 +14,7 @@ from ..errors import StatementError
 from .base import INTERNAL, Scan, Staged, Statements, WriteFile
 from .failures import place, tokens_of
 from .scans import all_columns
-from .spark_actions import acted
+from .spark_actions import interruptible
 from .spark_calls import Sent, sent
 from .spark_failures import explained
 from .spark_files import SparkFiles, pattern
@@ -55,6 +55,7 @@ class SparkEngine:
         self._tables = SparkTables(spark, warehouse, self._files, self._frame)
         udf.register_in_spark(spark)
 
+    @interruptible
     def execute(self, statement: str) -> pa.Table | None:
         """Run one statement."""
         text = sent(statement)
@@ -62,12 +63,15 @@ class SparkEngine:
             if self._tables.run(statement):
                 return None
             self._tables.prepare(statement)
-            return acted(self.spark, lambda: answer(self.spark.sql(text.text)))
+            frame = self.spark.sql(text.text)
+            return collected(frame) if frame.columns else None
 
+    @interruptible
     def schema(self, query: str) -> pa.Schema:
         """Return the columns of a query."""
         return schema_of(self._frame(query))
 
+    @interruptible
     def reader(self, query: str) -> pa.RecordBatchReader:
         """Run a query and stream its rows, a partition at a time."""
         frame = self._frame(query)
@@ -78,6 +82,7 @@ class SparkEngine:
 
         return pa.RecordBatchReader.from_batches(schema_of(frame), batches())
 
+    @interruptible
     def scan(self, query: str) -> Scan | Staged:
         """Return how to read a query's result in place, or why it has to be staged."""
         check_query(query)
@@ -86,6 +91,7 @@ class SparkEngine:
             self._tables.prepare(query)
             return reading_of(self.spark, text.text)
 
+    @interruptible
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query and write its rows; a file is a partition, and files are in the order of rows."""
         frame = self._frame(query)
@@ -94,17 +100,20 @@ class SparkEngine:
         files = tuple(str(path) for path in sorted(folder.absolute().glob("*.parquet")))
         return all_columns(files, schema_of(frame))
 
+    @interruptible
     def write_files(self, query: str, folder: Path, suffix: str, write: WriteFile) -> int:
         """Run a query and let the tasks that compute its rows write them, a file for each partition that has any."""
         frame = self._frame(query)
         with self._explained(sent(query)), described(self.spark, f"xpsql: {headline(query)}"):
             return self._files.write_with(frame, folder, suffix, write)
 
+    @interruptible
     def register(self, name: str, files: Sequence[Path]) -> None:
         """Make Parquet files a temporary view."""
         with self._explained(NO_TEXT):
             self.spark.read.parquet(*map(pattern, files)).createOrReplaceTempView(name)
 
+    @interruptible
     def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
         """Write the rows of a query as a table: one of the warehouse, or of Spark's catalog as the name or the format says."""
         frame, count = counted(self._frame(query))
@@ -112,10 +121,10 @@ class SparkEngine:
             if self._tables.are_default and format.lower() == "parquet" and (own := own_name(name)) is not None:
                 self._tables.write(own, frame, replace)
             else:
-                writer = frame.write.mode("overwrite" if replace else "error")
-                acted(self.spark, lambda: writer.saveAsTable(name, format=format))
+                frame.write.mode("overwrite" if replace else "error").saveAsTable(name, format=format)
         return count()
 
+    @interruptible
     def relations(self) -> list[str]:
         """Return the names of tables and views of the current database and the warehouse, and of the user's temporary views."""
         names = {*self._tables.names(), *(table.name for table in self.spark.catalog.listTables())}
@@ -148,11 +157,6 @@ class SparkEngine:
         with self._explained(text):
             self._tables.prepare(query)
             return self.spark.sql(text.text)
-
-
-def answer(frame: DataFrame) -> pa.Table | None:
-    """Run a statement's query and return its rows; None where it has no columns."""
-    return collected(frame) if frame.columns else None
 
 
 def own_name(name: str) -> Name | None:

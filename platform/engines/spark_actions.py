@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
-from .spark_failures import unlogged
 from .spark_plans import active
+from .spark_start import check_running
 from .waiting import awaited
 
 if TYPE_CHECKING:
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class OnSpark(Protocol):
+    """What works with a session of Spark."""
+
+    spark: SparkSession
+
+
+S = TypeVar("S", bound=OnSpark)
 
 
 @dataclass(frozen=True)
@@ -31,21 +41,29 @@ class Tagged:
         self.context.cancelJobsWithTag(self.tag)
 
 
-def acted(spark: SparkSession, run: Callable[[], T]) -> T:
-    """Return what `run` does with a session, in a thread of its own with the job group and other properties of this one.
+def interruptible(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Let a method run in a thread of its own, with the job group and other properties of the caller's.
 
-    PySpark cancels no job at Ctrl-C where this thread waits for an answer of the JVM.
+    Ctrl-C then finds the caller waiting in Python, not for an answer of the JVM: PySpark cancels no job there, and gives that
+    answer to whatever it is asked next.
 
     Raises:
-        KeyboardInterrupt: once its jobs have ended.
+        KeyboardInterrupt: at Ctrl-C, once the jobs that the method began have ended.
+        XpsqlError: see check_running.
     """
-    from pyspark import InheritableThread
 
-    jobs = Tagged(spark.sparkContext, f"xpsql-{uuid.uuid4().hex}")
+    @wraps(method)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        from pyspark import InheritableThread
 
-    def tagged() -> T:
-        jobs.context.addJobTag(jobs.tag)
-        with unlogged(), active(spark):
-            return run()
+        check_running(self.spark)
+        jobs = Tagged(self.spark.sparkContext, f"xpsql-{uuid.uuid4().hex}")
 
-    return awaited(jobs, tagged, partial(InheritableThread, session=spark))
+        def tagged() -> T:
+            jobs.context.addJobTag(jobs.tag)
+            with active(self.spark):
+                return method(self, *args, **kwargs)
+
+        return awaited(jobs, tagged, partial(InheritableThread, session=self.spark))
+
+    return run

@@ -18,7 +18,6 @@ from ...warehouse.scratch import scratch
 from ..errors import ModelError
 from . import parquet
 from .base import WriteFile
-from .spark_actions import acted
 from .spark_frames import configured, described, numbered, schema_of, typed
 from .spark_tasks import on_one_machine
 from .tasks import unshared
@@ -52,8 +51,7 @@ class SparkFiles:
         self._check_shared()
         with configured(self._spark, WRITING):
             writer = frame.write.mode("append").options(**WRITTEN)
-            writer = writer.option("parquet.block.row.count.limit", parquet.ROW_GROUP_ROWS)
-            acted(self._spark, lambda: writer.parquet(location(folder)))
+            writer.option("parquet.block.row.count.limit", parquet.ROW_GROUP_ROWS).parquet(location(folder))
 
     def write_with(self, frame: DataFrame, folder: Path, suffix: str, write: WriteFile) -> int:
         """Run a query, let every task write its rows to a file of the warehouse, and move these into a folder.
@@ -70,8 +68,8 @@ class SparkFiles:
                 rows = write(path, pa.RecordBatchReader.from_batches(schema, typed(batches, schema)))
                 yield pa.record_batch({"path": [str(path)], "rows": [rows]})
 
-            tasks = frame.toDF(*numbered(schema)).mapInArrow(written, "path string, rows bigint")
-            parts = [task for task in acted(self._spark, tasks.collect) if task["rows"]]
+            tasks = frame.toDF(*numbered(schema)).mapInArrow(written, "path string, rows bigint").collect()
+            parts = [task for task in tasks if task["rows"]]
             with storing(folder):
                 for number, task in enumerate(parts):
                     shutil.move(task["path"], folder / part_name(number, suffix))
