@@ -141,6 +141,9 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
             require_number(schema.field(column), role)
     if plan.time:
         require_time(schema.field(found["TIME"][0]))
+    for role, clause in (("GROUP", "GROUP"), ("EVALUATE", "EVALUATE BY")):
+        for column in found.get(role, ()):
+            require_value(schema.field(column), clause)
     taken = {c for role in ("LABEL", "IGNORE", "WEIGHT", "TIME", "GROUP") for c in found.get(role, ())}
     left = [field for field in schema if field.name not in taken]
     if not left:
@@ -372,6 +375,16 @@ def require_time(field: pa.Field) -> None:
     if not (t.is_timestamp(field.type) or t.is_date(field.type) or t.is_integer(field.type)):
         raise StatementError(
             f"TIME expects a timestamp, a date, or seconds since 1970 as an integer; {field.name} is {type_words(field.type)}."
+        )
+
+
+def require_value(field: pa.Field, role: str) -> None:
+    """Refuse a column whose values have no text: groups and segments are told apart by it."""
+    kind, t = field.type, pa.types
+    if not (is_category(kind) or is_number(kind) or t.is_timestamp(kind) or t.is_time(kind)):
+        raise StatementError(
+            f"{role} expects a string, number, boolean, date or timestamp; {field.name} is {type_words(kind)}. "
+            "Select a field or element of it, hex() of a BINARY, or CAST it in the query."
         )
 
 

@@ -58,6 +58,12 @@ def path(session: xpsql.Session, tmp_path: Path) -> Path:
         ("TRAIN MODEL m USING xftrl IGNORE (ts) WITH (batch_size = 1e400) AS SELECT * FROM {}", "an int or none, got inf"),
         ("TRAIN MODEL m USING xftrl(alpha = NULL) AS SELECT * FROM {}", "alpha .* expects a float, got NULL"),
         ("TRAIN MODEL m USING xftrl AS SELECT * FROM {}", "ts has type"),
+        ("TRAIN MODEL m USING xftrl GROUP tags IGNORE (ts) AS SELECT * FROM {}", "GROUP expects .* tags is array<string>"),
+        (
+            "TRAIN MODEL m USING xftrl IGNORE (ts, b) EVALUATE EVERY 1 BATCHES ON 1 BATCHES BY b "
+            "AS SELECT *, unhex('ff') AS b FROM {}",
+            r"EVALUATE BY expects .* b is binary\. .* hex\(\)",
+        ),
         ("TRAIN MODEL m USING xftrl AS SELECT label, usr FROM {}", "usr"),
         ("TRAIN MODEL m USING xftrl AS SELECT label, user, item AS user FROM {}", "two columns named user"),
         ("TRAIN MODEL m USING xftrl AS SELECT label, user FROM {} WHERE item < 0", "no rows"),
@@ -278,6 +284,12 @@ def test_a_warehouse_inside_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(XpsqlError), xpsql.connect(tmp_path / "file" / "warehouse") as session:
         session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+
+
+def test_evaluate_refuses_groups_that_cannot_be_told_apart(session: xpsql.Session, path: Path) -> None:
+    session.sql(f"TRAIN MODEL m USING xftrl GROUP item AS SELECT label, user, item FROM parquet.`{path}`")
+    with pytest.raises(StatementError, match=r"GROUP expects .* item is array<bigint>"):
+        session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT label, user, array(item) AS item FROM parquet.`{path}`))")
 
 
 def test_evaluate_names_a_label_that_is_null_and_measures_nothing_on_no_rows(session: xpsql.Session, path: Path) -> None:
