@@ -17,7 +17,7 @@ from .losses import evaluate_losses
 from .metrics import Metrics, gauc
 from .prediction import request_of, scored
 from .recipe import algorithm_of
-from .slots import columns_from, matched, require_value
+from .slots import columns_from, matched, require_number, require_value
 
 if TYPE_CHECKING:
     from ..progress import Reporter
@@ -33,7 +33,8 @@ def evaluate(version: Version, engine: Engine, query: str, folder: Path, reporte
         One row: examples and metrics, gauc among them where the model has a GROUP column that the query returns.
 
     Raises:
-        StatementError: the query cannot run, lacks a column of the model or its label, or has a GROUP that tells none apart.
+        StatementError: the query cannot run, lacks a column of the model or its label, or has a label that is no number
+            or a GROUP that tells none apart.
         DataError: a label is NULL, or of a classifier and not 0 or 1.
     """
     scan = staged(engine, query, engine.scan(query), folder / "input")
@@ -43,6 +44,7 @@ def evaluate(version: Version, engine: Engine, query: str, folder: Path, reporte
     classifier = algorithm.classifier
     label, group = columns.labels[0], columns.group
     own = matched(columns, scan.schema, [label])[label]
+    require_number(scan.schema.field(own), "LABEL")
     grouped = [name for name in scan.schema.names if group is not None and name.lower() == group.lower()]
     for name in grouped:
         require_value(scan.schema.field(name), "GROUP")

@@ -292,6 +292,13 @@ def test_evaluate_refuses_groups_that_cannot_be_told_apart(session: xpsql.Sessio
         session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT label, user, array(item) AS item FROM parquet.`{path}`))")
 
 
+@pytest.mark.parametrize(("label", "words"), [("'yes'", "string"), ("ts", "timestamp")])
+def test_evaluate_refuses_a_label_that_is_no_number(session: xpsql.Session, path: Path, label: str, words: str) -> None:
+    session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
+    with pytest.raises(StatementError, match=f"LABEL expects a number or boolean; label is {words}"):
+        session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT {label} AS label, user FROM parquet.`{path}`))")
+
+
 def test_evaluate_names_a_label_that_is_null_and_measures_nothing_on_no_rows(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
     query = f"SELECT CASE WHEN item < 0 THEN label END AS label, user FROM parquet.`{path}`"
