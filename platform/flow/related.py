@@ -54,8 +54,8 @@ def slots_of(version: Version) -> tuple[Slot, Slot]:
 
 def stored(version: Version) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:
     """Return the weights and keys of a version's rows."""
-    batches = list(version.rows("weights", ["key", "w"]))
-    keys, weights = (np.concatenate([values(batch[name]) for batch in batches]) for name in ("key", "w"))
+    batches, none = list(version.rows("weights", ["key", "w"])), np.empty(0, np.int64)
+    keys, weights = (np.concatenate([none, *(values(batch[name]) for batch in batches)]) for name in ("key", "w"))
     return weights.astype(np.float32), keys.view(np.uint64)
 
 

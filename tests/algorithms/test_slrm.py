@@ -131,6 +131,13 @@ def test_slots_that_do_not_fit_are_refused(options: dict[str, str], layout: Layo
         slrm(SlrmOptions(**options), layout)
 
 
+def test_a_model_without_any_row_relates_nothing(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(baskets(), tmp_path / "log.parquet", 10_000)
+    session.sql(TRAIN.format("", path))
+    session.sql("SHRINK MODEL m WHERE true")
+    assert session.sql(RELATED.format(path)).arrow().to_pylist() == []
+
+
 def test_related_needs_a_model_of_pairs_and_a_column_of_items(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
     session.sql(TRAIN.format("", path))
