@@ -58,7 +58,8 @@ def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: b
         known &= (labels >= 0) & (labels <= 1)
     labels, weights = np.where(known, labels, 0), np.where(known, weights, 0)
     total = weights.sum(axis=1)
-    mean = (labels * weights).sum(axis=1) / np.where(total > 0, total, 1)
+    unknown = 0.5 if binary else 0.0  # where every example that is looked at has weight 0
+    mean = np.where(total > 0, (labels * weights).sum(axis=1) / np.where(total > 0, total, 1), unknown)
     examples = known.sum(axis=1)
     return [float(value) for value in ((mean * examples + 1) / (examples + 2) if binary else mean)]
 
