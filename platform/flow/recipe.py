@@ -13,7 +13,7 @@ from ...algorithms.base import Algorithm, Layout
 from ...warehouse.manifest import Manifest
 from .. import parts
 from ..cores import cores
-from ..errors import StatementError
+from ..errors import OptionError, StatementError
 from ..operators.base import Operator, TableSpec, chain
 from ..options import written
 from ..ps.dense import DenseProgram, size
@@ -94,7 +94,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     """Find the slots and roles of a training query and make the parts of its plan for them.
 
     Raises:
-        StatementError: see columns_of and recipe_of.
+        StatementError: see columns_of, check_offered and recipe_of.
     """
     columns = columns_of(schema, plan, parent)
     # Before operators are made: JAX runs where one is probed.
@@ -102,6 +102,8 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     made = [found("operator", use.name).make(use.options, TableSpec("", 1)) for use in plan.operators]
     offers = tuple(name for operator in made for name in operator.offers)
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
+    if offers:
+        check_offered(plan, columns, next(operator.name for operator in made if operator.offers))
     recipe = recipe_of(plan, columns)
     algorithm = recipe.algorithm
     return recipe, dataclasses.replace(
@@ -110,6 +112,16 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         logarithmic=algorithm.logarithmic,
         standardised=algorithm.standardised,
     )
+
+
+def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
+    """Refuse an operator that offers inputs to an algorithm that takes none, but would take the slots of the query alone."""
+    try:
+        found("algorithm", plan.algorithm.name).make(plan.algorithm.options, layout_of(columns))
+    except OptionError as error:
+        raise StatementError(
+            f"OPERATORS ({operator}) offers inputs beside the slots, and {plan.algorithm.name} takes none. Leave it out."
+        ) from error
 
 
 def num_threads(algorithm: Algorithm) -> int:

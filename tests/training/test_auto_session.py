@@ -166,3 +166,10 @@ def test_an_export_has_what_an_example_gets_of_each_feature(session: xpsql.Sessi
     session.sql("EXPORT MODEL m TO TABLE exported")
     exported = session.sql("SELECT key, offered FROM exported").arrow().to_pylist()
     assert {row["key"]: row["offered"] for row in exported} == {key: row["offered"] for key, row in rows(session, "m").items()}
+
+
+@pytest.mark.parametrize("uses", ["slrm (item = user, history = tags) IGNORE (ts)", "word2vec IGNORE (label, ts, user)"])
+def test_algorithms_that_take_no_other_slots_take_no_rates(session: xpsql.Session, tmp_path: Path, uses: str) -> None:
+    path = write(log(100).select(["label", "ts", "user", "tags"]), tmp_path / "log.parquet")
+    with pytest.raises(xpsql.StatementError, match=r"OPERATORS \(auto_session\) .* takes none\. Leave it out"):
+        session.sql(f"TRAIN MODEL m USING {uses} OPERATORS (auto_session) AS SELECT * FROM parquet.`{path}`")
