@@ -394,6 +394,15 @@ def test_export_replaces_a_table_only_when_told(session: xpsql.Session) -> None:
         session.sql("EXPORT MODEL ctr TO TABLE weights WITH (over = true)")
 
 
+@pytest.mark.parametrize("rest", ["", " DELTA FROM VERSION 1"])
+def test_an_error_about_the_table_of_an_export_points_at_it(session: xpsql.Session, rest: str) -> None:
+    train(session.models)
+    session.sql("EXPORT MODEL ctr TO TABLE weights")
+    with pytest.raises(StatementError, match="The table weights exists") as raised:
+        session.sql(f"SELECT 1;\n  EXPORT MODEL ctr TO TABLE weights{rest}")
+    assert raised.value.position == (2, 29, "weights")
+
+
 def read_json(path: Path) -> pa.Table:
     return pa.Table.from_pylist([json.loads(line) for line in path.read_text().splitlines()])
 

@@ -12,6 +12,7 @@ from ...options import option
 from ...options import parse as parse_options
 from ..base import Statement
 from ..cursor import Cursor
+from ..passage import Passage
 from ..versions import Named, read_version
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class ExportTable:
     """
 
     named: Named
-    table: str
+    table: Passage
     options: ExportOptions
     base: int | None
 
@@ -46,14 +47,15 @@ class ExportTable:
         from ....warehouse.deltas import export_delta
         from ....warehouse.exports import export_table
 
-        version, chosen = session.models.version(*self.named), self.options
-        if self.base is None:
-            rows = export_table(version, session.engine, self.table, chosen.replace, chosen.format)
-        else:
-            base = session.models.version(self.named[0], self.base)
-            rows = export_delta(version, base, session.engine, self.table, chosen.replace, chosen.format)
+        version, chosen, table = session.models.version(*self.named), self.options, self.table.text
+        base = None if self.base is None else session.models.version(self.named[0], self.base)
+        with self.table.locating():
+            if base is None:
+                rows = export_table(version, session.engine, table, chosen.replace, chosen.format)
+            else:
+                rows = export_delta(version, base, session.engine, table, chosen.replace, chosen.format)
         dense = str(version.dense) if version.dense.exists() else None
-        return answer(version.manifest.model, version.number, rows, self.table, dense)
+        return answer(version.manifest.model, version.number, rows, table, dense)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def parse(cursor: Cursor) -> ExportTable | ExportFiles:
 
 
 def parse_table(cursor: Cursor, named: Named) -> ExportTable:
-    table = cursor.table().text
+    table = cursor.table()
     base = cursor.integer("a version number") if cursor.accept("DELTA", "FROM", "VERSION") else None
     given = cursor.options() if cursor.accept("WITH") else {}
     return ExportTable(named, table, parse_options(ExportOptions, given, "EXPORT MODEL"), base)
