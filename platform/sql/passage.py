@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..errors import Position, StatementError
+
+CALL = re.compile(r"\bxpsql_call_[0-9a-f]{12}\b")  # the view that stands in a text for a call of ML.*; see internal_name
 
 
 class Piece(NamedTuple):
@@ -91,7 +94,7 @@ class Passage:
     def restated(self, position: Position | None) -> Position:
         """Return the script's position for one in `text`; its start where there is none."""
         if position is None:
-            return self.position(0, self.text.partition("\n")[0])
+            return self.position(0, CALL.sub("ML.*(...)", self.text).partition("\n")[0])
         before = self.text.split("\n")[: position.line - 1]
         offset = sum(len(line) + 1 for line in before) + position.column - 1
         return self.position(min(offset, len(self.text)), position.text)

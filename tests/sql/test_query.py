@@ -142,6 +142,13 @@ def test_an_error_in_the_query_of_a_call_has_its_place_in_the_script(session: Se
     assert raised.value.position == (3, 8, "nowhere")
 
 
+def test_an_error_of_a_query_without_a_place_shows_no_internal_view(session: Session) -> None:
+    passage = query.Query.of(Passage.of("SELECT x FROM ML.DOUBLE(MODEL m, TABLE t)"))
+    with pytest.raises(StatementError) as raised, passage.expanded(session) as text, text.locating():
+        raise StatementError("It needs the column k.")
+    assert raised.value.position == (1, 1, "SELECT x FROM ML.*(...)")
+
+
 def test_the_engine_gets_the_rest_of_a_statement_as_written(session: Session) -> None:
     session.sql("select  /* kept */ twice from ML.DOUBLE(MODEL m, TABLE t)  -- dropped\n;")
     engine = session.engine
