@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..platform.errors import LostError, OptionError, StatementError
+from ..platform.errors import LostError, OptionError, StatementError, TrainingError
 from ..platform.options import Part, option
 from .base import Algorithm, Layout, Learner, Matrix, Peers, Predict
 from .learners import learned_by
@@ -155,14 +155,21 @@ def together(peers: Peers | None) -> Iterator[None]:
     """Let xgboost sum its histograms over all peers while the block runs.
 
     Raises:
+        TrainingError: without peers, of what xgboost says.
         LostError: of what xgboost says, which with options and data that were checked is that a peer has gone.
     """
-    if peers is None:
-        yield
-        return
     from xgboost import collective
     from xgboost.core import XGBoostError
 
+    if peers is None:
+        try:
+            yield
+        except XGBoostError as error:
+            said = str(error).partition("\n")[0]
+            raise TrainingError(
+                f"xgboost cannot learn from these examples; their WEIGHT must not be 0 throughout: {said}"
+            ) from error
+        return
     try:
         collective.init(
             dmlc_tracker_uri=peers.host,

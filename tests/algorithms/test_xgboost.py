@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import xpsql
-from xpsql.platform.errors import ModelError, OptionError, StatementError
+from xpsql.platform.errors import ModelError, OptionError, StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
 
 from ..training.log import session, write
@@ -154,6 +154,13 @@ def test_a_model_without_categories_goes_on(session: xpsql.Session, log: Log, tm
     session.sql(f"EXPORT MODEL m TO '{tmp_path / 'export'}' FORMAT parquet")
     booster = xgboost.Booster(model_file=bytearray((tmp_path / "export" / "_package" / "model").read_bytes()))
     assert booster.num_boosted_rounds() == 40
+
+
+def test_weights_of_0_throughout_are_told(session: xpsql.Session, log: Log) -> None:
+    statement = TRAIN.format(log.path).replace("AS SELECT *", "WEIGHT w AS SELECT *, 0 AS w")
+    with pytest.raises(TrainingError, match="WEIGHT must not be 0 throughout") as raised:
+        session.sql(statement)
+    assert "\n" not in str(raised.value)
 
 
 def test_an_infinite_value_is_the_largest_float(session: xpsql.Session, tmp_path: Path) -> None:
