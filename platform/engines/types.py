@@ -52,7 +52,7 @@ def spark_type(kind: pa.DataType, named: Callable[[str], str] = str) -> str:
         return f"map<{spark_type(kind.key_type, named)},{spark_type(kind.item_type, named)}>"
     if pa.types.is_struct(kind):
         return f"struct<{','.join(f'{named(field.name)}:{spark_type(field.type, named)}' for field in kind)}>"
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind) and not pa.types.is_decimal256(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if kind not in NAMES:
         raise TypeError(f"a result column must have a type that Spark has, got {kind}; CAST it in the query")

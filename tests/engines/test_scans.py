@@ -193,6 +193,13 @@ def test_files_with_floats_of_16_bits_are_staged_as_floats(engine: DuckDBEngine,
         assert engine.stage(query.format(tmp_path), tmp_path / "staged").schema == found.schema
 
 
+def test_files_with_decimals_of_256_bits_are_staged(engine: DuckDBEngine, tmp_path: Path) -> None:
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"d": pa.array([1, None, 3]).cast(pa.decimal256(40, 2))}), path)
+    assert isinstance(engine.scan(f"SELECT d FROM parquet.`{path}`"), Staged)
+    assert engine.reader(f"SELECT d FROM parquet.`{path}`").read_all()["d"].to_pylist() == [1, None, 3]
+
+
 def test_files_by_path_and_warehouse_tables_are_read_in_place(engine: DuckDBEngine, tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
     engine.execute(f"CREATE TABLE w AS SELECT * FROM parquet.`{tmp_path}/0.parquet`")
