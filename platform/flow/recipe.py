@@ -79,6 +79,13 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
         raise StatementError(f"WITH base_rate = {given:g} must be between 0 and 1, the part of labels that are 1.")
 
 
+def check_release(plan: Plan) -> None:
+    """Refuse a condition of release that no training can meet, as it names a metric that is never known."""
+    named = {leaf.value for leaf in plan.release.tree.leaves() if leaf.kind == "metric"} if plan.release is not None else set()
+    if "gauc" in named and plan.group is None:
+        raise StatementError("RELEASE WHEN names gauc, which is never known without groups. Name their column with GROUP.")
+
+
 def check_solved(plan: Plan) -> None:
     """Refuse what means nothing to an algorithm that learns all examples at once."""
     name = plan.algorithm.name
@@ -94,8 +101,9 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     """Find the slots and roles of a training query and make the parts of its plan for them.
 
     Raises:
-        StatementError: see columns_of, check_offered and recipe_of.
+        StatementError: see check_release, columns_of, check_offered and recipe_of.
     """
+    check_release(plan)
     columns = columns_of(schema, plan, parent)
     # Before operators are made: JAX runs where one is probed.
     limit_threads(num_threads(found("algorithm", plan.algorithm.name).make(plan.algorithm.options, layout_of(columns))))

@@ -208,6 +208,15 @@ def test_release_without_evaluate_is_an_error(session: xpsql.Session, path: Path
         session.sql(f"CONTINUE MODEL m RELEASE WHEN auc > 0.1 AS SELECT * FROM parquet.`{path}`")
 
 
+def test_release_by_gauc_without_groups_is_an_error(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    clauses = "EVALUATE EVERY 1 BATCHES ON 1 BATCHES RELEASE WHEN auc > 0 AND gauc > 0"
+    with pytest.raises(StatementError, match=r"RELEASE WHEN names gauc, .* with GROUP\.") as raised:
+        session.sql(f"TRAIN MODEL m USING xftrl IGNORE (ts) {clauses} AS SELECT * FROM parquet.`{path}`")
+    assert raised.value.position is not None
+    assert raised.value.position.text == "RELEASE WHEN auc > 0 AND gauc > 0"
+    assert session.models.names() == []
+
+
 def test_gauc_of_one_group_is_auc() -> None:
     labels, predictions = np.array([0, 1, 1], np.float32), np.array([0.2, 0.1, 0.9], np.float32)
     assert gauc(np.zeros(3, np.int64), labels, predictions) == 0.5
