@@ -89,11 +89,11 @@ def _child(parent: Version, statement: str) -> Manifest:
 def _check(engine: Engine, relation: Relation, condition: str) -> None:
     """Require a condition on the columns of ML.WEIGHTS; a view of them, so that errors list these columns."""
     view = internal_name("weights")
-    engine.execute(f"CREATE TEMPORARY VIEW {view} AS {relation.select()}")
     try:
+        engine.execute(f"CREATE TEMPORARY VIEW {view} AS {relation.select()}")
         kind = _schema(engine, f"SELECT (\n{condition}\n) FROM {view}", condition).field(0).type
     finally:
-        engine.execute(f"DROP VIEW {view}")
+        engine.execute(f"DROP VIEW IF EXISTS {view}")
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
         raise StatementError(f"SHRINK MODEL takes a condition, which is BOOLEAN; this one is {spark_type(kind).upper()}.")
 

@@ -52,8 +52,8 @@ def weights(version: Version, engine: Engine) -> Iterator[Relation]:
     views = {table.name: internal_name("rows") for table in tables}
     with contextlib.ExitStack() as stack:
         for table in tables:
+            stack.callback(engine.execute, f"DROP VIEW IF EXISTS {views[table.name]}")  # first: Ctrl-C may come when it is made
             engine.register(views[table.name], version.files(table.name))
-            stack.callback(engine.execute, f"DROP VIEW IF EXISTS {views[table.name]}")
         yield Relation(views, {table.name: _columns(version.manifest, table) for table in tables})
 
 

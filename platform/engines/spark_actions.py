@@ -5,12 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from .spark_plans import active
 from .spark_start import check_running
-from .waiting import awaited
+from .waiting import awaited, held
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -38,7 +38,8 @@ class Tagged:
 
     def interrupt(self) -> None:
         """Cancel them."""
-        self.context.cancelJobsWithTag(self.tag)
+        with held():
+            self.context.cancelJobsWithTag(self.tag)
 
 
 def interruptible(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
@@ -56,7 +57,8 @@ def interruptible(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenat
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         from pyspark import InheritableThread
 
-        check_running(self.spark)
+        with held():
+            check_running(self.spark)
         jobs = Tagged(self.spark.sparkContext, f"xpsql-{uuid.uuid4().hex}")
 
         def tagged() -> T:
@@ -64,6 +66,10 @@ def interruptible(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenat
             with active(self.spark):
                 return method(self, *args, **kwargs)
 
-        return awaited(jobs, tagged, partial(InheritableThread, session=self.spark))
+        def start(work: Callable[[], None]) -> None:
+            with held():
+                InheritableThread(work, session=self.spark).start()
+
+        return awaited(jobs, tagged, start)
 
     return run

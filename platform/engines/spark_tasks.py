@@ -15,6 +15,7 @@ from ..errors import CancelledError, StatementError, TrainingError
 from .spark_failures import plain, root_cause
 from .spark_start import ENDED, check_running
 from .tasks import Running, Task
+from .waiting import held
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -66,7 +67,8 @@ class SparkTasks:
     def _cores(self) -> int:
         """Return the cores of all executors; a setting that hides them is looked behind where it can be."""
         if self._setting("spark.default.parallelism") is None:
-            return int(self._context.defaultParallelism)
+            with held():
+                return int(self._context.defaultParallelism)
         if local := LOCAL.match(self._master):
             return cores() if local[1] == "*" else int(local[1] or 1)
         return int(self._setting("spark.executor.instances") or UNBOUNDED) * self._number("spark.executor.cores")
@@ -98,16 +100,25 @@ class SparkTasks:
 
     def start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
         """See Tasks."""
-        check_running(self._session)
-        return SparkJob(self._context, function, count, name, gang)
+        job = None
+        try:
+            with held():
+                check_running(self._session)
+                job = SparkJob(self._context, function, count, name, gang)
+        except KeyboardInterrupt:
+            if job is not None:
+                job.cancel()  # nobody else knows of it
+            raise
+        return job
 
     def _number(self, name: str) -> int:
         """Return a setting that is 1 where it is not given."""
         return int(self._setting(name) or 1)
 
     def _setting(self, name: str) -> str | None:
-        check_running(self._session)
-        value: str | None = self._session.conf.get(name, None)
+        with held():
+            check_running(self._session)
+            value: str | None = self._session.conf.get(name, None)
         return value
 
 
@@ -158,7 +169,8 @@ class SparkJob:
         """See Running."""
         self._cancelled = True
         if not self._ended.is_set():
-            self._context.cancelJobsWithTag(self._tag)
+            with held():
+                self._context.cancelJobsWithTag(self._tag)
 
 
 def running(function: Callable[[Task], None]) -> Callable[[Iterable[int]], Iterator[int]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from threading import Thread
+from contextlib import contextmanager
+from threading import Thread, current_thread, main_thread
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -19,9 +21,17 @@ class Interruptible(Protocol):
         ...
 
 
-def awaited(connection: Interruptible, run: Callable[[], T], thread: Callable[..., Thread] = Thread) -> T:
+def started(work: Callable[[], None]) -> None:
+    """Start a thread."""
+    Thread(target=work).start()  # not an executor's: it would lose a thread that Ctrl-C finds starting
+
+
+def awaited(connection: Interruptible, run: Callable[[], T], start: Callable[[Callable[[], None]], None] = started) -> T:
     """Return what `run` does with a connection, in a thread of its own: Python raises KeyboardInterrupt where it waits, not in
     native code.
+
+    Args:
+        start: starts a thread that does what it is given.
 
     Raises:
         KeyboardInterrupt: once the connection's query has ended.
@@ -37,7 +47,7 @@ def awaited(connection: Interruptible, run: Callable[[], T], thread: Callable[..
             answer.set_exception(error)
 
     try:
-        thread(target=work).start()  # not an executor's: it would lose a thread that Ctrl-C finds starting
+        start(work)
         return answer.result()
     except KeyboardInterrupt:
         answer.cancel()
@@ -45,3 +55,24 @@ def awaited(connection: Interruptible, run: Callable[[], T], thread: Callable[..
             connection.interrupt()  # nothing happens where the query has not begun
             wait([answer], ASK_SECONDS)
         raise
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Let Ctrl-C wait until the block ends: a thread that it takes from the JVM gets no right answer of the JVM afterwards."""
+    if current_thread() is not main_thread() or not callable(signal.getsignal(signal.SIGINT)):
+        yield
+        return
+    pressed = False
+
+    def press(*_: object) -> None:
+        nonlocal pressed
+        pressed = True
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            raise KeyboardInterrupt

@@ -179,11 +179,11 @@ def run_call(site: CallSite, view: str, around: Passage, session: Session, folde
     columns = needed_columns(around.text, view)
     call = Call(site.model, site.version, data, site.arguments, columns, folder, site.position, stack)
     result = site.function.run(session, call)
+    stack.callback(session.engine.execute, f"DROP VIEW IF EXISTS {view}")  # first: Ctrl-C may come when it is made
     if isinstance(result, str):
         session.engine.execute(f"CREATE TEMPORARY VIEW {view} AS {result}")
     else:
         session.engine.register(view, written(result, folder) if isinstance(result, pa.Table) else result)
-    stack.callback(session.engine.execute, f"DROP VIEW IF EXISTS {view}")
 
 
 def written(rows: pa.Table, folder: Path) -> list[Path]:

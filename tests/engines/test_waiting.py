@@ -13,7 +13,10 @@ from typing import Any, cast
 
 import pytest
 
+from xpsql.platform.engines import spark_tasks
 from xpsql.platform.engines.spark import SparkEngine
+from xpsql.platform.engines.tasks import Task
+from xpsql.platform.engines.waiting import held
 from xpsql.warehouse.exports import write_csv
 
 CODE = """
@@ -111,7 +114,42 @@ def test_ctrl_c_leaves_no_job_of_spark_behind(
     (tmp_path / "folder").mkdir()
     with pytest.raises(KeyboardInterrupt):
         act(spark_engine, tmp_path / "folder")
-    context = spark_engine.spark.sparkContext
-    cast(Any, context)._jsc.sc().listenerBus().waitUntilEmpty()
-    assert list(context.statusTracker().getActiveJobsIds()) == []
+    assert active_jobs(spark_engine) == []
     assert [path for path in (tmp_path / "folder").rglob("*") if path.is_file()] == []
+
+
+def test_ctrl_c_ends_the_tasks_that_it_finds_starting(
+    spark_engine: SparkEngine, notebook: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pressed(spark_tasks.SparkJob):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def waits(task: Task) -> None:
+        threading.Event().wait(LONG_SECONDS)
+
+    monkeypatch.setattr(spark_tasks, "SparkJob", Pressed)
+    with pytest.raises(KeyboardInterrupt):
+        spark_engine.tasks.start(waits, 1, "waits", False)
+    assert active_jobs(spark_engine) == []
+
+
+def test_ctrl_c_waits_for_what_must_not_be_cut(notebook: None) -> None:
+    done = []
+
+    def whole() -> None:
+        with held():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        whole()
+    assert done
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def active_jobs(engine: SparkEngine) -> list[int]:
+    context = engine.spark.sparkContext
+    cast(Any, context)._jsc.sc().listenerBus().waitUntilEmpty()
+    return list(context.statusTracker().getActiveJobsIds())

@@ -377,6 +377,29 @@ def test_export_to_a_table_writes_the_columns_of_weights(session: xpsql.Session)
     assert rows(session, ordered.format("weights")) == rows(session, ordered.format("ML.WEIGHTS(MODEL ctr)"))
 
 
+def test_ctrl_c_leaves_no_internal_view(session: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(session.models)
+    register, made = session.engine.register, []
+
+    def interrupted(name: str, files: list[Path]) -> None:
+        register(name, files)
+        made.append(name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session.engine, "register", interrupted)
+    for statement in (
+        "SELECT * FROM ML.WEIGHTS(MODEL ctr)",
+        "SHRINK MODEL ctr WHERE true",
+        "SELECT * FROM ML.FEATURE_INFO(MODEL ctr)",
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            session.sql(statement)
+    assert len(made) == 3
+    for name in made:
+        with pytest.raises(StatementError, match=f"no table or view {name}"):
+            session.engine.schema(f"SELECT * FROM {name}")
+
+
 def test_export_takes_names_in_backticks(session: xpsql.Session) -> None:
     train(session.models)
     assert rows(session, "EXPORT MODEL ctr TO TABLE `table`")[0]["target"] == "`table`"
