@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from .spark_plans import active
@@ -68,7 +69,8 @@ def interruptible(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenat
 
         def start(work: Callable[[], None]) -> None:
             with held():
-                InheritableThread(work, session=self.spark).start()
+                tags = {"session": self.spark} if "session" in signature(InheritableThread).parameters else {}  # not Spark 3
+                InheritableThread(work, **tags).start()
 
         return awaited(jobs, tagged, start)
 
