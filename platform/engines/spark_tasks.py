@@ -106,8 +106,10 @@ class SparkTasks:
                 check_running(self._session)
                 job = SparkJob(self._context, function, count, name, gang)
         except KeyboardInterrupt:
-            if job is not None:
-                job.cancel()  # nobody else knows of it
+            if job is not None:  # nobody else knows of it
+                job.cancel()
+                while not job.wait(POLL_SECONDS):  # it may not have been there yet
+                    job.cancel()
             raise
         return job
 
