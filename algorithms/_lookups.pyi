@@ -2,5 +2,9 @@
 
 from typing import Any
 
+def set_threads(count: int) -> None:
+    """Let so many threads of this process work on a call at once, the one that runs it included; 1 until it is told.
+    What comes out is the same."""
+
 def calls() -> dict[str, Any]:
     """Return the calls by name, each as a capsule that jax.ffi registers."""

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "parallel.hpp"
 #include "projection.hpp"
 
 namespace nb = nanobind;
@@ -21,6 +22,7 @@ using Indices = ffi::Buffer<ffi::S32>;
 using FloatsOut = ffi::Result<Floats>;
 
 constexpr size_t most_dim = 1024;  // of the vectors of algorithms that meet
+constexpr size_t run = 128;        // examples that a thread takes at a time
 
 // Calls use(width), with the number of floats known to the compiler where it is a usual one.
 template <size_t n>
@@ -48,6 +50,16 @@ struct Shape {
 Shape shape_of(const Floats& vectors, const Indices& index) {
     const auto v = vectors.dimensions(), i = index.dimensions();
     return {size_t(v[0]), size_t(v[1]), size_t(i[0]), size_t(i[1])};
+}
+
+// Calls act(begin, end) for runs of lines that have no row in common: few, since each run goes through all examples.
+template <class Act>
+void by_lines(const Indices& index, Act act) {
+    const size_t lines = index.dimensions()[0], most = 2 * Team::get().threads();
+    std::vector<size_t> begins = {0};
+    for (const size_t begin : disjoint(spans_of(index.typed_data(), lines, index.dimensions()[1])))
+        if (begin * most >= lines * begins.size() || begin == lines) begins.push_back(begin);
+    Team::get().run(begins.size() - 1, [&](size_t part) { act(begins[part], begins[part + 1]); });
 }
 
 // gathered[b, l] = vectors[index[l, b]]
@@ -156,17 +168,19 @@ ffi::Error meet(Floats vectors, Indices index, FloatsOut scores) {
     const int32_t* at = index.typed_data();
     float* to = scores->typed_data();
     with_width(shape.dim / shape.lines, [&](auto dim) {
-        for (size_t b = 0; b < shape.batch; ++b) {
-            float products[most_dim] = {};
-            for (size_t l = 1; l < shape.lines; ++l) {
-                const float* own = from + size_t(at[l * shape.batch + b]) * shape.dim;
-                for (size_t k = 0; k < l; ++k) {
-                    const float* other = from + size_t(at[k * shape.batch + b]) * shape.dim + l * dim;
-                    for (size_t d = 0; d < dim; ++d) products[d] += own[k * dim + d] * other[d];
+        in_runs(shape.batch, run, [&](size_t begin, size_t end) {
+            for (size_t b = begin; b < end; ++b) {
+                float products[most_dim] = {};
+                for (size_t l = 1; l < shape.lines; ++l) {
+                    const float* own = from + size_t(at[l * shape.batch + b]) * shape.dim;
+                    for (size_t k = 0; k < l; ++k) {
+                        const float* other = from + size_t(at[k * shape.batch + b]) * shape.dim + l * dim;
+                        for (size_t d = 0; d < dim; ++d) products[d] += own[k * dim + d] * other[d];
+                    }
                 }
+                to[b] = std::accumulate(products, products + dim, 0.0f);
             }
-            to[b] = std::accumulate(products, products + dim, 0.0f);
-        }
+        });
     });
     return ffi::Error::Success();
 }
@@ -179,17 +193,19 @@ ffi::Error meet_gradient(Floats vectors, Indices index, Floats scores, FloatsOut
     float* to = gradient->typed_data();
     std::memset(to, 0, gradient->size_bytes());
     with_width(shape.dim / shape.lines, [&](auto dim) {
-        for (size_t b = 0; b < shape.batch; ++b) {
-            const float score = scores.typed_data()[b];
-            for (size_t l = 0; l < shape.lines; ++l) {
-                float* row = to + size_t(at[l * shape.batch + b]) * shape.dim;
-                for (size_t k = 0; k < shape.lines; ++k) {
-                    if (k == l) continue;
-                    const float* other = from + size_t(at[k * shape.batch + b]) * shape.dim + l * dim;
-                    for (size_t d = 0; d < dim; ++d) row[k * dim + d] += score * other[d];
+        by_lines(index, [&](size_t begin, size_t end) {
+            for (size_t b = 0; b < shape.batch; ++b) {
+                const float score = scores.typed_data()[b];
+                for (size_t l = begin; l < end; ++l) {
+                    float* row = to + size_t(at[l * shape.batch + b]) * shape.dim;
+                    for (size_t k = 0; k < shape.lines; ++k) {
+                        if (k == l) continue;
+                        const float* other = from + size_t(at[k * shape.batch + b]) * shape.dim + l * dim;
+                        for (size_t d = 0; d < dim; ++d) row[k * dim + d] += score * other[d];
+                    }
                 }
             }
-        }
+        });
     });
     return ffi::Error::Success();
 }
@@ -202,34 +218,44 @@ bool wide() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f
 bool wide() { return true; }
 #endif
 
-using projection::Gradients;
+using projection::Lines;
+using projection::Product;
+using projection::ProductGradients;
 using projection::Sizes;
 
-XPSQL_WIDE void project_wide(const Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel, float* sums) {
-    projection::project(sizes, vectors, index, kernel, sums);
-}
-
-XPSQL_WIDE void gradients_wide(const Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel,
-                               const float* sums, Gradients to) {
-    projection::project_gradients(sizes, vectors, index, kernel, sums, to);
-}
+Lines find_lines(const int32_t* index, const Sizes& sizes) { return Lines(index, sizes); }
+void multiply(const Product& product, size_t part) { product.multiply(part); }
+void add_up(const Product& product, size_t part) { product.add_up(part); }
+void add_gradients(const ProductGradients& gradients, size_t unit, size_t part) { gradients.add(unit, part); }
+XPSQL_WIDE Lines find_lines_wide(const int32_t* index, const Sizes& sizes) { return Lines(index, sizes); }
+XPSQL_WIDE void multiply_wide(const Product& product, size_t part) { product.multiply(part); }
+XPSQL_WIDE void add_up_wide(const Product& product, size_t part) { product.add_up(part); }
+XPSQL_WIDE void add_gradients_wide(const ProductGradients& gradients, size_t unit, size_t part) { gradients.add(unit, part); }
 
 Sizes sizes_of(const Floats& vectors, const Indices& index, const Floats& kernel) {
     const Shape shape = shape_of(vectors, index);
     return {shape.rows, shape.dim, shape.lines, shape.batch, size_t(kernel.dimensions()[1])};
 }
 
+Lines lines_of(const Indices& index, const Sizes& sizes) { return (wide() ? find_lines_wide : find_lines)(index.typed_data(), sizes); }
+
 // sums[b] = sum over l of vectors[index[l, b]] kernel[l]
 ffi::Error project(Floats vectors, Indices index, Floats kernel, FloatsOut sums) {
-    const auto run = wide() ? project_wide : projection::project;
-    run(sizes_of(vectors, index, kernel), vectors.typed_data(), index.typed_data(), kernel.typed_data(), sums->typed_data());
+    const Sizes sizes = sizes_of(vectors, index, kernel);
+    const Product product(sizes, lines_of(index, sizes), vectors.typed_data(), kernel.typed_data(), sums->typed_data());
+    const auto first = wide() ? multiply_wide : multiply, second = wide() ? add_up_wide : add_up;
+    Team::get().run(product.factors(), [&](size_t part) { first(product, part); });
+    Team::get().run(product.sums(), [&](size_t part) { second(product, part); });
     return ffi::Error::Success();
 }
 
 ffi::Error project_gradients(Floats vectors, Indices index, Floats kernel, Floats sums, FloatsOut by_vectors, FloatsOut by_kernel) {
-    const auto run = wide() ? gradients_wide : projection::project_gradients;
-    run(sizes_of(vectors, index, kernel), vectors.typed_data(), index.typed_data(), kernel.typed_data(), sums.typed_data(),
-        {by_vectors->typed_data(), by_kernel->typed_data()});
+    const Sizes sizes = sizes_of(vectors, index, kernel);
+    const ProductGradients gradients(sizes, lines_of(index, sizes), vectors.typed_data(), kernel.typed_data(), sums.typed_data(),
+                                     {by_vectors->typed_data(), by_kernel->typed_data()});
+    const auto add = wide() ? add_gradients_wide : add_gradients;
+    for (size_t unit = 0; unit < gradients.units(); unit += gradients.width(unit))
+        Team::get().run(gradients.runs(), [&](size_t part) { add(gradients, unit, part); });
     return ffi::Error::Success();
 }
 
@@ -254,6 +280,7 @@ XLA_FFI_DEFINE_HANDLER(project_gradients_handler, project_gradients,
 
 NB_MODULE(_lookups, module) {
     module.doc() = "Look-ups of rows, and their gradients, as custom calls of XLA.";
+    module.def("set_threads", [](size_t count) { xpsql::Team::get().set_threads(count); }, nb::arg("count"));
     module.def("calls", [] {
         nb::dict calls;
         const auto add = [&](const char* name, XLA_FFI_Handler* handler) {

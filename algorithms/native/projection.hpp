@@ -8,7 +8,10 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
+
+#include "lines.hpp"
 
 #define XPSQL_INLINE inline __attribute__((always_inline))  // all is compiled for its caller's processor
 
@@ -28,6 +31,13 @@ struct Sizes {
     size_t rows, dim, lines, batch, units;
 };
 
+// Memory of the thread that asks, which is the next one's who asks.
+inline float* scratch(size_t floats) {
+    thread_local std::vector<float> memory;
+    if (memory.size() < floats) memory.resize(floats);
+    return memory.data();
+}
+
 XPSQL_INLINE Lane load(const float* from) {
     Lane values;
     std::memcpy(&values, from, sizeof values);
@@ -46,6 +56,7 @@ struct Line {
     size_t first;  // cell, counted over lines that are not direct
     size_t low, between;
     bool direct;
+    Span span;
 
     size_t cell(size_t example) const { return std::min(size_t(index[example]) - low, between); }
 };
@@ -68,7 +79,8 @@ struct Lines {
             }
             const size_t absent = top == last;
             const size_t between = high < low ? 0 : size_t(high - low) + 1;
-            line = {index, index, sizes.batch, cells, size_t(low), between, 2 * (between + absent) > sizes.batch};
+            const bool is_direct = 2 * (between + absent) > sizes.batch;
+            line = {index, index, sizes.batch, cells, size_t(low), between, is_direct, {low, top}};
             direct += line.direct;
             if (!line.direct) {
                 line.rows = rows.data() + cells;
@@ -79,6 +91,12 @@ struct Lines {
             }
             index += sizes.batch;
         }
+    }
+
+    std::vector<Span> spans() const {
+        std::vector<Span> spans;
+        for (const Line& line : all) spans.push_back(line.span);
+        return spans;
     }
 };
 
@@ -143,37 +161,33 @@ XPSQL_INLINE void gather_direct(const Lines& lines, size_t start, size_t n, cons
     }
 }
 
-// sums[b] = sum over direct lines of vectors[index[l, b]] kernel[l]
-XPSQL_INLINE void project_examples(const Sizes& sizes, const Lines& lines, const float* vectors, const float* kernel,
-                                   float* sums) {
+// sums[b] = sum over direct lines of vectors[index[l, b]] kernel[l], for examples [begin, end)
+XPSQL_INLINE void project_examples(const Sizes& sizes, const Lines& lines, const float* vectors, const float* panels,
+                                   size_t begin, size_t end, float* sums) {
     const size_t width = lines.direct * sizes.dim;
-    const std::vector<float> panels = panels_of(sizes, lines, kernel);
-    std::vector<float> own(stretch * width);
-    for (size_t start = 0; start < sizes.batch; start += stretch, sums += stretch * sizes.units) {
-        const size_t n = std::min(stretch, sizes.batch - start);
-        gather_direct(lines, start, n, vectors, sizes.dim, own.data());
+    float* const own = scratch(stretch * width);
+    sums += begin * sizes.units;
+    for (size_t start = begin; start < end; start += stretch, sums += stretch * sizes.units) {
+        const size_t n = std::min(stretch, end - start);
+        gather_direct(lines, start, n, vectors, sizes.dim, own);
         for (size_t u = 0; u < sizes.units; u += pair)
             for (size_t b = 0; b < n; b += block) {
                 Products<2> products;
-                products.add(Block(n, b, own.data(), width), panels.data() + u * width, width, pair);
+                products.add(Block(n, b, own, width), panels + u * width, width, pair);
                 products.put(n - b, sums + b * sizes.units + u, sizes.units);
             }
     }
 }
 
-// products[cell] = vectors[row of the cell] kernel[line of the cell]
-XPSQL_INLINE void project_cells(const Sizes& sizes, const Lines& lines, const float* vectors, const float* kernel,
-                                float* products) {
-    for (const Line& line : lines.all) {
-        for (size_t c = 0; !line.direct && c < line.cells; c += block) {
-            const Block rows(line, c, vectors, sizes.dim);
-            for (size_t u = 0; u < sizes.units; u += pair) {
-                Products<2> own;
-                own.add(rows, kernel + u, sizes.dim, sizes.units);
-                own.put(line.cells - c, products + (line.first + c) * sizes.units + u, sizes.units);
-            }
+// products[cell] = vectors[row of the cell] kernel[line of the cell], for a line that is not direct
+XPSQL_INLINE void project_cells(const Sizes& sizes, const Line& line, const float* vectors, const float* kernel, float* products) {
+    for (size_t c = 0; c < line.cells; c += block) {
+        const Block rows(line, c, vectors, sizes.dim);
+        for (size_t u = 0; u < sizes.units; u += pair) {
+            Products<2> own;
+            own.add(rows, kernel + u, sizes.dim, sizes.units);
+            own.put(line.cells - c, products + (line.first + c) * sizes.units + u, sizes.units);
         }
-        kernel += sizes.dim * sizes.units;
     }
 }
 
@@ -188,12 +202,13 @@ XPSQL_INLINE void add_products(const float* products, const uint32_t* cells, siz
     for (size_t v = 0; v < lanes; ++v) store(to + v * lane, sums[v]);
 }
 
-// sums[b] += sum over lines that are not direct of products[cell of l and b]
-XPSQL_INLINE void sum_cells(const Sizes& sizes, const Lines& lines, const float* products, float* sums) {
+// sums[b] += sum over lines that are not direct of products[cell of l and b], for examples [begin, end)
+XPSQL_INLINE void sum_cells(const Sizes& sizes, const Lines& lines, const float* products, size_t begin, size_t end, float* sums) {
     const size_t units = sizes.units;
     std::vector<uint32_t> cells(turn * sizes.lines);
-    for (size_t start = 0; start < sizes.batch; start += turn) {
-        const size_t examples = std::min(turn, sizes.batch - start);
+    sums += begin * units;
+    for (size_t start = begin; start < end; start += turn) {
+        const size_t examples = std::min(turn, end - start);
         size_t n = 0;
         for (const Line& line : lines.all) {
             if (line.direct) continue;
@@ -209,14 +224,41 @@ XPSQL_INLINE void sum_cells(const Sizes& sizes, const Lines& lines, const float*
     }
 }
 
-// sums[b] = sum over l of vectors[index[l, b]] kernel[l]
-XPSQL_INLINE void project(const Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel, float* sums) {
-    const Lines lines(index, sizes);
-    const std::unique_ptr<float[]> products(new float[lines.cells * sizes.units]);
-    project_examples(sizes, lines, vectors, kernel, sums);
-    project_cells(sizes, lines, vectors, kernel, products.get());
-    sum_cells(sizes, lines, products.get(), sums);
-}
+// sums[b] = sum over l of vectors[index[l, b]] kernel[l], in parts that several threads may work on: first `multiply` for all of
+// `factors`, then `add_up` for all of `sums`.
+class Product {
+  public:
+    Product(const Sizes& sizes, Lines&& lines, const float* vectors, const float* kernel, float* sums)
+        : sizes_(sizes), vectors_(vectors), kernel_(kernel), to_(sums), lines_(std::move(lines)),
+          panels_(panels_of(sizes, lines_, kernel)), products_(new float[lines_.cells * sizes.units]) {}
+
+    size_t factors() const { return sums() + sizes_.lines; }
+    size_t sums() const { return (sizes_.batch + run - 1) / run; }
+
+    XPSQL_INLINE void multiply(size_t part) const {
+        if (part < sums())
+            project_examples(sizes_, lines_, vectors_, panels_.data(), begin(part), begin(part + 1), to_);
+        else if (const size_t line = part - sums(); !lines_.all[line].direct)
+            project_cells(sizes_, lines_.all[line], vectors_, kernel_ + line * sizes_.dim * sizes_.units, products_.get());
+    }
+
+    XPSQL_INLINE void add_up(size_t part) const {
+        sum_cells(sizes_, lines_, products_.get(), begin(part), begin(part + 1), to_);
+    }
+
+  private:
+    static constexpr size_t run = 2 * stretch;  // examples of a part
+
+    size_t begin(size_t part) const { return std::min(part * run, sizes_.batch); }
+
+    const Sizes sizes_;
+    const float* const vectors_;
+    const float* const kernel_;
+    float* const to_;
+    const Lines lines_;
+    const std::vector<float> panels_;
+    const std::unique_ptr<float[]> products_;
+};
 
 // What the cells of a line have of a tile of units: the sums of their examples' gradients.
 struct Tile {
@@ -297,35 +339,61 @@ XPSQL_INLINE void line_gradients(const Sizes& sizes, const Line& line, const flo
     }
 }
 
-// The gradients of a tile of units.
+// The gradients of some lines and a tile of units.
 template <size_t lanes>
-XPSQL_INLINE void tile_gradients(const Sizes& sizes, const Lines& lines, const float* vectors, const float* kernel,
-                                 const float* sums, Gradients to, float* scratch) {
+XPSQL_INLINE void tile_gradients(const Sizes& sizes, const Lines& lines, size_t begin, size_t end, const float* vectors,
+                                 const float* kernel, const float* sums, Gradients to) {
     constexpr size_t width = lanes * lane;
     const size_t dim = sizes.dim, units = sizes.units, stride = (dim + lane - 1) / lane * lane;
-    std::vector<float> turned(width * stride);
-    for (const Line& line : lines.all) {
+    float* const turned = scratch(width * (stride + sizes.batch));
+    float* const tiles = turned + width * stride;
+    std::memset(turned, 0, width * stride * sizeof(float));
+    kernel += begin * dim * units;
+    to.kernel += begin * dim * units;
+    for (size_t l = begin; l < end; ++l) {
+        const Line& line = lines.all[l];
         for (size_t d = 0; d < dim; ++d)
             for (size_t u = 0; u < width; ++u) turned[u * stride + d] = kernel[d * units + u];
-        const Tile own = line.direct ? Tile{sums, units} : sum_examples<lanes>(line, sizes.batch, sums, units, scratch);
-        line_gradients<width>(sizes, line, vectors, own, turned.data(), stride, to);
+        const Tile own = line.direct ? Tile{sums, units} : sum_examples<lanes>(line, sizes.batch, sums, units, tiles);
+        line_gradients<width>(sizes, line, vectors, own, turned, stride, to);
         kernel += dim * units;
         to.kernel += dim * units;
     }
 }
 
-// The gradients of `project` by vectors and kernel, for those by its sums.
-XPSQL_INLINE void project_gradients(const Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel,
-                                    const float* sums, Gradients to) {
-    const Lines lines(index, sizes);
-    const std::unique_ptr<float[]> scratch(new float[sizes.batch * tile]);
-    std::memset(to.vectors, 0, sizes.rows * sizes.dim * sizeof(float));
-    std::memset(to.kernel, 0, sizes.lines * sizes.dim * sizes.units * sizeof(float));
-    size_t u = 0;
-    for (; u + tile <= sizes.units; u += tile)
-        tile_gradients<tile / lane>(sizes, lines, vectors, kernel + u, sums + u, {to.vectors, to.kernel + u}, scratch.get());
-    for (; u < sizes.units; u += pair)
-        tile_gradients<2>(sizes, lines, vectors, kernel + u, sums + u, {to.vectors, to.kernel + u}, scratch.get());
-}
+// The gradients of a product by vectors and kernel, for those by its sums, in parts that several threads may work on: for one
+// tile of units after the other, whose gradients stay in cache, `add` for all runs of lines.
+class ProductGradients {
+  public:
+    ProductGradients(const Sizes& sizes, Lines&& lines, const float* vectors, const float* kernel, const float* sums, Gradients to)
+        : sizes_(sizes), vectors_(vectors), kernel_(kernel), sums_(sums), to_(to), lines_(std::move(lines)),
+          runs_(disjoint(lines_.spans())) {
+        std::memset(to.vectors, 0, sizes.rows * sizes.dim * sizeof(float));
+        std::memset(to.kernel, 0, sizes.lines * sizes.dim * sizes.units * sizeof(float));
+    }
+
+    size_t runs() const { return runs_.size() - 1; }
+    size_t units() const { return sizes_.units; }
+    // How many units the tile has that begins with one.
+    size_t width(size_t unit) const { return unit + tile <= sizes_.units ? tile : pair; }
+
+    XPSQL_INLINE void add(size_t unit, size_t part) const {
+        const size_t begin = runs_[part], end = runs_[part + 1];
+        const Gradients to = {to_.vectors, to_.kernel + unit};
+        if (width(unit) == tile)
+            tile_gradients<tile / lane>(sizes_, lines_, begin, end, vectors_, kernel_ + unit, sums_ + unit, to);
+        else
+            tile_gradients<2>(sizes_, lines_, begin, end, vectors_, kernel_ + unit, sums_ + unit, to);
+    }
+
+  private:
+    const Sizes sizes_;
+    const float* const vectors_;
+    const float* const kernel_;
+    const float* const sums_;
+    const Gradients to_;
+    const Lines lines_;
+    const std::vector<size_t> runs_;
+};
 
 }  // namespace xpsql::projection

@@ -16,6 +16,9 @@ import jax
 import jax.monitoring
 import pyarrow as pa
 
+from ...algorithms import _lookups
+
+MOST_THREADS = 8  # a batch has no more work to share
 COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
@@ -28,8 +31,9 @@ def prepare_jax() -> None:
 
 
 def prepare_task(cores: int) -> None:
-    """Set a task's process up: so many threads for JAX and for Arrow."""
+    """Set a task's process up: so many threads for JAX, for Arrow and for products of rows."""
     limit_threads(cores)
+    share_work(cores)
     pa.set_cpu_count(cores)
     prepare_jax()
 
@@ -37,6 +41,11 @@ def prepare_task(cores: int) -> None:
 def limit_threads(count: int) -> None:
     """Let XLA use so many threads, unless it has been told before; means nothing once JAX runs."""
     os.environ.setdefault("NPROC", str(count))
+
+
+def share_work(threads: int) -> None:
+    """Let products of rows, in native code, be shared among so many threads of this process. Results do not depend on it."""
+    _lookups.set_threads(min(max(threads, 1), MOST_THREADS))
 
 
 @functools.cache

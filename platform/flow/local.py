@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...warehouse.checkpoints import Checkpoints
 from ...warehouse.storage import Storage
+from ..cores import cores
 from ..errors import CheckpointError
 from ..ps.client import LocalClient
 from ..ps.gang import Gang
@@ -20,6 +21,7 @@ from ..ps.shard import Shard
 from .batches import Batch
 from .checkpoint import fall_back, newest_first, read_driver, restore, standing_of, write
 from .checkpointer import Checkpointer, Taken
+from .compiled import share_work
 from .dealing import Dealer, Standing
 from .driver_state import DriverState
 from .monitor import Monitor
@@ -144,6 +146,7 @@ def run_workers(
 ) -> None:
     """Run the workers, a thread each, until there are no more batches; the first error stops all and is raised."""
     settings, source, num_workers = prepared.plan.settings, prepared.source(epoch), prepared.places.workers
+    share_work(cores() - num_workers + 1)
 
     def run(number: int) -> None:
         windows = collectors[number]

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..cores import cores
 from ..engines.base import Engine, Scan, staged
 from ..engines.tasks import Tasks
 from ..errors import StatementError
+from .compiled import share_work
 from .scoring import Request, Scored, Scorer
 from .scoring_tasks import score_on
 from .slots import columns_from, matched
@@ -73,7 +75,7 @@ def request_of(version: Version, scan: Scan, carried: Sequence[str]) -> Request:
 def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Reporter) -> Iterator[Scored]:
     """Score rows and iterate over them, in order; see predict."""
     if tasks is None or is_small(request):
-        yield from Scorer(request.version, Weights(request.version, 0, 1).pull).score(request, request.splits)
+        yield from scorer_here(request).score(request, request.splits)
         return
     for path in score_on(tasks, request, folder, reporter):
         with pq.ParquetFile(path) as file:
@@ -83,6 +85,12 @@ def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Report
                 yield Scored(table.select(list(request.carried)), np.stack(predictions, axis=1))
 
 
+def scorer_here(request: Request) -> Scorer:
+    """Return what scores in this process."""
+    share_work(cores())
+    return Scorer(request.version, Weights(request.version, 0, 1).pull)
+
+
 def is_small(request: Request) -> bool:
     """Tell whether tasks would take longer to start than to score."""
     return max(request.version.manifest.rows or 0, sum(split.rows for split in request.splits)) <= SMALL_ROWS
@@ -90,7 +98,7 @@ def is_small(request: Request) -> bool:
 
 def score_here(request: Request, path: Path, reporter: Reporter) -> Path:
     """Score in this process."""
-    scorer, examples = Scorer(request.version, Weights(request.version, 0, 1).pull), 0
+    scorer, examples = scorer_here(request), 0
     for rows in scorer.write(request, request.splits, path):
         examples += rows
         reporter.update(examples, {})

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from xpsql.algorithms import _lookups
 from xpsql.algorithms.lookups import gathered, meetings, met, product, projected, sums, taken, totals
 from xpsql.algorithms.stacked import Stacked
 
@@ -68,6 +69,38 @@ def test_no_example_is_no_error(name: str) -> None:
         return jnp.concatenate([values.ravel() for values in jax.tree.leaves(PAIRS[name][0](rows, index[:, :0]))]).sum()
 
     assert not jax.grad(summed)(rows).any()
+
+
+def apart(batch: int) -> jax.Array:
+    """Return lines whose rows are apart, but for two that share theirs, and two that have absent entries, the last row."""
+    random = np.random.default_rng(batch)
+    index = random.integers(0, 100, (12, batch)) + 100 * np.arange(12)[:, None]
+    index[5] = index[4][::-1]
+    index[[7, 9], :10] = 1200
+    return jnp.asarray(index, jnp.int32)
+
+
+@pytest.mark.parametrize("name", [*PAIRS, "projected"])
+def test_threads_compute_what_one_does(name: str) -> None:
+    index, random = apart(1000), np.random.default_rng(3)
+    rows = jnp.asarray(random.normal(size=(1201, 24)), jnp.float32)
+    kernel = jnp.asarray(random.normal(size=(12 * 24, 80)), jnp.float32)
+
+    def native(rows: jax.Array, kernel: jax.Array) -> Any:
+        return projected(rows, index, kernel) if name == "projected" else PAIRS[name][0](rows, index)
+
+    @jax.jit
+    def both(rows: jax.Array, kernel: jax.Array) -> Any:
+        result, pull_back = jax.vjp(native, rows, kernel)
+        return result, pull_back(jax.tree.map(lambda value: jnp.cos(jnp.arange(value.size)).reshape(value.shape), result))
+
+    alone = both(rows, kernel)
+    try:
+        _lookups.set_threads(4)
+        for _ in range(20):
+            jax.tree.map(np.testing.assert_array_equal, both(rows, kernel), alone)
+    finally:
+        _lookups.set_threads(1)
 
 
 def lines(batch: int) -> jax.Array:
