@@ -144,7 +144,11 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     for role, clause in (("GROUP", "GROUP"), ("EVALUATE", "EVALUATE BY")):
         for column in found.get(role, ()):
             require_value(schema.field(column), clause)
-    taken = {c for role in ("LABEL", "IGNORE", "WEIGHT", "TIME", "GROUP") for c in found.get(role, ())}
+    taken = {c: role for role in ("LABEL", "IGNORE", "WEIGHT", "TIME", "GROUP") for c in found.get(role, ())}
+    for role in ("WITH hashed", "WITH share"):
+        for column in found[role]:
+            if column in taken:
+                raise StatementError(f"{role} names {column!r}, which is no slot: {taken[column]} names it, too.")
     left = [field for field in schema if field.name not in taken]
     if not left:
         raise StatementError("The query returns no column to learn from beside label, weight, time, group and ignored ones.")
@@ -196,13 +200,21 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
         as_before = slot.kind == old.kind and not rewritten(slot.kind, slot.type, old.type)
         as_before &= slot.hashed == old.hashed and slot.source.lower() == (old.share or old.name).lower()
         if not as_before:
+            now = described(slot.kind, slot.type, slot.hashed, slot.source if slot.source != slot.name else None)
+            before = described(old.kind, old.type, old.hashed, old.share)
             raise StatementError(
-                f"Slot {old.name} is {slot.kind} ({slot.type}) and was {old.kind} ({old.type}) in version {parent.version}. "
+                f"Slot {old.name} is {now} and was {before} in version {parent.version}. "
                 "CAST it in the query, and use the same hashed and share settings."
             )
         kept.append(replace(slot, name=old.name, source=old.share or old.name, number=old.number, dim=old.dim))
     first = 1 + max((slot.number for slot in kept), default=-1)
     return (*kept, *(replace(slot, number=number) for number, slot in enumerate(by_name.values(), first)))
+
+
+def described(kind: str, type: str, hashed: bool, share: str | None) -> str:
+    """Return what a slot is, in words."""
+    settings = [*(["hashed"] if hashed else []), *([f"with the rows of {share}"] if share else [])]
+    return f"{kind} ({', '.join([type, *settings])})"
 
 
 def continued_labels(labels: tuple[str, ...], parent: Manifest) -> tuple[str, ...]:

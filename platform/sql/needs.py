@@ -8,10 +8,17 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 
+class NoTableError(Exception):
+    """A view stands where a value is expected."""
+
+
 def needed_columns(statement: str, view: str) -> frozenset[str] | None:
     """Return the names that can mean a column of `view` in a statement, in lower case; None: all columns.
 
     The names are those of the SELECT that reads the view, so there can be too many of them, never too few.
+
+    Raises:
+        NoTableError: the view stands for a value.
     """
     if statement.lstrip()[:7].upper() == "EXPLAIN":
         return None  # no SELECT for sqlglot
@@ -20,6 +27,8 @@ def needed_columns(statement: str, view: str) -> frozenset[str] | None:
     except SqlglotError:
         return None  # the engine reads the statement next, and says what is wrong with it
     table = next((table for table in tree.find_all(exp.Table) if table.name == view), None)
+    if table is None and any(part.name == view for column in tree.find_all(exp.Column) for part in column.parts):
+        raise NoTableError
     select = table.find_ancestor(exp.Select) if table else None
     if table is None or select is None or table.alias_column_names or takes_all(select, table):
         return None

@@ -170,13 +170,18 @@ def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> Pa
 
 def run_call(site: CallSite, view: str, around: Passage, session: Session, folder: Path, stack: ExitStack) -> None:
     """Run one call and register its result as a view, which goes when the stack closes."""
-    from .needs import needed_columns  # brings sqlglot
+    from .needs import NoTableError, needed_columns  # brings sqlglot
 
     folder.mkdir()
     data = None
     if site.data is not None:
         data = inlined(expand(site.data, session, folder.parent, stack), around, view)
-    columns = needed_columns(around.text, view)
+    try:
+        columns = needed_columns(around.text, view)
+    except NoTableError:
+        name = f"ML.{site.function.name}"
+        message = f"{name} gives a table, here a value is expected. Read it in FROM: SELECT ... FROM {name}(...)."
+        raise StatementError(message, site.position) from None
     call = Call(site.model, site.version, data, site.arguments, columns, folder, site.position, stack)
     result = site.function.run(session, call)
     stack.callback(session.engine.execute, f"DROP VIEW IF EXISTS {view}")  # first: Ctrl-C may come when it is made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpsql.platform.sql.needs import needed_columns
+from xpsql.platform.sql.needs import NoTableError, needed_columns
 
 EXACT = {
     "SELECT A, b FROM v": {"a", "b"},
@@ -37,6 +37,14 @@ ALL = [
 @pytest.mark.parametrize(("statement", "names"), EXACT.items())
 def test_the_names_of_the_select_that_reads_the_view_are_needed(statement: str, names: set[str]) -> None:
     assert needed_columns(statement, "v") == names
+
+
+@pytest.mark.parametrize(
+    "statement", ["SELECT v", "SELECT 1, v FROM t", "SELECT a FROM t WHERE v.b > 1", "SELECT max(v) FROM t", "SELECT v.*"]
+)
+def test_a_view_in_place_of_a_value_is_told(statement: str) -> None:
+    with pytest.raises(NoTableError):
+        needed_columns(statement, "v")
 
 
 @pytest.mark.parametrize("statement", ALL)

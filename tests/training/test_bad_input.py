@@ -156,6 +156,25 @@ def test_a_category_written_in_another_way_is_refused_and_strings_are_taken(
     assert session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, ({query}))").arrow().num_rows == 2
 
 
+def test_a_slot_with_other_settings_is_told_with_them(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(pa.table({"label": [0, 1], "user": [1, 2], "item": [3, 4]}), tmp_path / "log.parquet")
+    session.sql(f"TRAIN MODEL m USING xftrl WITH (hashed = (user)) AS SELECT * FROM parquet.`{path}`")
+    with pytest.raises(StatementError, match=r"user is categorical \(bigint\) and was categorical \(bigint, hashed\) in"):
+        session.sql(f"CONTINUE MODEL m WITH (hashed = ()) AS SELECT * FROM parquet.`{path}`")
+    with pytest.raises(StatementError, match=r"user is categorical \(bigint, hashed, with the rows of item\) and was"):
+        session.sql(f"CONTINUE MODEL m WITH (share = (user AS item)) AS SELECT * FROM parquet.`{path}`")
+
+
+@pytest.mark.parametrize(("clause", "role"), [("IGNORE (user)", "IGNORE"), ("WEIGHT user", "WEIGHT"), ("GROUP user", "GROUP")])
+@pytest.mark.parametrize("setting", ["hashed = (user)", "share = (user AS item)", "share = (item AS user)"])
+def test_settings_of_slots_name_no_other_column(
+    session: xpsql.Session, tmp_path: Path, clause: str, role: str, setting: str
+) -> None:
+    path = write(pa.table({"label": [0, 1], "user": [1, 2], "item": [3, 4]}), tmp_path / "log.parquet")
+    with pytest.raises(StatementError, match=f"names 'user', which is no slot: {role} names it, too"):
+        session.sql(f"TRAIN MODEL m USING xftrl {clause} WITH ({setting}) AS SELECT * FROM parquet.`{path}`")
+
+
 def test_an_infinite_value_is_an_outlier_of_its_row_and_spoils_no_other(session: xpsql.Session, tmp_path: Path) -> None:
     high = [number % 100 >= 50 for number in range(5000)]
     value = [float(number % 100) for number in range(5000)]
