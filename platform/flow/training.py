@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from ..progress import Reporter
 
 CALIBRATION_PARTS = 20
+ENOUGH_EXAMPLES = 10_000
+MUCH_WORSE = 1.2
+RARE = 0.05
 
 
 def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
@@ -118,6 +121,8 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     finally:
         reporter.finish(ended)
     metrics = monitor.metrics
+    if (worse := worse_than_mean(prepared, metrics)) is not None:
+        monitor.note(worse)
     evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
     failing = plan.release.failing(evaluation, metrics_served(models, plan.model)) if plan.release is not None else None
     draft.commit(
@@ -147,6 +152,22 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     if (why := models.passed_over(plan.model, draft.number)) is not None:
         monitor.note(why)
     return summary(draft)
+
+
+def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
+    """Say that predictions while learning were worse than one number for all, as those of weights that diverge are; None where
+    they were not, or are no probabilities of the label as it is."""
+    plan, algorithm = prepared.plan, prepared.recipe.algorithm
+    entropy, options, rate = metrics.as_dict()["normalized_entropy"], plan.algorithm.options, metrics.label_rate
+    weighted = getattr(options, "positive_weight", 1.0) != 1 or getattr(options, "loss", "") == "focal"
+    if entropy is None or weighted or metrics.examples < ENOUGH_EXAMPLES or entropy < MUCH_WORSE:
+        return None
+    begins = algorithm.baseline is not None and algorithm.intercept and not algorithm.begins_at_mean and prepared.parent is None
+    mean = f", or begin at the mean label, WITH (base_rate = {rate:.2g})" if begins and min(rate, 1 - rate) < RARE else ""
+    return (
+        f"While learning, predictions were worse than the mean label {rate:.4g} for every example would have been: "
+        f"normalized_entropy is {entropy:.2f}. Lower the learning rate{mean}."
+    )
 
 
 def evaluation_of(monitor: Monitor, held: Held) -> dict[str, float | None]:

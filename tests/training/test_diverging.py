@@ -1,0 +1,41 @@
+"""Weights that diverge without leaving the numbers: the training says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+
+from .log import write
+from .test_resume import Notes
+
+ROWS = 12_000
+
+
+@pytest.mark.parametrize(
+    ("use", "rate", "told"),
+    [
+        ("xftrl", 0.3, None),
+        ("xftrl (alpha = 100)", 0.3, "worse than the mean label 0.3"),
+        ("logistic_regression (learning_rate = 50)", 0.3, "Lower the learning rate."),
+        ("logistic_regression (learning_rate = 50, positive_weight = 9)", 0.3, None),
+        ("xftrl (alpha = 100, loss = 'focal')", 0.3, None),
+        ("fm WITH (batch_size = 1000)", 0.001, "or begin at the mean label, WITH (base_rate = 0.001)."),
+        ("fm WITH (base_rate = 0.001)", 0.001, None),
+    ],
+)
+def test_learning_that_is_worse_than_one_number_for_all_is_told(
+    tmp_path: Path, use: str, rate: float, told: str | None
+) -> None:
+    random, notes = np.random.default_rng(0), Notes()
+    users = pa.array(random.integers(0, 3000, ROWS).astype(str))
+    path = write(pa.table({"label": np.arange(ROWS) % round(1 / rate) == 0, "user": users}), tmp_path / "log.parquet")
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", notes) as session:
+        session.sql(f"TRAIN MODEL m USING {use} AS SELECT * FROM parquet.`{path}`")
+    found = [note for note in notes.notes if "normalized_entropy" in note]
+    assert len(found) == (told is not None), found
+    assert told is None or told in found[0]
