@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -57,7 +58,7 @@ class Team {
         return *team;
     }
 
-    // How many threads may work at once, the owner of a job included.
+    // How many threads are to work on a job, its owner included; 1: nobody helps, whoever was started for more.
     void set_threads(size_t threads) { threads_ = std::max<size_t>(threads, 1); }
     size_t threads() const { return threads_; }
 
@@ -71,7 +72,7 @@ class Team {
         const auto job = std::make_shared<Job>(parts, act);
         {
             const std::lock_guard locked(mutex_);
-            for (; helpers_ + 1 < threads_; ++helpers_) std::thread([this] { help(); }).detach();
+            start_helpers();
             jobs_.push_back(job);
         }
         called_.notify_one();
@@ -81,6 +82,14 @@ class Team {
     }
 
   private:
+    void start_helpers() {
+        try {
+            for (; helpers_ + 1 < threads_; ++helpers_) std::thread([this] { help(); }).detach();
+        } catch (const std::system_error&) {
+            threads_ = helpers_ + 1;  // the system gives no more
+        }
+    }
+
     // A helper that comes wakes the next one, which takes the owner no time.
     void help() {
         while (true) {
