@@ -14,8 +14,8 @@ from .estimates import estimated_bytes, estimated_features, estimated_seconds, r
 from .places import Places, fitting, places_of
 from .plan import Plan, batch_size
 from .prepared import check_encryption
-from .recipe import Recipe, fitted
-from .slots import Columns
+from .recipe import Recipe, fitted, recipe_of
+from .slots import VECTOR, Columns
 from .splits import splits_of, vector_dims
 from .state import check_continues
 from .windows import Schedule, schedule_of, without_windows
@@ -35,6 +35,9 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     scan = engine.scan(plan.query)
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
+    if isinstance(scan, Scan) and columns.of_kind(VECTOR):
+        columns = vector_dims(columns, scan, splits_of(scan))
+        recipe = recipe_of(plan, columns)
     if parent is not None:
         check_continues(recipe, columns, parent)
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
@@ -95,7 +98,7 @@ def input_rows(
     algorithm = recipe.algorithm
     size_of_batch = batch_size(plan.settings, examples, places.workers, algorithm.large_batches, algorithm.least_batch)
     how = "read in place" if scan.project is None else "read in place, expressions and filters evaluated piece by piece"
-    features = estimated_features(scan, splits, vector_dims(columns, scan, splits))
+    features = estimated_features(scan, splits, columns)
     size = estimated_bytes(recipe, features)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
     seconds = estimated_seconds(examples * plan.settings.passes, workers)

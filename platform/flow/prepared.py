@@ -20,6 +20,7 @@ from .recipe import Recipe, recipe_of
 from .slots import Columns
 from .source import End, Source
 from .splits import check_labels, chunk_batches, is_empty, splits_of, vector_dims
+from .state import check_continues
 from .windows import Schedule, schedule_of
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
     """Look at the input; the parts are made again for vectors, whose lengths it tells.
 
     Raises:
-        StatementError: it is empty, or its labels cannot be learned from.
+        StatementError: it is empty, its labels cannot be learned from, or the parent cannot go on with the lengths of vectors.
         DataError: a file cannot be read.
     """
     splits = [split for split in splits_of(scan) if split.rows]
@@ -89,6 +90,8 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
         raise StatementError("The query returns no rows; there is nothing to learn from.")
     columns = vector_dims(columns, scan, splits)
     recipe = recipe_of(plan, columns)
+    if parent is not None:
+        check_continues(recipe, columns, parent)
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
     rows = sum(split.rows for split in splits)

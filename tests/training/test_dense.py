@@ -153,6 +153,16 @@ def test_what_cannot_be_continued_is_refused_with_the_reason(session: xpsql.Sess
         session.sql(f"CONTINUE MODEL m USING tower (momentum = TRUE) IGNORE (ts) AS {ALL.format(path)}")
 
 
+@pytest.mark.parametrize("algorithm", ["xnn", "dcn"])
+def test_a_vector_that_a_network_was_not_made_for_is_refused(session: xpsql.Session, path: Path, algorithm: str) -> None:
+    session.sql(f"TRAIN MODEL m USING {algorithm} AS SELECT label, user FROM parquet.`{path}`")
+    continued = f"CONTINUE MODEL m AS SELECT label, user, vector FROM parquet.`{path}`"
+    for text in (f"EXPLAIN {continued}", continued):
+        with pytest.raises(StatementError, match=r"of shape .*; version 1 has it of shape .* Keep the slots"):
+            session.sql(text)
+    assert session.models.numbers("m") == [1]
+
+
 def test_explain_and_describe_show_dense_parameters(session: xpsql.Session, path: Path) -> None:
     train(session, path, "m")
     described = dict(zip(*session.sql("DESCRIBE MODEL m").arrow().to_pydict().values(), strict=True))
@@ -160,6 +170,9 @@ def test_explain_and_describe_show_dense_parameters(session: xpsql.Session, path
     text = f"EXPLAIN TRAIN MODEL n USING tower IGNORE (ts, vector) AS {ALL.format(path)}"
     explained = dict(zip(*session.sql(text).arrow().to_pydict().values(), strict=True))
     assert explained["dense kernel"].startswith("float32[1, 4]")
+    text = f"EXPLAIN TRAIN MODEL n USING tower IGNORE (ts) AS {ALL.format(path)}"
+    explained = dict(zip(*session.sql(text).arrow().to_pydict().values(), strict=True))
+    assert explained["dense kernel"].startswith("float32[4, 4]")
 
 
 def test_exports_and_shrunk_versions_have_them(session: xpsql.Session, path: Path, tmp_path: Path) -> None:
