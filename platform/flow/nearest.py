@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..display import cell
 from ..errors import StatementError, suggestion
 from ..parts import built_in
 from .encode import keys_of
@@ -41,11 +42,11 @@ def nearest(version: Version, name: str, value: Any, k: int) -> pa.Table:
         StatementError: a model without vectors, no such slot, or a feature that the model does not know.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise StatementError(f"ML.NEAREST takes a number of features, 1 or more, got {k!r}.")
+        raise StatementError(f"ML.NEAREST takes a number of features, 1 or more, got {written(k)}.")
     table = table_of_vectors(version)
     slot = slot_of(version, name)
     key = key_of(slot, value)
-    own, number = vector_of(version, table, key, f"{slot.name} = {value!r}")
+    own, number = vector_of(version, table, key, f"{slot.name} = {written(value)}")
     best: Found = (np.empty(0, np.int64), np.empty(0))
     for batch in version.rows(table.name, COLUMNS):
         slots, keys, vectors = arrays(batch, table.dim)
@@ -87,16 +88,23 @@ def key_of(slot: Slot, value: Any) -> np.int64:
 def values_of(slot: Slot, value: Any) -> pa.Array:
     """Return a value of a slot as its column would have it, or its text, which has the same key."""
     if slot.hashed:
-        if not (isinstance(value, int) and MIN_ID <= value <= MAX_ID):
-            raise StatementError(f"The slot {slot.name} holds ready-made ids, which are integers of 64 bits; got {value!r}.")
-        return pa.array([int(value)], pa.int64())
+        if isinstance(value, bool) or not (isinstance(value, int) and MIN_ID <= value <= MAX_ID):
+            raise StatementError(
+                f"The slot {slot.name} holds ready-made ids, which are integers of 64 bits; got {written(value)}."
+            )
+        return pa.array([value], pa.int64())
     if isinstance(value, bool):
         return pa.array([value])
     if not isinstance(value, str | int | None):
         raise StatementError(
-            f"ML.NEAREST takes a value of {slot.name} as a string, a whole number, TRUE, FALSE or NULL; got {value!r}."
+            f"ML.NEAREST takes a value of {slot.name} as a string, a whole number, TRUE, FALSE or NULL; got {written(value)}."
         )
     return pa.array([None if value is None else str(value)], pa.string())
+
+
+def written(value: Any) -> str:
+    """Return a value as a statement has it."""
+    return cell(value).upper() if value is None or isinstance(value, bool) else repr(value)
 
 
 def vector_of(version: Version, table: Table, key: np.int64, feature: str) -> tuple[Floats, int]:

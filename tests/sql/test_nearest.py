@@ -31,6 +31,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
     with xpsql.connect(folder / "warehouse", reporter=SilentReporter()) as opened:
         for name, algorithm in (("m", "fm (vector_alpha = 0.2)"), ("plain", "xftrl")):
             opened.sql(f"TRAIN MODEL {name} USING {algorithm} WITH (passes = 3) AS SELECT * FROM parquet.`{path}`")
+        opened.sql(
+            f"TRAIN MODEL ids USING fm WITH (hashed = (id)) AS SELECT label, CAST(user AS BIGINT) AS id FROM parquet.`{path}`"
+        )
         yield opened
 
 
@@ -95,8 +98,13 @@ def test_similarities_are_cosines_in_falling_order(session: xpsql.Session) -> No
         ("MODEL m, user, 4.5, 5", "takes a value of user as a string, a whole number, TRUE, FALSE or NULL; got 4.5"),
         ("MODEL m, user, (4, 5), 5", "a whole number, TRUE, FALSE or NULL; got \\(4, 5\\)"),
         ("MODEL m, user, 100000000000000000000, 5", "has not seen this feature"),
+        ("MODEL m, user, NULL, 5", "has no vector of user = NULL: it has not seen this feature"),
+        ("MODEL m, user, TRUE, 5", "has no vector of user = TRUE: it has not seen this feature"),
+        ("MODEL ids, id, TRUE, 5", "The slot id holds ready-made ids, which are integers of 64 bits; got TRUE"),
+        ("MODEL ids, id, NULL, 5", "which are integers of 64 bits; got NULL"),
         ("MODEL m, item, 'i3', 0", "1 or more, got 0"),
         ("MODEL m, item, 'i3', 'five'", "1 or more, got 'five'"),
+        ("MODEL m, item, 'i3', TRUE", "1 or more, got TRUE"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(session: xpsql.Session, arguments: str, message: str) -> None:
