@@ -15,6 +15,10 @@ BINS = 1 << 16
 LOGIT_LIMIT = 16.0
 PROBABILITY_LIMIT = 1e-7
 PENDING = 1 << 14
+OF_CLASSES = ("auc", "logloss", "normalized_entropy", "gauc")
+"""Metrics of labels that are 0 or 1."""
+OF_LABELS = ("pcopc",)
+"""Other metrics that mean nothing where there are no labels."""
 SUMS = ("labels", "predictions", "absolute differences", "squared differences", "log losses")
 
 Floats = NDArray[np.float32]

@@ -21,6 +21,7 @@ from ..ps.ladder import Ladder
 from ..ps.programs import Programs
 from .batches import Ladders
 from .compiled import limit_threads
+from .metrics import OF_CLASSES, OF_LABELS
 from .plan import Plan
 from .slots import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from, columns_of, offered_slots
 
@@ -79,9 +80,15 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
         raise StatementError(f"WITH base_rate = {given:g} must be between 0 and 1, the part of labels that are 1.")
 
 
-def check_release(plan: Plan) -> None:
+def check_release(plan: Plan, algorithm: Algorithm) -> None:
     """Refuse a condition of release that no training can meet, as it names a metric that is never known."""
-    named = {leaf.value for leaf in plan.release.tree.leaves() if leaf.kind == "metric"} if plan.release is not None else set()
+    named = {leaf.value for leaf in plan.release.tree.leaves() if leaf.kind != "number"} if plan.release is not None else set()
+    lacking = [name for name in (*OF_CLASSES, *([] if plan.labels else OF_LABELS)) if name in named]
+    if lacking and not algorithm.classifier:
+        raise StatementError(
+            f"RELEASE WHEN names {', '.join(lacking)}, which is never known of {plan.algorithm.name} as it learns here. "
+            "Judge it by mae or rmse."
+        )
     if "gauc" in named and plan.group is None:
         raise StatementError("RELEASE WHEN names gauc, which is never known without groups. Name their column with GROUP.")
 
@@ -101,9 +108,8 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     """Find the slots and roles of a training query and make the parts of its plan for them.
 
     Raises:
-        StatementError: see check_release, columns_of, check_offered and recipe_of.
+        StatementError: see columns_of, check_offered, recipe_of and check_release.
     """
-    check_release(plan)
     columns = columns_of(schema, plan, parent)
     # Before operators are made: JAX runs where one is probed.
     limit_threads(num_threads(found("algorithm", plan.algorithm.name).make(plan.algorithm.options, layout_of(columns))))
@@ -114,6 +120,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         check_offered(plan, columns, next(operator.name for operator in made if operator.offers))
     recipe = recipe_of(plan, columns)
     algorithm = recipe.algorithm
+    check_release(plan, algorithm)
     return recipe, dataclasses.replace(
         columns,
         intercept=algorithm.intercept,

@@ -217,6 +217,29 @@ def test_release_by_gauc_without_groups_is_an_error(session: xpsql.Session, path
     assert session.models.names() == []
 
 
+@pytest.mark.parametrize(
+    ("training", "condition", "named"),
+    [
+        ("word2vec AS SELECT array('a', 'b') AS items", "mae < 1 OR auc > 0.7", "auc, .* of word2vec"),
+        ("word2vec AS SELECT array('a', 'b') AS items", "pcopc < 1.1", "pcopc, .* of word2vec"),
+        ("xftrl (loss = 'squared') AS SELECT 0.5 AS label, 'a' AS x", "logloss > previous.gauc", "logloss, gauc, .* of xftrl"),
+    ],
+)
+def test_release_by_metrics_that_a_training_never_has_is_an_error(
+    session: xpsql.Session,  # noqa: F811
+    training: str,
+    condition: str,
+    named: str,
+) -> None:
+    clauses = f"EVALUATE EVERY 1 BATCHES ON 1 BATCHES RELEASE WHEN {condition}"
+    message = f"RELEASE WHEN names {named} as it learns here. Judge it by mae or rmse."
+    with pytest.raises(StatementError, match=message) as raised:
+        session.sql("TRAIN MODEL m USING " + training.replace("AS SELECT", f"{clauses} AS SELECT"))
+    assert raised.value.position is not None
+    assert raised.value.position.text == f"RELEASE WHEN {condition}"
+    assert session.models.names() == []
+
+
 def test_gauc_of_one_group_is_auc() -> None:
     labels, predictions = np.array([0, 1, 1], np.float32), np.array([0.2, 0.1, 0.9], np.float32)
     assert gauc(np.zeros(3, np.int64), labels, predictions) == 0.5
