@@ -222,6 +222,9 @@ def writing(what: str, advice: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise XpsqlError(f"Cannot write {what}: {error.strerror or error}. {advice}") from error
+    except UnicodeEncodeError as error:
+        why = f"its encoding, {error.encoding}, has no {error.object[error.start]!r}"
+        raise XpsqlError(f"Cannot write {what}: {why}. Choose a locale of UTF-8, such as LC_ALL=C.UTF-8.") from error
 
 
 @contextmanager

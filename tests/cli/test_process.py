@@ -76,6 +76,13 @@ def test_output_that_cannot_be_written_is_1_and_says_why(tmp_path: Path, format:
     assert (done.returncode, done.stderr) == (1, f"Error: Cannot write the result to stdout: {why}\n")
 
 
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_a_text_that_stdout_cannot_encode_is_1_and_says_why(tmp_path: Path, format: str) -> None:
+    done = xpsql(tmp_path, "sql", "SELECT '\u20ac' AS x", "--format", format, PYTHONIOENCODING="latin-1")
+    why = "its encoding, latin-1, has no '\\u20ac'. Choose a locale of UTF-8, such as LC_ALL=C.UTF-8."
+    assert (done.returncode, done.stderr) == (1, f"Error: Cannot write the result to stdout: {why}\n")
+
+
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this machine")
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["sql", "--help"]])
 def test_help_that_cannot_be_written_is_1_and_says_why(arguments: list[str]) -> None:
