@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import xpsql
@@ -229,6 +231,31 @@ def test_predictions_treat_null_as_training_did_and_unseen_features_as_absent(se
     assert by_value[None] > 0.9
     assert by_value["a"] < 0.1
     assert 0.1 < by_value["never seen"] < 0.9
+
+
+def test_what_is_exported_scores_elsewhere_as_the_documents_say(session: xpsql.Session, tmp_path: Path) -> None:
+    price = [None, 1e6, *(float(i % 9) for i in range(298))]
+    columns = {
+        "label": [i % 2 for i in range(300)],
+        "user": [f"u{i % 7}" for i in range(300)],
+        "price": price,
+        "one": [1.5] * 300,
+    }
+    path = write(pa.table(columns), tmp_path / "log.parquet")
+    session.sql(f"TRAIN MODEL m USING xftrl AS {ALL.format(path)}; EXPORT MODEL m TO '{tmp_path / 'out'}' FORMAT parquet")
+    statistics = json.loads((tmp_path / "out" / "_manifest.json").read_text())["statistics"]
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    weight = {row["key"]: row["weight"] for row in rows}
+    intercept = next(row["weight"] for row in rows if row["slot"] == "(intercept)")
+    keys = "feature_key('user', user) AS k, feature_key('price', NULL) AS price_key, feature_key('one', NULL) AS one_key"
+    scored = session.sql(f"SELECT *, {keys} FROM ML.PREDICT(MODEL m, ({ALL.format(path)}))").arrow().to_pylist()
+    assert {row["price"] for row in scored} == set(price)
+    for row in scored:
+        score = intercept + weight[row["k"]]
+        for slot, count, mean, squares in zip(statistics["scaled"], *statistics["scaler"].values(), strict=True):
+            value = 0 if row[slot] is None else (row[slot] - mean) / (np.sqrt(squares / count) or 1)
+            score += weight[row[f"{slot}_key"]] * min(max(value, -8), 8)
+        assert row["predicted_label"] == pytest.approx(1 / (1 + np.exp(-score)), abs=1e-6)
 
 
 def test_operators_are_composed_in_the_users_order(session: xpsql.Session, tmp_path: Path) -> None:
