@@ -189,4 +189,6 @@ def reason(error: BaseException | str) -> str:
     """Return why a training ended, in words."""
     if isinstance(error, KeyboardInterrupt):
         return "The training was interrupted."
-    return str(error) or type(error).__name__
+    if isinstance(error, str | XpsqlError | OSError):
+        return str(error)
+    return f"{type(error).__name__}: {error}".removesuffix(": ")  # a KeyError by itself tells its key alone

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.warehouse.fill import MANIFEST, TABLE, fill, rows, train
-from xpsql.platform.errors import ModelError
+from xpsql.platform.errors import DataError, ModelError
 from xpsql.warehouse.draft import Draft
 from xpsql.warehouse.manifest import FORMAT, read_manifest, write_manifest
 from xpsql.warehouse.models import Models
@@ -91,8 +91,8 @@ def test_replaced_versions_are_served_until_the_new_one_is_ready(models: Models)
 
 def test_a_failed_replacement_leaves_the_old_version_served(models: Models) -> None:
     train(models)
-    with pytest.raises(ZeroDivisionError), models.begin("ctr", MANIFEST, replace=True):
-        raise ZeroDivisionError("label of row 7 is null")
+    with pytest.raises(DataError), models.begin("ctr", MANIFEST, replace=True):
+        raise DataError("label of row 7 is null")
     assert [(v.number, v.manifest.status, v.served) for v in models.versions("ctr")] == [
         (1, "ready", True),
         (2, "failed", False),
@@ -163,7 +163,13 @@ def leave_half_written(draft: Draft, error: BaseException) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(KeyboardInterrupt(), "The training was interrupted."), (MemoryError(), "MemoryError")]
+    ("error", "told"),
+    [
+        (KeyboardInterrupt(), "The training was interrupted."),
+        (MemoryError(), "MemoryError"),
+        (KeyError("weihgts"), "KeyError: 'weihgts'"),
+        (DataError("row 7 is null"), "row 7 is null"),
+    ],
 )
 def test_any_exception_fails_the_version_and_removes_its_data(models: Models, error: BaseException, told: str) -> None:
     with pytest.raises(type(error)), models.begin("ctr", MANIFEST) as draft:
