@@ -63,12 +63,12 @@ class Session:
 
     def run(self, text: str, variables: Mapping[str, str]) -> Iterator[Result]:
         """Run statements one by one, giving the result of each before the next one starts."""
-        if self.closed:
-            raise XpsqlError("This session is closed and runs nothing more. Open another one with xpsql.connect().")
+        self.check_open()
         for step in parse_script(text, variables, self.engine.statements):
             yield self.run_step(step)
 
     def run_step(self, step: Step) -> Result:
+        self.check_open()
         try:
             with refusing_depth(step.position):
                 return Result(step.command.run(self))
@@ -80,6 +80,10 @@ class Session:
             line, column, text = step.position
             error.add_note(f"In the statement at line {line}, column {column}: {brief(text)}")
             raise
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise XpsqlError("This session is closed and runs nothing more. Open another one with xpsql.connect().")
 
     def close(self) -> None:
         """Release what the engine holds; tables and models stay. Closing again does nothing."""

@@ -60,6 +60,17 @@ def test_a_closed_session_runs_nothing(tmp_path: Path) -> None:
         session.sql("SELECT 1")
 
 
+def test_a_session_that_is_closed_between_two_statements_runs_no_more(tmp_path: Path) -> None:
+    session = plain_session(tmp_path)
+    results = session.run("SELECT 1; SELECT 2", {})
+    next(results)
+    session.close()
+    with pytest.raises(XpsqlError, match="This session is closed"):
+        next(results)
+    assert isinstance(session.engine, PlainEngine)
+    assert session.engine.executed == ["SELECT 1"]
+
+
 @pytest.mark.parametrize(
     "statement",
     [
