@@ -145,16 +145,6 @@ def test_a_base_rate_that_means_nothing_is_an_error(session: xpsql.Session, log:
     assert session.sql("SHOW MODELS").arrow().num_rows == 0
 
 
-def test_a_version_continues_with_the_mean_that_it_began_with(session: xpsql.Session, log: str) -> None:
-    session.sql(f"TRAIN MODEL m USING xftrl WITH (base_rate = 0.2) AS SELECT label, n FROM {log}")
-    for explain in ("", "EXPLAIN "):
-        with pytest.raises(StatementError, match="CONTINUE goes on with the intercept of version 1") as caught:
-            session.sql(f"{explain}CONTINUE MODEL m WITH (base_rate = 0.3) AS SELECT label, n FROM {log}")
-        assert caught.value.position is not None
-        assert caught.value.position.text == "base_rate = 0.3"
-    session.sql(f"CONTINUE MODEL m WITH (base_rate = 0.2) AS SELECT label, n FROM {log}")
-
-
 @pytest.mark.parametrize("bad", ["label, double('Infinity') AS importance", "double('Infinity') AS label, importance"])
 def test_an_infinite_label_or_weight_is_told_with_its_row_alone(session: xpsql.Session, log: str, bad: str) -> None:
     with pytest.raises(DataError, match="has inf"):

@@ -52,7 +52,6 @@ class Continue:
         """Return the plan: what the statement gives, and the parent's manifest for the rest."""
         parent = session.models.version(self.model, self.version)
         manifest = parent.manifest
-        check_base_rate(manifest, self.given)
         clauses.check_release("EVALUATE" in self.given or manifest.evaluate is not None, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
         return Plan(
@@ -114,17 +113,6 @@ def check_named(given: clauses.Clauses) -> None:
         clauses.operators(given["OPERATORS"].value)
     if "WITH" in given:
         clauses.settings(given["WITH"].value)
-
-
-def check_base_rate(manifest: Manifest, given: clauses.Clauses) -> None:
-    """Refuse another mean label to begin with than the version's: it has begun."""
-    value = given["WITH"].value.get("base_rate") if "WITH" in given else None
-    if value is not None and value.value != manifest.settings.get("base_rate"):
-        raise StatementError(
-            f"CONTINUE goes on with the intercept of version {manifest.version}, as it was learned; base_rate is for new "
-            "models. Leave it out.",
-            value.position,
-        )
 
 
 def parse_explain(cursor: Cursor) -> ExplainContinue:
