@@ -112,6 +112,15 @@ def test_a_version_that_continues_goes_on_with_the_intercept_that_it_has(session
     assert row == {"weight": pytest.approx(before, abs=1e-3), "count": 2 * ROWS}
 
 
+def test_a_continue_takes_no_base_rate_and_none_from_its_version(session: xpsql.Session, log: str) -> None:
+    session.sql(f"TRAIN MODEL m USING xftrl WITH (base_rate = 0.3) AS SELECT label, n FROM {log}")
+    with pytest.raises(StatementError, match="WITH base_rate has no use: CONTINUE goes on with the intercept") as caught:
+        session.sql(f"CONTINUE MODEL m WITH (base_rate = 0.5) AS SELECT label, n FROM {log}")
+    assert caught.value.position is not None
+    assert caught.value.position.text == "base_rate = 0.5"
+    session.sql(f"CONTINUE MODEL m USING xftrl (intercept = false) AS SELECT label, n FROM {log}")
+
+
 def test_the_intercept_is_admitted_at_once_and_does_not_expire(session: xpsql.Session, log: str) -> None:
     life = "admit (min_count = 1000), expire (after = '1 day'), expire (utility < 100, grace = 0)"
     intercept(session, f"xftrl ({STILL}) TIME ts OPERATORS ({life}) AS SELECT label, n, 0 AS ts FROM {log}")

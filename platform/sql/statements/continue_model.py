@@ -60,7 +60,7 @@ class Continue:
             algorithm=algorithm,
             operators=clauses.operators(self.clause("OPERATORS", inherited.operators(manifest))),
             query=query,
-            settings=clauses.settings({**written(manifest.settings), **self.clause("WITH", {})}),
+            settings=clauses.settings({**carried(manifest), **self.clause("WITH", {})}),
             parent=parent.number,
             **{**inherited.roles(manifest), **clauses.roles(self.given), **clauses.without_labels(algorithm, self.given)},
         )
@@ -113,6 +113,16 @@ def check_named(given: clauses.Clauses) -> None:
         clauses.operators(given["OPERATORS"].value)
     if "WITH" in given:
         clauses.settings(given["WITH"].value)
+        if "base_rate" in given["WITH"].value:
+            raise StatementError(
+                "WITH base_rate has no use: CONTINUE goes on with the intercept of its version. Leave it out.",
+                given["WITH"].value["base_rate"].position,
+            )
+
+
+def carried(manifest: Manifest) -> dict[str, Value]:
+    """Return the settings that a version hands on: all but the mean of labels that a new model begins with."""
+    return {name: value for name, value in written(manifest.settings).items() if name != "base_rate"}
 
 
 def parse_explain(cursor: Cursor) -> ExplainContinue:
