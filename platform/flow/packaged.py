@@ -83,7 +83,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     Raises:
         DataError: see Examples.
     """
-    examples, before = Examples(prepared, range(len(prepared.splits))), stored_rows(prepared.parent, TABLE)
+    examples, before = Examples(prepared, range(len(prepared.splits))), stored_rows(prepared, TABLE)
     numbers = numbered(examples.features, before, learner_of(prepared).categories)
     model, tally = examples.learn(numbers, cores(), None)
     return kept(prepared, draft, monitor, examples.features, numbers, model, [tally])
@@ -111,7 +111,7 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
     from .company import Company, learn_part
     from .job import job_of
 
-    learner, count, before = learner_of(prepared), prepared.places.workers, stored_rows(prepared.parent, TABLE)
+    learner, count, before = learner_of(prepared), prepared.places.workers, stored_rows(prepared, TABLE)
     name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
     company = Company(count)
     with cluster(tasks, name, prepared.places, company.handlers, lambda role, number: None, None, encrypt) as on:
@@ -140,7 +140,7 @@ def kept(
     for tally in tallies:
         monitor.metrics.take(tally)
     write_package(draft.package, model)
-    before, known = stored_rows(prepared.parent, TABLE), numbers > 0
+    before, known = stored_rows(prepared, TABLE), numbers > 0
     saved = write(draft, rows_of(features.only(known), numbers[known][:, None].astype(np.float64), before))
     now, scaled = int(features.last_seen.max(initial=0)), len(prepared.columns.scaled)
     return Held(saved, Description(saved.rows, 0, now, {}, no_moments(scaled), saved.min_weight, saved.max_weight))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...warehouse.candidates import read_candidates, write_candidates
@@ -132,7 +133,7 @@ def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns:
             shard.moments = moments_of_version(parent, columns)
         load_candidates(shard, number, num_shards, parent, now)
     for entry in parent.manifest.tables:
-        for batch in parent.rows(entry.name):
+        for batch in carried_rows(parent, entry.name, columns, None):
             stored = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
             stored |= {name: stored[name].reshape(-1, dim) for name, dim in entry.columns.items()}
             keys = stored["key"].view(np.uint64)
@@ -141,6 +142,20 @@ def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns:
                 mine = slice(None) if num_shards == 1 else owner == number
                 own = {name: column[mine] for name, column in stored.items()}
                 shard.holding(entry.name).load(entry.name, np.ascontiguousarray(keys[mine]), own, now)
+
+
+def carried_rows(
+    parent: Version, table: str, columns: Columns, wanted: Sequence[str] | None
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows of a version's table that one which continues it goes on with: no intercept's where that one has none.
+
+    Args:
+        wanted: columns of the rows, `slot` among them; all where None.
+    """
+    for batch in parent.rows(table, wanted):
+        kept = batch if columns.intercept else batch.filter(pc.not_equal(batch["slot"], INTERCEPT_NUMBER))
+        if kept.num_rows:
+            yield kept
 
 
 def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline: Sequence[float]) -> None:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Known
 from ...warehouse.rows import rows_schema
-from ...warehouse.version import Version
 from ..engines.tasks import Tasks
 from ..errors import LostError
 from ..operators.base import INTERCEPT_NUMBER
@@ -24,7 +23,7 @@ from .metrics import Tally
 from .monitor import Monitor
 from .prepared import Prepared
 from .recovery import Recoveries, begun_again
-from .state import Held, Saved, moments_of_version, values
+from .state import Held, Saved, carried_rows, moments_of_version, values
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -114,7 +113,7 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
     algorithm, columns = prepared.recipe.algorithm, prepared.columns
     assert algorithm.solve is not None
     (table,) = algorithm.tables
-    before = stored_rows(prepared.parent, table.name)
+    before = stored_rows(prepared, table.name)
     moments = data.moments
     if prepared.parent is not None:
         moments = merged(moments_of_version(prepared.parent, columns), moments)
@@ -136,9 +135,10 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
     return Held(saved, Description(saved.rows, 0, now, {}, moments, saved.min_weight, saved.max_weight))
 
 
-def stored_rows(version: Version | None, table: str) -> Columns:
-    """Return the rows of a version by column, ascending by key; where there are none, `key` alone."""
-    batches = [] if version is None else list(version.rows(table, ["key", *STATISTICS, "w"]))
+def stored_rows(prepared: Prepared, table: str) -> Columns:
+    """Return the rows that a training goes on with by column, ascending by key; where there are none, `key` alone."""
+    wanted = ["key", *STATISTICS, "w"]
+    batches = [] if prepared.parent is None else list(carried_rows(prepared.parent, table, prepared.columns, wanted))
     if not batches:
         return {"key": np.empty(0, np.uint64)}
     read: Columns = {name: np.concatenate([values(batch[name]) for batch in batches]) for name in batches[0].schema.names}

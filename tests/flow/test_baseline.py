@@ -112,6 +112,17 @@ def test_a_version_that_continues_goes_on_with_the_intercept_that_it_has(session
     assert row == {"weight": pytest.approx(before, abs=1e-3), "count": 2 * ROWS}
 
 
+@pytest.mark.parametrize("algorithm", ["xftrl", "fm", "owlqn"])
+def test_a_version_that_goes_on_without_an_intercept_has_no_row_of_it(session: xpsql.Session, log: str, algorithm: str) -> None:
+    session.sql(f"TRAIN MODEL m USING {algorithm} AS SELECT label, n FROM {log}")
+    session.sql("SHRINK MODEL m WHERE slot = 'n'")
+    for version in (1, 2):
+        use = f"FROM VERSION {version} USING {algorithm} (intercept = false)"
+        session.sql(f"CONTINUE MODEL m {use} AS SELECT label, n FROM {log}")
+        rows = session.sql("SELECT DISTINCT slot FROM ML.WEIGHTS(MODEL m)").arrow().to_pylist()
+        assert rows == [{"slot": "n"}]
+
+
 def test_a_continue_takes_no_base_rate_and_none_from_its_version(session: xpsql.Session, log: str) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl WITH (base_rate = 0.3) AS SELECT label, n FROM {log}")
     with pytest.raises(StatementError, match="WITH base_rate has no use: CONTINUE goes on with the intercept") as caught:
