@@ -36,8 +36,14 @@ class PlainEngine:
         acted = relation is None or statement.lstrip()[:6].upper() in ("CREATE", "INSERT")
         return None if acted else relation.to_arrow_table()
 
+    def schema(self, query: str) -> pa.Schema:
+        rows = self.execute(query)
+        assert rows is not None
+        return rows.schema
+
     def register(self, name: str, files: Sequence[Path]) -> None:
-        self.connection.sql(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet({[str(file) for file in files]})")
+        paths = [str(file) for file in files]
+        self.connection.sql(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM read_parquet({paths})")
 
     def relations(self) -> list[str]:
         return [row[0] for row in self.connection.sql("SHOW TABLES").fetchall()]

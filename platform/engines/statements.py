@@ -142,6 +142,17 @@ def read_query(text: str) -> Query:
     return statement
 
 
+def query_inside(text: str) -> str | None:
+    """Return the query of a statement that is one or holds one, at its place; None where it has none that is known here."""
+    try:
+        statement = read(text)
+    except StatementError:
+        return None
+    if isinstance(statement, CreateTable | Insert):
+        return statement.query.text if statement.query is not None else None
+    return statement.text if isinstance(statement, Query) else None
+
+
 def read_name(text: str) -> Name:
     """Return the name of a table that a text is: `t`, `default.t`, with or without backticks."""
     cursor = Cursor(text)

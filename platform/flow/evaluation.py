@@ -15,7 +15,7 @@ from ..errors import DataError
 from .encode import floats, shown
 from .losses import evaluate_losses
 from .metrics import Metrics, gauc
-from .prediction import request_of, scored
+from .prediction import inputs_of, request_of, scored
 from .recipe import algorithm_of
 from .slots import columns_from, matched, require_number, require_value
 
@@ -37,18 +37,20 @@ def evaluate(version: Version, engine: Engine, query: str, folder: Path, reporte
             or a GROUP that tells none apart.
         DataError: a label is NULL, or of a classifier and not 0 or 1.
     """
-    scan = staged(engine, query, engine.scan(query), folder / "input")
+    found = engine.scan(query)
+    inputs = inputs_of(version, found.schema)
     columns, algorithm = columns_from(version.manifest), algorithm_of(version.manifest)
     if not columns.labels:
-        return evaluate_losses(request_of(version, scan, []), algorithm)
+        return evaluate_losses(request_of(version, staged(engine, query, found, folder / "input"), inputs, []), algorithm)
     classifier = algorithm.classifier
     label, group = columns.labels[0], columns.group
-    own = matched(columns, scan.schema, [label])[label]
-    require_number(scan.schema.field(own), "LABEL")
-    grouped = [name for name in scan.schema.names if group is not None and name.lower() == group.lower()]
+    own = matched(columns, found.schema, [label])[label]
+    require_number(found.schema.field(own), "LABEL")
+    grouped = [name for name in found.schema.names if group is not None and name.lower() == group.lower()]
     for name in grouped:
-        require_value(scan.schema.field(name), "GROUP")
-    request = request_of(version, scan, list(dict.fromkeys([own, *grouped])))
+        require_value(found.schema.field(name), "GROUP")
+    scan = staged(engine, query, found, folder / "input")
+    request = request_of(version, scan, inputs, list(dict.fromkeys([own, *grouped])))
     metrics = Metrics(classifier)
     kept: list[tuple[pa.Array, np.ndarray, np.ndarray]] = []
     reporter.start(f"ML.EVALUATE of {version.manifest.model} v{version.number}", None)

@@ -70,6 +70,18 @@ class Call(NamedTuple):
     stack: ExitStack
 
 
+class Pending(NamedTuple):
+    """The result of a call that takes long: what it will be, so that the statement around is checked before work starts.
+
+    Attributes:
+        schema: the columns that the statement may name.
+        write: writes the rows, those of `Call.columns` at least, and returns the files.
+    """
+
+    schema: pa.Schema
+    write: Callable[[], list[Path]]
+
+
 class TableFunction(NamedTuple):
     """A function of the FROM clause, as the tuple FUNCTIONS holds them.
 
@@ -79,7 +91,7 @@ class TableFunction(NamedTuple):
         help: one line.
         data: whether it takes TABLE t | (query): "required", "optional" or "none".
         arguments: what the arguments after that are, for messages: ("a slot", "a value", "k"); all are required.
-        run: gives the rows, the Parquet files that it wrote, or the query of the rows.
+        run: gives the rows, the query of the rows, or what writes them.
     """
 
     name: str
@@ -87,4 +99,4 @@ class TableFunction(NamedTuple):
     help: str
     data: str
     arguments: tuple[str, ...]
-    run: Callable[[Session, Call], pa.Table | list[Path] | str]
+    run: Callable[[Session, Call], pa.Table | str | Pending]

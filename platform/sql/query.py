@@ -8,7 +8,7 @@ call runs first; its result is registered as a view, whose name takes the call's
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ import pyarrow as pa
 from ...warehouse.scratch import scratch
 from ..engines.base import internal_name
 from ..errors import NotAvailableError, Position, StatementError, suggestion
-from .base import Call, TableFunction
+from .base import Call, Pending, TableFunction
 from .cursor import Cursor
 from .functions import FUNCTIONS
 from .lexer import tokenize
@@ -73,7 +73,11 @@ class Query:
             yield self.passage
             return
         with own_folder(session) as folder, ExitStack() as stack:
-            yield expand(self, session, folder, stack)
+            passage, pending = expand(self, session, folder, stack)
+            if pending:
+                check_names(passage, session)
+            finish(pending, session)
+            yield passage
 
 
 @contextmanager
@@ -159,42 +163,80 @@ def refuse_view(cursor: Cursor) -> None:
         )
 
 
-def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> Passage:
-    """Run the calls of a query, each in a folder of its own, and return the text that reads their results."""
+def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> tuple[Passage, dict[str, Pending]]:
+    """Run the calls of a query, each in a folder of its own.
+
+    Returns:
+        The text that reads their results, and what is still to be written: view -> result. Until then the view is empty.
+    """
     views = [internal_name("call") for _ in query.calls]
     passage = query.passage.replaced((site.start, site.end, view) for site, view in zip(query.calls, views, strict=True))
+    pending: dict[str, Pending] = {}
     for site, view in zip(query.calls, views, strict=True):
-        run_call(site, view, passage, session, folder / view, stack)
-    return passage
+        result = run_call(site, view, passage, pending, session, folder / view, stack)
+        if isinstance(result, str):
+            session.engine.execute(f"CREATE TEMPORARY VIEW {view} AS {result}")
+            continue
+        if isinstance(result, Pending):
+            pending[view] = result
+            result = result.schema.empty_table()
+        session.engine.register(view, [written(result, folder / view)])
+    return passage, pending
 
 
-def run_call(site: CallSite, view: str, around: Passage, session: Session, folder: Path, stack: ExitStack) -> None:
-    """Run one call and register its result as a view, which goes when the stack closes."""
+def finish(pending: Mapping[str, Pending], session: Session) -> None:
+    """Write the results that are still to be written."""
+    for view, result in pending.items():
+        session.engine.register(view, result.write())
+
+
+def check_names(statement: Passage, session: Session) -> None:
+    """Refuse a statement whose query cannot run, such as one that names a column that no view of a call has.
+
+    Raises:
+        StatementError: with its place.
+    """
+    from ..engines.statements import query_inside  # brings sqlglot
+
+    query = query_inside(statement.text)
+    if query is not None:
+        with statement.locating():
+            session.engine.schema(query)
+
+
+def run_call(
+    site: CallSite, view: str, around: Passage, pending: dict[str, Pending], session: Session, folder: Path, stack: ExitStack
+) -> pa.Table | str | Pending:
+    """Run one call. The view of its result goes when the stack closes.
+
+    Args:
+        around: the statement, in which the call is replaced by `view`.
+        pending: results of the calls before this one; those that it reads are written first.
+        folder: to be made, for what the call writes.
+    """
     from .needs import NoTableError, needed_columns  # brings sqlglot
 
     folder.mkdir()
     data = None
     if site.data is not None:
-        data = inlined(expand(site.data, session, folder.parent, stack), around, view)
+        passage, inner = expand(site.data, session, folder.parent, stack)
+        data = inlined(passage, around, view)
+        finish({**{name: pending.pop(name) for name in list(pending) if name in data.text}, **inner}, session)
     try:
         columns = needed_columns(around.text, view)
     except NoTableError:
         name = f"ML.{site.function.name}"
         message = f"{name} gives a table, here a value is expected. Read it in FROM: SELECT ... FROM {name}(...)."
         raise StatementError(message, site.position) from None
-    call = Call(site.model, site.version, data, site.arguments, columns, folder, site.position, stack)
-    result = site.function.run(session, call)
     stack.callback(session.engine.execute, f"DROP VIEW IF EXISTS {view}")  # first: Ctrl-C may come when it is made
-    if isinstance(result, str):
-        session.engine.execute(f"CREATE TEMPORARY VIEW {view} AS {result}")
-    else:
-        session.engine.register(view, written(result, folder) if isinstance(result, pa.Table) else result)
+    call = Call(site.model, site.version, data, site.arguments, columns, folder, site.position, stack)
+    return site.function.run(session, call)
 
 
-def written(rows: pa.Table, folder: Path) -> list[Path]:
+def written(rows: pa.Table, folder: Path) -> Path:
     """Write a function's rows where a view can read them."""
     import pyarrow.parquet as pq
 
     path = folder / "rows.parquet"
     pq.write_table(rows, path)
-    return [path]
+    return path

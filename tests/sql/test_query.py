@@ -12,7 +12,7 @@ import pytest
 from xpsql.platform.errors import ModelError, NotAvailableError, StatementError
 from xpsql.platform.session import Session
 from xpsql.platform.sql import query
-from xpsql.platform.sql.base import Call, TableFunction
+from xpsql.platform.sql.base import Call, Pending, TableFunction
 from xpsql.platform.sql.passage import Passage
 
 from ..plain import PlainEngine, plain_session
@@ -20,16 +20,20 @@ from ..plain import PlainEngine, plain_session
 seen: list[Call] = []
 
 
-def double(session: Session, call: Call) -> list[Path]:
-    """Give the data and twice its x."""
-    seen.append(call)
+def double(session: Session, call: Call) -> Pending:
+    """Give the data, as it is when this is called, and twice its x."""
     assert call.data is not None
     with call.data.locating():
         rows = session.engine.execute(call.data.text)
     assert rows is not None
-    twice = pa.array([2 * x for x in rows["x"].to_pylist()], pa.int64())
-    pq.write_table(rows.append_column("twice", twice), call.folder / "rows.parquet")
-    return [call.folder / "rows.parquet"]
+    twice = rows.append_column("twice", pa.array([2 * x for x in rows["x"].to_pylist()], pa.int64()))
+
+    def write() -> list[Path]:
+        seen.append(call)
+        pq.write_table(twice, call.folder / "result.parquet")
+        return [call.folder / "result.parquet"]
+
+    return Pending(twice.schema, write)
 
 
 def name(session: Session, call: Call) -> pa.Table:
@@ -99,6 +103,21 @@ def test_a_with_query_may_hold_a_call_that_a_later_call_reads(session: Session) 
     statement = """WITH a AS (SELECT twice AS x FROM ML.DOUBLE(MODEL m, TABLE t)), b (y) AS (SELECT 1)
                    SELECT max(twice) FROM ML.DOUBLE(MODEL m, TABLE a)"""
     assert column(session, statement) == [16]
+
+
+@pytest.mark.parametrize("before", ["", "CREATE TABLE u AS ", "INSERT INTO t "])
+def test_a_statement_that_cannot_run_is_refused_before_its_calls_work(session: Session, before: str) -> None:
+    with pytest.raises(Exception, match="twise"):
+        session.sql(f"{before}SELECT x, twise FROM ML.DOUBLE(MODEL m, TABLE t) JOIN ML.NAME(MODEL o) ON true")
+    assert seen == []
+    assert session.engine.relations() == ["t"]
+
+
+def test_calls_read_the_rows_of_those_before_them(session: Session) -> None:
+    statement = """WITH a AS (SELECT twice AS x FROM ML.DOUBLE(MODEL m, TABLE t)), b AS (SELECT x + 1 AS x FROM a)
+                   SELECT sum(c.twice), sum(d.twice) FROM ML.DOUBLE(MODEL m, TABLE a) c, ML.DOUBLE(MODEL m, TABLE b) d
+                   WHERE c.x + 1 = d.x"""
+    assert session.sql(statement).arrow().to_pylist() == [{"sum(c.twice)": 40, "sum(d.twice)": 50}]
 
 
 def test_a_with_query_of_another_subquery_is_not_seen(session: Session) -> None:

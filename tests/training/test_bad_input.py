@@ -11,10 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import xpsql
 from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
 from xpsql.platform.flow.splits import check_unchanged
+from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.manifest import Split
 
 from .log import log, session, write
@@ -250,6 +252,24 @@ def test_prediction_names_a_missing_or_changed_column(session: xpsql.Session, pa
         session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT user FROM parquet.`{path}`))")
     with pytest.raises(StatementError, match="Column item is double"):
         session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT user, CAST(item AS DOUBLE) AS item FROM parquet.`{path}`))")
+
+
+def test_a_statement_around_a_prediction_is_refused_before_rows_are_staged_or_scored(
+    engine: str | SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with xpsql.connect(warehouse, engine, SilentReporter()) as session:
+        session.sql(
+            "CREATE TABLE t AS SELECT id AS user, id % 2 AS label FROM range(10); TRAIN MODEL m USING xftrl AS SELECT * FROM t"
+        )
+        for part in ("stage", "write_table"):
+            monkeypatch.setattr(type(session.engine), part, None)
+        ordered = "ML.PREDICT(MODEL m, (SELECT *, 1 AS day FROM t ORDER BY label))"
+        with pytest.raises(StatementError, match=r"no column usr\. Did you mean user.*label, predicted_label, user"):
+            session.sql(f"CREATE TABLE scores AS SELECT usr, predicted_label FROM {ordered}")
+        with pytest.raises(StatementError, match="needs the column user"):
+            session.sql("SELECT * FROM ML.PREDICT(MODEL m, (SELECT label FROM t ORDER BY label))")
+        with pytest.raises(StatementError, match="needs the column user"):
+            session.sql("SELECT * FROM ML.EVALUATE(MODEL m, (SELECT label FROM t ORDER BY label))")
 
 
 def test_a_model_of_a_newer_format_says_so(session: xpsql.Session, path: Path) -> None:

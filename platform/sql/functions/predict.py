@@ -5,19 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..base import Call, TableFunction
+from ..base import Call, Pending, TableFunction
 
 if TYPE_CHECKING:
     from ...session import Session
 
 
-def run(session: Session, call: Call) -> list[Path]:
-    from ...flow.prediction import predict
+def run(session: Session, call: Call) -> Pending:
+    from ...flow.prediction import Prediction
 
-    assert call.data is not None  # required by the grammar
+    data = call.data
+    assert data is not None  # required by the grammar
     version = session.models.version(call.model, call.version)
-    with call.data.locating():
-        return predict(version, session.engine, call.data.text, call.columns, call.folder, session.reporter)
+    with data.locating():
+        prediction = Prediction(version, session.engine, data.text)
+
+    def write() -> list[Path]:
+        with data.locating():
+            return prediction.write(call.columns, call.folder, session.reporter)
+
+    return Pending(prediction.schema, write)
 
 
 PREDICT = TableFunction(
