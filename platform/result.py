@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .errors import StatementError
+
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
     import pyarrow as pa
@@ -36,9 +38,15 @@ class Result:
         print(self.text(rows))
 
     def text(self, rows: int) -> str:
-        """Return the first rows as aligned text."""
+        """Return the first rows as aligned text.
+
+        Raises:
+            StatementError: `rows` is no number from 0 on.
+        """
         from .display import text_table
 
+        if not isinstance(rows, int) or rows < 0:
+            raise StatementError(f"A number of rows to show was expected, 0 or more, got {rows!r}.")
         return "OK" if self.table is None else text_table(self.table, rows)
 
     def __repr__(self) -> str:

@@ -103,6 +103,8 @@ def test_a_result_is_shown_with_its_first_rows(tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out == "n\n-\n0\n1\n... 28 more rows\n"
     assert repr(result).endswith("\n19\n... 10 more rows")
     assert result.to_pandas()["n"].sum() == 435
+    with pytest.raises(StatementError, match="0 or more, got -1"):
+        result.show(-1)
 
 
 def test_an_unknown_engine_names_the_ones_there_are() -> None:

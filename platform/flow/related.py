@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 LOWER = np.uint64(0xFFFFFFFF)
 
 
-def related(version: Version, catalogue: pa.Table) -> pa.Table:
+def related(version: Version, item: Slot, history: Slot, catalogue: pa.Table) -> pa.Table:
     """Return the pairs whose weight is not 0: item, related and score, an item's best first.
 
     Args:
-        catalogue: has a column of the model's item slot's name; pairs of other items are left out.
+        item, history: the slots that `slots_of` gives.
+        catalogue: has a column of the item slot's name; pairs of other items are left out.
 
     Raises:
-        StatementError: the model does not learn pairs, or the catalogue lacks the column or has it as another kind.
+        StatementError: the catalogue lacks the column, or has it as another kind.
     """
-    item, history = slots_of(version)
     (own,) = matched(columns_from(version.manifest), catalogue.schema, [item.name]).values()
     names = catalogue.column(own).combine_chunks().unique().drop_null()
     weight, key = stored(version)
@@ -43,7 +43,11 @@ def related(version: Version, catalogue: pa.Table) -> pa.Table:
 
 
 def slots_of(version: Version) -> tuple[Slot, Slot]:
-    """Return the slots of items and histories."""
+    """Return the slots of items and histories.
+
+    Raises:
+        StatementError: the model does not learn pairs.
+    """
     pairs, columns = algorithm_of(version.manifest).pairs, columns_from(version.manifest)
     if pairs is None:
         raise StatementError(

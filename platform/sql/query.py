@@ -230,7 +230,10 @@ def run_call(
         raise StatementError(message, site.position) from None
     stack.callback(session.engine.execute, f"DROP VIEW IF EXISTS {view}")  # first: Ctrl-C may come when it is made
     call = Call(site.model, site.version, data, site.arguments, columns, folder, site.position, stack)
-    return site.function.run(session, call)
+    try:
+        return site.function.run(session, call)
+    except StatementError as error:
+        raise type(error)(error.message, error.position or site.position) from error.__cause__
 
 
 def written(rows: pa.Table, folder: Path) -> Path:

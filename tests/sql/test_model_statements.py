@@ -526,3 +526,8 @@ def test_an_unknown_format_is_answered_with_those_that_are_known(session: xpsql.
         StatementError, match=r"Expected a format, got 'parket'.*Did you mean parquet\? Valid: csv, json, parquet"
     ):
         session.sql("EXPORT MODEL ctr TO 'out' FORMAT parket")
+
+
+def test_a_delta_is_written_to_a_table_only(session: xpsql.Session) -> None:
+    with pytest.raises(StatementError, match=r"TO TABLE table DELTA FROM VERSION k.* at 'DELTA'"):
+        session.sql("EXPORT MODEL ctr TO 'out' DELTA FROM VERSION 1")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...errors import StatementError
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
@@ -18,10 +17,7 @@ def run(session: Session, call: Call) -> pa.Table:
 
     version = session.models.version(call.model, call.version)
     slot, value, k = call.arguments
-    try:
-        return nearest(version, str(slot), value, k)
-    except StatementError as error:
-        raise StatementError(error.message, call.position) from error.__cause__
+    return nearest(version, str(slot), value, k)
 
 
 NEAREST = TableFunction(

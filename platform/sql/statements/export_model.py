@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...errors import StatementError
 from ...options import option
 from ...options import parse as parse_options
 from ..base import Statement
@@ -99,6 +100,9 @@ def parse_files(cursor: Cursor, named: Named) -> ExportFiles:
     from ....warehouse.exports import FORMATS
 
     path = cursor.string("TABLE name or 'path'")
+    if cursor.peek("DELTA"):
+        message = "DELTA is written to a table, not to files: EXPORT MODEL name TO TABLE table DELTA FROM VERSION k."
+        raise StatementError(message, cursor.position())
     cursor.expect("FORMAT")
     names = [format_.name for format_ in FORMATS]
     if not any(cursor.peek(name) for name in names):
