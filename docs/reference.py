@@ -86,7 +86,7 @@ SLOTS = """\
 | float, double, decimal | continuous | `feature_key(slot, NULL)`, one for the slot; the value is standardised; NULL is absent |
 | array of categories | multi-valued | `feature_key(slot, element)`; NULL is absent |
 | map from categories to numbers | weighted | `feature_key(slot, key)`, times the number |
-| array of floats or doubles | vector | `xxhash64(slot, i)` for element i, a BIGINT from 0 |
+| array of floats, doubles or decimals | vector | `xxhash64(slot, i)` for element i, a BIGINT from 0 |
 
 Other types need a `CAST`, or `IGNORE`. The order of columns does not matter, their names and kinds do: a later query must
 return the columns of the first one, and may return more.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...warehouse.manifest import Split
 from ..cores import cores
 from ..engines.base import Engine, Scan, Staged
 from ..ps.dense import DenseProgram
@@ -15,8 +16,8 @@ from .places import Places, fitting, places_of
 from .plan import Plan, batch_size
 from .prepared import check_encryption
 from .recipe import Recipe, fitted, recipe_of
-from .slots import VECTOR, Columns
-from .splits import splits_of, vector_dims
+from .slots import Columns
+from .splits import check_labels, splits_of, vector_dims
 from .state import check_continues
 from .windows import Schedule, schedule_of, without_windows
 
@@ -35,9 +36,12 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     scan = engine.scan(plan.query)
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
-    if isinstance(scan, Scan) and columns.of_kind(VECTOR):
-        columns = vector_dims(columns, scan, splits_of(scan))
+    splits = splits_of(scan) if isinstance(scan, Scan) else []
+    if isinstance(scan, Scan):
+        columns = vector_dims(columns, scan, splits)
         recipe = recipe_of(plan, columns)
+        if recipe.algorithm.classifier:
+            check_labels(scan, splits, columns.labels)
     if parent is not None:
         check_continues(recipe, columns, parent)
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
@@ -50,7 +54,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
         rows.append((f"row of {spec.name}", row_text(programs)))
     rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense)) for name, spec in recipe.dense.specs.items()]
-    rows += input_rows(plan, engine, scan, columns, recipe, places)
+    rows += input_rows(plan, engine, scan, splits, columns, recipe, places)
     rows.append(("passes", str(plan.settings.passes)))
     if plan.settings.encrypt:
         rows.append(
@@ -82,7 +86,7 @@ def dense_text(shape: tuple[int, ...], dense: DenseProgram) -> str:
 
 
 def input_rows(
-    plan: Plan, engine: Engine, scan: Scan | Staged, columns: Columns, recipe: Recipe, places: Places
+    plan: Plan, engine: Engine, scan: Scan | Staged, splits: list[Split], columns: Columns, recipe: Recipe, places: Places
 ) -> list[tuple[str, str]]:
     """Describe input, memory and time; what only a run of the query would tell is said to be unknown."""
     if isinstance(scan, Staged):
@@ -92,7 +96,6 @@ def input_rows(
             ("batch size", str(plan.settings.batch_size or "by the number of rows")),
             *place_rows(places, plan),
         ]
-    splits = splits_of(scan)
     examples = sum(split.rows for split in splits)
     places = fitting(places, plan.settings, examples, len(splits) * plan.settings.passes)
     algorithm = recipe.algorithm

@@ -326,7 +326,7 @@ def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
         return CONTINUOUS
     if is_list(kind) and is_category(kind.value_type):
         return MULTI
-    if is_list(kind) and pa.types.is_floating(kind.value_type):
+    if is_list(kind) and is_number(kind.value_type):
         return VECTOR
     if pa.types.is_map(kind) and is_category(kind.key_type) and is_weight(kind.item_type):
         return WEIGHTED
@@ -334,8 +334,8 @@ def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
     remedy = (
         f"Select its fields ({name}.{kind.field(0).name} AS {name}_{kind.field(0).name}, ...) or to_json({name})"
         if pa.types.is_struct(kind) and kind.num_fields
-        else "Cast it (strings, integers, booleans and dates are categories; float and decimal continuous; array and "
-        "map<string, float> multi-valued)"
+        else "Cast it (strings, integers, booleans and dates are categories; float and decimal continuous; arrays "
+        "of categories and map<string, float> multi-valued; array<float> a vector)"
     )
     raise StatementError(
         f"Column {name} has type {type_words(kind)}, which is no kind of slot. {remedy}, or name it in IGNORE."

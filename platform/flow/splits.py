@@ -68,22 +68,33 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
     """Return the columns with the number of elements of each vector slot, as its first row with any has it.
 
     Raises:
-        StatementError: no row has any; names the slot.
+        StatementError: no row has any, or the first split begins with another number than a version before; names the slot.
     """
 
     def dim(slot: Slot) -> int:
-        for split in splits:
+        for split in splits[:1] if slot.dim else splits:
             for table in read(scan, split, [slot.name], CHUNK_ROWS):
                 lengths = table.column(0).combine_chunks().value_lengths().fill_null(0).to_numpy()
                 if lengths.any():
-                    return int(lengths[lengths > 0][0])
+                    return known(slot, int(lengths[lengths > 0][0]))
+        if slot.dim:
+            return slot.dim
         raise StatementError(
             f"The arrays of {slot.name} are all NULL or empty, so the length of its vectors is not known. Name it in IGNORE, "
             "or select rows that have some."
         )
 
-    unknown = {slot.name for slot in columns.of_kind(VECTOR) if not slot.dim}
-    return replace(columns, slots=tuple(replace(s, dim=dim(s)) if s.name in unknown else s for s in columns.slots))
+    return replace(columns, slots=tuple(replace(s, dim=dim(s)) if s.kind == VECTOR else s for s in columns.slots))
+
+
+def known(slot: Slot, found: int) -> int:
+    """Return how many elements the first vector has, which has to be the slot's number where that is known."""
+    if slot.dim and found != slot.dim:
+        raise StatementError(
+            f"The model learned vectors of {slot.dim} elements in {slot.name}, and those of the query begin with one of "
+            f"{found}. Select vectors as before, or train a new model."
+        )
+    return found
 
 
 def chunk_rows(batch_size: int) -> int:

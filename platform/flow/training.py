@@ -121,8 +121,9 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     finally:
         reporter.finish(ended)
     metrics = monitor.metrics
-    if (worse := worse_than_mean(prepared, metrics)) is not None:
-        monitor.note(worse)
+    for note in (one_label(prepared, metrics), worse_than_mean(prepared, metrics)):
+        if note is not None:
+            monitor.note(note)
     evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
     failing = plan.release.failing(evaluation, metrics_served(models, plan.model)) if plan.release is not None else None
     draft.commit(
@@ -152,6 +153,17 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     if (why := models.passed_over(plan.model, draft.number)) is not None:
         monitor.note(why)
     return summary(draft)
+
+
+def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
+    """Say that a classifier saw labels of one kind only."""
+    labels = prepared.columns.labels if prepared.recipe.algorithm.classifier else ()
+    if not labels or not metrics.examples or metrics.label_rate not in (0, 1):
+        return None
+    return (
+        f"LABEL {labels[0]} is {metrics.label_rate:.0f} in all {metrics.examples:,} examples: nothing tells them apart, and "
+        "auc is NULL. Look at what the query makes of it, or whether its filter leaves the others out."
+    )
 
 
 def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:

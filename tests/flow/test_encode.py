@@ -12,7 +12,7 @@ import pytest
 
 from xpsql.algorithms.xftrl import XftrlOptions
 from xpsql.platform.errors import StatementError
-from xpsql.platform.flow.encode import Chunk, encode
+from xpsql.platform.flow.encode import Chunk, encode, vector_lines
 from xpsql.platform.flow.plan import Plan, Settings, Use
 from xpsql.platform.flow.slots import INTERCEPT, Columns, columns_of
 from xpsql.platform.ps.keys import feature_keys, hashed_keys, slot_seed
@@ -110,6 +110,15 @@ def test_numbers_and_vectors_are_dense_lines() -> None:
     chunk = encode(table, Columns(**{**made.__dict__, "slots": slots}), with_labels=True)
     np.testing.assert_array_equal(chunk.dense, np.array([[1.5, np.nan], [1.0, np.nan], [2.0, np.nan]], np.float32))
     assert chunk.keys[chunk.dense_codes].tolist() == [slot_seed("x"), *hashed_keys("v", pa.array([0, 1])).tolist()]
+
+
+def test_vectors_of_decimals_are_those_of_doubles() -> None:
+    doubles = pa.array([[0.5, 2.25], None], pa.list_(pa.float64()))
+    decimals = doubles.cast(pa.list_(pa.decimal128(4, 2)))
+    (slot,) = columns_of(pa.table({"label": label(2), "v": decimals}).schema, plan(), None).slots
+    assert slot.kind == "vector"
+    lines = [vector_lines(pa.chunked_array([column]), replace(slot, dim=2)) for column in (decimals, doubles)]
+    np.testing.assert_array_equal(*lines)
 
 
 def test_the_intercept_is_a_feature_of_every_example() -> None:

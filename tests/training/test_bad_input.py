@@ -207,6 +207,26 @@ def test_a_vector_that_is_empty_is_refused_and_not_the_others(session: xpsql.Ses
         session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{path}`")
 
 
+@pytest.mark.parametrize("what", ["CONTINUE", "EXPLAIN CONTINUE"])
+def test_vectors_of_another_length_than_the_models_are_refused(session: xpsql.Session, tmp_path: Path, what: str) -> None:
+    def day(name: str, vectors: list[list[float] | None]) -> str:
+        table = pa.table({"label": [0, 1], "x": pa.array(vectors, pa.list_(pa.float32()))})
+        return f"SELECT * FROM parquet.`{write(table, tmp_path / name)}`"
+
+    session.sql(f"TRAIN MODEL m USING xftrl AS {day('first', [None, [1, 2]])}")
+    session.sql(f"CONTINUE MODEL m AS {day('second', [None, None])}")
+    with pytest.raises(StatementError, match="vectors of 2 elements in x, and those of the query begin with one of 3"):
+        session.sql(f"{what} MODEL m AS {day('third', [None, [1, 2, 3]])}")
+    assert len(session.models.versions("m")) == 2
+
+
+@pytest.mark.parametrize("what", ["TRAIN", "EXPLAIN TRAIN"])
+def test_labels_that_no_classifier_learns_from_are_refused(session: xpsql.Session, tmp_path: Path, what: str) -> None:
+    path = write(pa.table({"label": [0, 1, 2], "x": ["a", "b", "c"]}), tmp_path / "log.parquet")
+    with pytest.raises(StatementError, match=r"LABEL label of a classifier must be 0 or 1; .* has 0 to 2\."):
+        session.sql(f"{what} MODEL m USING xftrl AS SELECT * FROM parquet.`{path}`")
+
+
 def test_a_table_that_is_dropped_meanwhile_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"part\.parquet is gone .* its table replaced or dropped\. Train again"):
         check_unchanged(Split(str(tmp_path / "part.parquet"), 1, 1, 0, 1))

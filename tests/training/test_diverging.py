@@ -1,4 +1,4 @@
-"""Weights that diverge without leaving the numbers: the training says so."""
+"""Trainings that end well and learn nothing, as weights diverge or labels are all the same: they say so."""
 
 from __future__ import annotations
 
@@ -39,3 +39,13 @@ def test_learning_that_is_worse_than_one_number_for_all_is_told(
     found = [note for note in notes.notes if "normalized_entropy" in note]
     assert len(found) == (told is not None), found
     assert told is None or told in found[0]
+
+
+@pytest.mark.parametrize("use", ["xftrl", "owlqn", "xnn"])
+def test_labels_that_are_all_the_same_are_told(tmp_path: Path, use: str) -> None:
+    notes = Notes()
+    with xpsql.connect(tmp_path, "duckdb", notes) as session:
+        session.sql(f"TRAIN MODEL m USING {use} AS SELECT id AS x, id % 2 AS label FROM range(100)")
+        assert notes.notes == []
+        session.sql("CONTINUE MODEL m AS SELECT id AS x, 1 AS label FROM range(50)")
+    assert [note.partition(":")[0] for note in notes.notes] == ["LABEL label is 1 in all 50 examples"]
