@@ -16,6 +16,7 @@ from ..errors import Position, StatementError, suggestion
 COLUMN_MISSING = re.compile(
     r'(?:Referenced column|does not have a column named) "(?P<name>[^"]+)"'
     r'|Column "(?P<own>[^"]+)" referenced that exists in the SELECT clause'
+    r'|Alias with name "+(?P<grouped>[^"]+)"+ exists, but aliases cannot be used'
 )
 TABLE_MISSING = re.compile(r'Referenced table "(?P<name>[^"]+)" not found')
 AMBIGUOUS = re.compile(r'Ambiguous reference to column name "(?P<name>[^"]+)"')
@@ -103,7 +104,7 @@ def explained(text: str, columns: Callable[[], Iterable[str]] = tuple) -> Iterat
 def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> StatementError:
     """Return a failure of DuckDB in our words."""
     if found := COLUMN_MISSING.search(message):
-        name = found["name"] or found["own"]
+        name = found["name"] or found["own"] or found["grouped"]
         return absent("column", name, {*columns()}, find_word(text, name))
     if found := TABLE_MISSING.search(message):
         return absent("table or alias", found["name"], tables_near(message), find_word(text, found["name"]))

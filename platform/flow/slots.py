@@ -127,8 +127,10 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
         for column in wanted:
             if column.lower() not in own:
                 usual = " where it is not written" if plan.labels == ("label",) and role == "LABEL" else ""
+                before = f" as in version {parent.version}" if parent is not None and column in roles_before(parent) else ""
                 raise StatementError(
-                    f"{role} names {column!r}{usual}, which the query does not return.{suggestion(column, own.values())}"
+                    f"{role} names {column!r}{before or usual}, which the query does not return."
+                    f"{suggestion(column, own.values())}"
                 )
     found = {role: tuple(own[c.lower()] for c in wanted) for role, wanted in roles}
     for role in ("LABEL", "IGNORE"):
@@ -359,6 +361,12 @@ def is_weight(kind: pa.DataType) -> bool:
 
 def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def roles_before(parent: Manifest) -> set[str | None]:
+    """Return the columns that have a role in a version, which CONTINUE takes over where it names no others."""
+    by = parent.evaluate["by"] if parent.evaluate else None
+    return {*parent.labels, *parent.ignore, parent.weight, parent.time, parent.group, by}
 
 
 def check_ignored(roles: Mapping[str, Sequence[str]]) -> None:

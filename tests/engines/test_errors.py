@@ -10,6 +10,7 @@ from xpsql.platform.errors import StatementError
 CASES = [
     ("SELECT a FROM clicks WHERE\n  usr = 1", "There is no column usr. Did you mean user?", (2, 3, "usr")),
     ("SELECT usr FROM clicks", "There is no column usr. Did you mean user?", (1, 8, "usr")),
+    ("SELECT usr, count(*) FROM clicks GROUP BY 1", "There is no column usr. Did you mean user?", (1, 8, "usr")),
     ("SELECT c.usr FROM clicks AS c", "There is no column usr. Did you mean user?", (1, 10, "usr")),
     ("SELECT x.a FROM clicks AS c", "There is no table or alias x.", (1, 8, "x")),
     ("SELECT *\nFROM clicsk", "There is no table or view clicsk. Did you mean clicks?", (2, 6, "clicsk")),

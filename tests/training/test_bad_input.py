@@ -247,6 +247,15 @@ def test_a_file_damaged_in_the_middle_fails_the_version_and_the_old_one_stays(
     session.sql(f"CONTINUE MODEL m AS SELECT label, user, item FROM parquet.`{path}`")
 
 
+def test_a_role_that_a_version_gave_is_told_as_its_own(session: xpsql.Session) -> None:
+    session.sql("CREATE TABLE t AS SELECT id % 2 AS label, id AS user, id AS item FROM range(10)")
+    session.sql("TRAIN MODEL m USING xftrl GROUP user AS SELECT * FROM t")
+    with pytest.raises(StatementError, match="GROUP names 'user' as in version 1, which the query does not return"):
+        session.sql("CONTINUE MODEL m AS SELECT label, item FROM t")
+    with pytest.raises(StatementError, match="GROUP names 'usr', which the query does not return"):
+        session.sql("CONTINUE MODEL m GROUP usr AS SELECT label, item FROM t")
+
+
 def test_continue_refuses_what_it_cannot_go_on_from(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user, item FROM parquet.`{path}`")
     for query, message in [
