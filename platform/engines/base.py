@@ -29,6 +29,7 @@ class Scan:
             expressions and filters. Called from several threads, keeps the order of rows.
         needed: the source columns that are read.
         schema: the result's columns, in Spark's types.
+        staged: the query's rows were written to these files, which go with the statement.
     """
 
     files: tuple[str, ...]
@@ -36,6 +37,7 @@ class Scan:
     project: Callable[[pa.Table], pa.Table] | None
     needed: tuple[str, ...]
     schema: pa.Schema
+    staged: bool = False
 
 
 @dataclass(frozen=True)

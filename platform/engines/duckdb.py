@@ -14,7 +14,7 @@ from .base import Scan, Staged, Statements, WriteFile
 from .definitions import Definitions
 from .queries import Queries
 from .relations import Relations
-from .scans import all_columns, scan_of
+from .scans import scan_of, staged_scan
 from .source import Source, check_names
 from .statements import QUERY_STARTS, STATEMENTS, Query, name_sql, read, read_name, read_query
 from .tables import Tables
@@ -66,7 +66,7 @@ class DuckDBEngine:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder.absolute() / part_name(0)
         parquet.write(path, rows)
-        return all_columns((str(path),), rows.schema)
+        return staged_scan((str(path),), rows.schema)
 
     def write_files(self, query: str, folder: Path, suffix: str, write: WriteFile) -> int:
         """Run a query and write its rows to one file."""

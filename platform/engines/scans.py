@@ -27,10 +27,10 @@ ROWS = "its rows are not made one by one of the rows of Parquet files"
 MOMENTS = frozenset(("now", "curdate", "current_date", "current_time", "current_timestamp", "localtimestamp"))
 
 
-def all_columns(files: tuple[str, ...], schema: pa.Schema) -> Scan:
-    """Return the scan of all columns of files."""
+def staged_scan(files: tuple[str, ...], schema: pa.Schema) -> Scan:
+    """Return the scan of files that a query's rows were written to."""
     names = tuple(schema.names)
-    return Scan(files, dict(zip(names, names, strict=True)), None, names, schema)
+    return Scan(files, dict(zip(names, names, strict=True)), None, names, schema, staged=True)
 
 
 def scan_of(query: Query, relations: Relations, queries: Queries) -> Scan | Staged:

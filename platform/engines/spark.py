@@ -13,7 +13,7 @@ from .. import udf
 from ..errors import StatementError
 from .base import INTERNAL, Scan, Staged, Statements, WriteFile
 from .failures import place, tokens_of
-from .scans import all_columns
+from .scans import staged_scan
 from .spark_actions import interruptible
 from .spark_calls import Sent, sent
 from .spark_failures import explained
@@ -98,7 +98,7 @@ class SparkEngine:
         with self._explained(sent(query)), described(self.spark, "xpsql: stage the query"):
             self._files.write(frame, folder)
         files = tuple(str(path) for path in sorted(folder.absolute().glob("*.parquet")))
-        return all_columns(files, schema_of(frame))
+        return staged_scan(files, schema_of(frame))
 
     @interruptible
     def write_files(self, query: str, folder: Path, suffix: str, write: WriteFile) -> int:

@@ -42,13 +42,13 @@ def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> 
     A filter may drop such rows, so a scan with a projection is checked batch by batch instead.
 
     Raises:
-        StatementError: names the column, file, and what was found.
+        StatementError: names the column, the file where the query was not staged, and what was found.
     """
     if scan.project is not None:
         return
     groups = {(s.path, s.row_group) for s in splits}
     for path in dict.fromkeys(s.path for s in splits):
-        metadata = pq.read_metadata(path)
+        metadata, where = pq.read_metadata(path), "the query" if scan.staged else path
         names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
         for label in labels:
             index = names.index(scan.columns[as_returned(scan, [label])[0]])
@@ -57,10 +57,10 @@ def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> 
                 if statistics is None:
                     continue
                 if statistics.has_null_count and statistics.null_count:
-                    raise StatementError(f"LABEL {label} is NULL in {statistics.null_count} rows of {path}; filter them out.")
+                    raise StatementError(f"LABEL {label} is NULL in {statistics.null_count} rows of {where}; filter them out.")
                 if statistics.has_min_max and not {float(statistics.min), float(statistics.max)} <= {0.0, 1.0}:
                     raise StatementError(
-                        f"LABEL {label} of a classifier must be 0 or 1; {path} has {statistics.min} to {statistics.max}."
+                        f"LABEL {label} of a classifier must be 0 or 1; {where} has {statistics.min} to {statistics.max}."
                     )
 
 

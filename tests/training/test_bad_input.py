@@ -225,6 +225,9 @@ def test_labels_that_no_classifier_learns_from_are_refused(session: xpsql.Sessio
     path = write(pa.table({"label": [0, 1, 2], "x": ["a", "b", "c"]}), tmp_path / "log.parquet")
     with pytest.raises(StatementError, match=r"LABEL label of a classifier must be 0 or 1; .* has 0 to 2\."):
         session.sql(f"{what} MODEL m USING xftrl AS SELECT * FROM parquet.`{path}`")
+    if what == "TRAIN":
+        with pytest.raises(StatementError, match="; the query has 1 to 2"):
+            session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{path}` ORDER BY label DESC LIMIT 2")
 
 
 def test_a_table_that_is_dropped_meanwhile_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
