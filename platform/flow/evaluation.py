@@ -13,7 +13,7 @@ from ...warehouse.version import Version
 from ..engines.base import Engine, staged
 from ..errors import DataError
 from .encode import floats, shown
-from .losses import evaluate_losses
+from .losses import losses_of
 from .metrics import Metrics, gauc
 from .prediction import inputs_of, request_of, scored
 from .recipe import algorithm_of
@@ -23,51 +23,64 @@ if TYPE_CHECKING:
     from ..progress import Reporter
 
 
-def evaluate(version: Version, engine: Engine, query: str, folder: Path, reporter: Reporter) -> pa.Table:
-    """Score a query's rows with a version and measure the predictions of the first label.
+class Evaluation:
+    """The metrics of a version on a query's rows, checked and to be measured, by the predictions of its first label.
 
-    Args:
-        folder: empty; what has to be written on the way goes here. With an engine of tasks, all machines share it.
-
-    Returns:
-        One row: examples and metrics, gauc among them where the model has a GROUP column that the query returns.
+    Attributes:
+        schema: of the row of metrics: examples, and gauc where the model has a GROUP column that the query returns.
 
     Raises:
         StatementError: the query cannot run, lacks a column of the model or its label, or has a label that is no number
             or a GROUP that tells none apart.
-        DataError: a label is NULL, or of a classifier and not 0 or 1.
     """
-    found = engine.scan(query)
-    inputs = inputs_of(version, found.schema)
-    columns, algorithm = columns_from(version.manifest), algorithm_of(version.manifest)
-    if not columns.labels:
-        return evaluate_losses(request_of(version, staged(engine, query, found, folder / "input"), inputs, []), algorithm)
-    classifier = algorithm.classifier
-    label, group = columns.labels[0], columns.group
-    own = matched(columns, found.schema, [label])[label]
-    require_number(found.schema.field(own), "LABEL")
-    grouped = [name for name in found.schema.names if group is not None and name.lower() == group.lower()]
-    for name in grouped:
-        require_value(found.schema.field(name), "GROUP")
-    scan = staged(engine, query, found, folder / "input")
-    request = request_of(version, scan, inputs, list(dict.fromkeys([own, *grouped])))
-    metrics = Metrics(classifier)
-    kept: list[tuple[pa.Array, np.ndarray, np.ndarray]] = []
-    reporter.start(f"ML.EVALUATE of {version.manifest.model} v{version.number}", None)
-    try:
-        for rows, predictions in scored(request, engine.tasks, folder, reporter):
-            labels = floats(rows.column(own))
-            check(labels, own, classifier, metrics.examples)
-            metrics.add(labels, predictions[:, 0])
-            if grouped:
-                kept.append((plain(rows.column(grouped[0])), labels, predictions[:, 0]))
-            reporter.update(metrics.examples, {})
-    finally:
-        reporter.finish("")
-    row = metrics.as_dict()
-    if grouped:
-        row["gauc"] = grouped_auc(kept) if classifier else None
-    return pa.Table.from_pylist([row])
+
+    def __init__(self, version: Version, engine: Engine, query: str) -> None:
+        self._version, self._engine, self._query = version, engine, query
+        self._found = found = engine.scan(query)
+        self._inputs = inputs_of(version, found.schema)
+        columns = columns_from(version.manifest)
+        self._label = matched(columns, found.schema, columns.labels[:1])
+        for label in self._label.values():
+            require_number(found.schema.field(label), "LABEL")
+        group = columns.group if columns.labels else None
+        self._grouped = [name for name in found.schema.names if group is not None and name.lower() == group.lower()]
+        for name in self._grouped:
+            require_value(found.schema.field(name), "GROUP")
+        names = [*Metrics(classifier=False).as_dict(), *(["gauc"] if self._grouped else [])]
+        self.schema = pa.schema([(name, pa.int64() if name == "examples" else pa.float64()) for name in names])
+
+    def measure(self, folder: Path, reporter: Reporter) -> pa.Table:
+        """Score the rows and return the row of metrics.
+
+        Args:
+            folder: empty; what has to be written on the way goes here. With an engine of tasks, all machines share it.
+
+        Raises:
+            DataError: a label is NULL, or of a classifier and not 0 or 1.
+        """
+        version, algorithm = self._version, algorithm_of(self._version.manifest)
+        scan = staged(self._engine, self._query, self._found, folder / "input")
+        labels, grouped = list(self._label.values()), self._grouped
+        request = request_of(version, scan, self._inputs, list(dict.fromkeys([*labels, *grouped])))
+        if not labels:
+            return pa.Table.from_pylist([losses_of(request, algorithm).as_dict()], self.schema)
+        metrics = Metrics(algorithm.classifier)
+        kept: list[tuple[pa.Array, np.ndarray, np.ndarray]] = []
+        reporter.start(f"ML.EVALUATE of {version.manifest.model} v{version.number}", None)
+        try:
+            for rows, predictions in scored(request, self._engine.tasks, folder, reporter):
+                found = floats(rows.column(labels[0]))
+                check(found, labels[0], algorithm.classifier, metrics.examples)
+                metrics.add(found, predictions[:, 0])
+                if grouped:
+                    kept.append((plain(rows.column(grouped[0])), found, predictions[:, 0]))
+                reporter.update(metrics.examples, {})
+        finally:
+            reporter.finish("")
+        row = metrics.as_dict()
+        if grouped:
+            row["gauc"] = grouped_auc(kept) if algorithm.classifier else None
+        return pa.Table.from_pylist([row], self.schema)
 
 
 def plain(column: pa.ChunkedArray) -> pa.Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from ...algorithms.base import Algorithm
 from ..ps.ladder import Ladder
@@ -21,7 +20,7 @@ from .step import inputs_of, loss_step
 from .weights import Weights
 
 
-def evaluate_losses(request: Request, algorithm: Algorithm) -> pa.Table:
+def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     """Return the metrics of a model without labels on the rows of a query, in this process; the loss is `mae`.
 
     What is drawn at random is a function of the model's seed and of the rows.
@@ -38,4 +37,4 @@ def evaluate_losses(request: Request, algorithm: Algorithm) -> pa.Table:
                 found = step({**pulled.weights, **pulled.dense}, inputs_of(batch, dense, None))
                 metrics.add(np.zeros(batch.examples, np.float32), np.asarray(found)[: batch.examples, 0])
                 which = batch.id._replace(batch=batch.id.batch + 1)
-    return pa.Table.from_pylist([metrics.as_dict()])
+    return metrics

@@ -75,11 +75,11 @@ class Pending(NamedTuple):
 
     Attributes:
         schema: the columns that the statement may name.
-        write: writes the rows, those of `Call.columns` at least, and returns the files.
+        make: makes the rows, with `Call.columns` at least, or files of them.
     """
 
     schema: pa.Schema
-    write: Callable[[], list[Path]]
+    make: Callable[[], pa.Table | list[Path]]
 
 
 class TableFunction(NamedTuple):
@@ -91,7 +91,7 @@ class TableFunction(NamedTuple):
         help: one line.
         data: whether it takes TABLE t | (query): "required", "optional" or "none".
         arguments: what the arguments after that are, for messages: ("a slot", "a value", "k"); all are required.
-        run: gives the rows, the query of the rows, or what writes them.
+        run: gives the rows, the query of the rows, or what makes them.
     """
 
     name: str

@@ -76,7 +76,7 @@ class Query:
             passage, pending = expand(self, session, folder, stack)
             if pending:
                 check_names(passage, session)
-            finish(pending, session)
+            finish(pending, session, folder)
             yield passage
 
 
@@ -167,7 +167,7 @@ def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> tu
     """Run the calls of a query, each in a folder of its own.
 
     Returns:
-        The text that reads their results, and what is still to be written: view -> result. Until then the view is empty.
+        The text that reads their results, and what is still to be made: view -> result. Until then the view is empty.
     """
     views = [internal_name("call") for _ in query.calls]
     passage = query.passage.replaced((site.start, site.end, view) for site, view in zip(query.calls, views, strict=True))
@@ -179,15 +179,18 @@ def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> tu
             continue
         if isinstance(result, Pending):
             pending[view] = result
-            result = result.schema.empty_table()
-        session.engine.register(view, [written(result, folder / view)])
+            session.engine.register(view, [written(result.schema.empty_table(), folder / view / "columns.parquet")])
+        else:
+            session.engine.register(view, [written(result, folder / view / "rows.parquet")])
     return passage, pending
 
 
-def finish(pending: Mapping[str, Pending], session: Session) -> None:
-    """Write the results that are still to be written."""
+def finish(pending: Mapping[str, Pending], session: Session, folder: Path) -> None:
+    """Make the results that are still to be made."""
     for view, result in pending.items():
-        session.engine.register(view, result.write())
+        made = result.make()
+        path = folder / view / "rows.parquet"
+        session.engine.register(view, [written(made, path)] if isinstance(made, pa.Table) else made)
 
 
 def check_names(statement: Passage, session: Session) -> None:
@@ -211,7 +214,7 @@ def run_call(
 
     Args:
         around: the statement, in which the call is replaced by `view`.
-        pending: results of the calls before this one; those that it reads are written first.
+        pending: results of the calls before this one; those that it reads are made first.
         folder: to be made, for what the call writes.
     """
     from .needs import NoTableError, needed_columns  # brings sqlglot
@@ -221,7 +224,7 @@ def run_call(
     if site.data is not None:
         passage, inner = expand(site.data, session, folder.parent, stack)
         data = inlined(passage, around, view)
-        finish({**{name: pending.pop(name) for name in list(pending) if name in data.text}, **inner}, session)
+        finish({**{name: pending.pop(name) for name in list(pending) if name in data.text}, **inner}, session, folder.parent)
     try:
         columns = needed_columns(around.text, view)
     except NoTableError:
@@ -236,10 +239,9 @@ def run_call(
         raise type(error)(error.message, error.position or site.position) from error.__cause__
 
 
-def written(rows: pa.Table, folder: Path) -> Path:
+def written(rows: pa.Table, path: Path) -> Path:
     """Write a function's rows where a view can read them."""
     import pyarrow.parquet as pq
 
-    path = folder / "rows.parquet"
     pq.write_table(rows, path)
     return path

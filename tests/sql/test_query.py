@@ -28,12 +28,12 @@ def double(session: Session, call: Call) -> Pending:
     assert rows is not None
     twice = rows.append_column("twice", pa.array([2 * x for x in rows["x"].to_pylist()], pa.int64()))
 
-    def write() -> list[Path]:
+    def make() -> list[Path]:
         seen.append(call)
         pq.write_table(twice, call.folder / "result.parquet")
         return [call.folder / "result.parquet"]
 
-    return Pending(twice.schema, write)
+    return Pending(twice.schema, make)
 
 
 def name(session: Session, call: Call) -> pa.Table:

@@ -302,6 +302,8 @@ def test_a_statement_around_a_prediction_is_refused_before_rows_are_staged_or_sc
             session.sql("SELECT * FROM ML.PREDICT(MODEL m, (SELECT label FROM t ORDER BY label))")
         with pytest.raises(StatementError, match="needs the column user"):
             session.sql("SELECT * FROM ML.EVALUATE(MODEL m, (SELECT label FROM t ORDER BY label))")
+        with pytest.raises(StatementError, match=r"no column acu\. Did you mean auc"):
+            session.sql("SELECT acu FROM ML.EVALUATE(MODEL m, (SELECT * FROM t ORDER BY label))")
 
 
 def test_a_model_of_a_newer_format_says_so(session: xpsql.Session, path: Path) -> None:

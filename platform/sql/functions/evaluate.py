@@ -7,22 +7,28 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import ModelError
-from ..base import Call, TableFunction
+from ..base import Call, Pending, TableFunction
 
 if TYPE_CHECKING:
     from ....warehouse.version import Version
     from ...session import Session
 
 
-def run(session: Session, call: Call) -> pa.Table:
-    version = session.models.version(call.model, call.version)
-    if call.data is None:
+def run(session: Session, call: Call) -> pa.Table | Pending:
+    version, data = session.models.version(call.model, call.version), call.data
+    if data is None:
         return of_training(version)
 
-    from ...flow.evaluation import evaluate
+    from ...flow.evaluation import Evaluation
 
-    with call.data.locating():
-        return typed(evaluate(version, session.engine, call.data.text, call.folder, session.reporter))
+    with data.locating():
+        evaluation = Evaluation(version, session.engine, data.text)
+
+    def measure() -> pa.Table:
+        with data.locating():
+            return evaluation.measure(call.folder, session.reporter)
+
+    return Pending(evaluation.schema, measure)
 
 
 def of_training(version: Version) -> pa.Table:
@@ -37,13 +43,8 @@ def of_training(version: Version) -> pa.Table:
             f"Version {version.number} of model {version.manifest.model} was not made by a training and has no metrics of one. "
             "Give ML.EVALUATE data: ML.EVALUATE(MODEL name, TABLE t)."
         )
-    return typed(pa.Table.from_pylist([dict(metrics)]))
-
-
-def typed(row: pa.Table) -> pa.Table:
-    """Give every metric its type, also where it is NULL: examples BIGINT, the others DOUBLE."""
-    types = [(name, pa.int64() if name == "examples" else pa.float64()) for name in row.schema.names]
-    return row.cast(pa.schema(types))
+    types = [(name, pa.int64() if name == "examples" else pa.float64()) for name in metrics]
+    return pa.Table.from_pylist([dict(metrics)], pa.schema(types))
 
 
 EVALUATE = TableFunction(
