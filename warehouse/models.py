@@ -291,6 +291,34 @@ class Models:
         finally:
             lock.release()
 
+    def drop_old(self, name: str, retained: int) -> list[int]:
+        """Remove the versions before the newest ones that are ready, but the one served and those that RESUME needs.
+
+        Args:
+            retained: how many versions that are ready stay, 1 or more.
+
+        Returns:
+            The numbers of the versions removed, each in a step of its own.
+
+        Raises:
+            ModelError: no such model, or another process is changing it.
+        """
+        self.versions(name)
+        lock = self._lock(name, "dropped")
+        try:
+            folder = self._folder(name)
+            self._sweep(folder)
+            found = self.versions(name)
+            newest = [version.number for version in found if version.manifest.status == "ready"][-retained:]
+            resumed = {number for m, _ in self._interrupted(name, None) for number in (m.version, m.parent)}
+            kept = {version.number for version in found if version.served} | resumed
+            old = [v.number for v in found if newest and v.number < newest[0] and v.number not in kept]
+            for number in old:
+                _trash(folder / f"v{number}")
+            return old
+        finally:
+            lock.release()
+
     def _check_unneeded(self, name: str, number: int) -> None:
         """Require that no training which can be resumed goes on from a version."""
         waiting = (m.version for m, _ in self._interrupted(name, None) if m.splits and m.parent == number)

@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from xpsql.platform.errors import ModelError, OptionError, StatementError
+from xpsql.platform.errors import ModelError, OptionError, StatementError, XpsqlError
 from xpsql.platform.progress import LogReporter
 from xpsql.warehouse.manifest import Part, Slot
 from xpsql.warehouse.rows import rows_schema
@@ -141,6 +141,23 @@ def test_drop_model_removes_a_version_or_the_model(session: xpsql.Session) -> No
     assert session.models.version("ctr").number == 1
     session.sql("DROP MODEL ctr; DROP MODEL IF EXISTS ctr")
     assert session.models.names() == []
+
+
+def test_old_versions_are_dropped_and_told(session: xpsql.Session) -> None:
+    for parent in (None, 1, 2, 3):
+        train(session.models, parent=parent)
+    session.reporter = LogReporter(stream := io.StringIO())
+    session.sql("DROP MODEL ctr VERSIONS RETAIN LAST 2; DROP MODEL ctr VERSIONS RETAIN LAST 5")
+    session.sql("DROP MODEL IF EXISTS absent VERSIONS RETAIN LAST 1")
+    assert stream.getvalue() == "Dropped versions 1, 2 of model ctr.\n"
+    assert session.models.numbers("ctr") == [3, 4]
+    for text, message in [
+        ("DROP MODEL absent VERSIONS RETAIN LAST 1", "absent"),
+        ("DROP MODEL ctr VERSIONS RETAIN LAST 0", r"1 version or more, got 0; DROP MODEL ctr removes all"),
+        ("DROP MODEL ctr VERSION 3 VERSIONS RETAIN LAST 1", "Expected"),
+    ]:
+        with pytest.raises(XpsqlError, match=message):
+            session.sql(text)
 
 
 def test_who_drops_the_served_version_is_told_which_one_is_served_now(session: xpsql.Session) -> None:

@@ -278,6 +278,23 @@ def test_dropping_the_served_version_serves_the_newest_ready_one(models: Models)
     assert [(v.number, v.served) for v in models.versions("ctr")] == [(1, False), (3, True)]
 
 
+def test_old_versions_go_but_the_one_served_and_those_that_a_resume_needs(models: Models) -> None:
+    for parent in (None, 1, 2, 3):
+        train(models, parent=parent)
+    models.begin("ctr", dataclasses.replace(MANIFEST, parent=4)).fail("no")
+    models.promote("ctr", 2)
+    train(models, parent=4)
+    train(models, parent=6)
+    assert models.drop_old("ctr", 3) == [1, 3]
+    assert models.drop_old("ctr", 1) == [4, 5, 6]
+    assert [(v.number, v.served) for v in models.versions("ctr")] == [(2, True), (7, False)]
+    version = models.version("ctr", train(models, parent=2))
+    write_manifest(version.folder, dataclasses.replace(version.manifest, status="training"))  # as a kill leaves it
+    models.promote("ctr", 7)
+    assert models.drop_old("ctr", 1) == []
+    assert models.drop_old("ctr", 9) == []
+
+
 def test_numbers_of_versions_are_never_used_twice(models: Models) -> None:
     train(models)
     train(models, parent=1)

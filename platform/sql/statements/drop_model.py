@@ -1,10 +1,11 @@
-"""DROP MODEL: remove a model or one of its versions."""
+"""DROP MODEL: remove a model, one of its versions, or those that are old."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...errors import StatementError
 from ..base import Statement
 from ..cursor import Cursor
 from ..versions import Named, read_version
@@ -40,14 +41,38 @@ class DropModel:
         return bool(numbers) if version is None else version in numbers
 
 
-def parse(cursor: Cursor) -> DropModel:
+@dataclass(frozen=True)
+class DropOldVersions:
+    """Remove the versions before the newest that are ready; which ones is told. See Models.drop_old."""
+
+    model: str
+    retained: int
+    if_exists: bool
+
+    def run(self, session: Session) -> None:
+        if self.if_exists and not session.models.numbers(self.model):
+            return
+        if old := session.models.drop_old(self.model, self.retained):
+            numbers = f"version{'s' if len(old) > 1 else ''} {', '.join(map(str, old))}"
+            session.reporter.note(f"Dropped {numbers} of model {self.model}.")
+
+
+def parse(cursor: Cursor) -> DropModel | DropOldVersions:
     if_exists = cursor.accept("IF", "EXISTS")
-    return DropModel(read_version(cursor), if_exists)
+    named = read_version(cursor)
+    if named.version is not None or not cursor.accept("VERSIONS"):
+        return DropModel(named, if_exists)
+    cursor.expect("RETAIN", "LAST")
+    position, retained = cursor.position(), cursor.integer("a number of versions")
+    if retained < 1:
+        message = f"RETAIN LAST takes 1 version or more, got {retained}; DROP MODEL {named.model} removes all."
+        raise StatementError(message, position)
+    return DropOldVersions(named.model, retained, if_exists)
 
 
 DROP_MODEL = Statement(
     "DROP MODEL",
-    "DROP MODEL [IF EXISTS] name [VERSION n]",
-    "Remove a model, or one version of it.",
+    "DROP MODEL [IF EXISTS] name [VERSION n | VERSIONS RETAIN LAST n]",
+    "Remove a model, one version of it, or those before the newest n that are ready.",
     parse,
 )
