@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
-
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import Position, StatementError, suggestion
+from .tokens import find_word
 
 COLUMN_MISSING = re.compile(
     r'(?:Referenced column|does not have a column named) "(?P<name>[^"]+)"'
@@ -40,12 +36,6 @@ GONE = re.compile(r'No files found that match the pattern "(?P<sought>[^"]*)"|Ca
 GENERATED = re.compile(r'"?xpsql_relation_\d+"?\.?')
 
 
-class Words(Spark.Tokenizer):
-    """Cuts Spark SQL into words; sqlglot's own takes what follows SHOW as one."""
-
-    COMMANDS: ClassVar[set[TokenType]] = set()
-
-
 def no_function(name: str, hint: str, position: Position | None) -> StatementError:
     """Return the error of a function that there is not; one by which others read files has its own hint.
 
@@ -56,32 +46,6 @@ def no_function(name: str, hint: str, position: Position | None) -> StatementErr
         kind = reads["kind"] or "parquet"
         hint = f" Read files as a table: {kind}.`path`, or CREATE TEMPORARY VIEW v USING {kind} OPTIONS (path 'path')."
     return StatementError(f"There is no function {name}.{hint}", position)
-
-
-def place(text: str, start: int, end: int) -> Position:
-    """Return the position of `text[start:end]`."""
-    line = text.count("\n", 0, start) + 1
-    return Position(line, start - text.rfind("\n", 0, start), text[start:end])
-
-
-def find_word(text: str, word: str) -> Position | None:
-    """Return the first place where a word stands in a statement, outside strings and comments."""
-    for token in tokens_of(text):
-        if token.text.lower() == word.lower() and token.token_type != TokenType.STRING:
-            return place(text, token.start, token.end + 1)
-    return None
-
-
-def tokens_of(text: str) -> list[Token]:
-    """Cut Spark SQL into tokens.
-
-    Raises:
-        StatementError: a string or comment does not end.
-    """
-    try:
-        return Words(dialect=Spark()).tokenize(text)
-    except TokenError as error:
-        raise StatementError("The statement has a string, quoted name or comment that does not end.") from error
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import pyarrow as pa
 from .. import udf
 from ..errors import StatementError
 from .base import INTERNAL, Scan, Staged, Statements, WriteFile
-from .failures import place, tokens_of
 from .scans import staged_scan
 from .spark_actions import interruptible
 from .spark_calls import Sent, sent
@@ -24,6 +23,7 @@ from .spark_start import check_running
 from .spark_tables import SparkTables
 from .spark_tasks import SparkTasks
 from .statements import Name, insert_in, read_name
+from .tokens import place, tokens_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,9 +15,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from ..errors import Position, StatementError
 from ..udf import FUNCTIONS
 from .dialect import SparkSQL, parse
-from .failures import place, tokens_of
 from .names import pretty
 from .rewrite import Rewriter
+from .tokens import level, place, tokens_of
 from .typer import Typer
 
 NAMES = frozenset(function.name for function in FUNCTIONS)
@@ -115,11 +115,6 @@ def closing(tokens: Sequence[Token], index: int) -> int:
         if depth <= 0:
             return number
     return len(tokens) - 1
-
-
-def level(token: Token) -> int:
-    """Return by how much a token opens or closes."""
-    return (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
 
 
 def in_spark_sql(text: str, start: int, end: int) -> str:

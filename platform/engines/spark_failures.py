@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import ModelError, Position, StatementError
-from .failures import absent, find_word, gone, no_function
+from .failures import absent, gone, no_function
 from .spark_calls import Sent
 from .tables import MANIFEST
+from .tokens import find_word
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

@@ -26,11 +26,11 @@ from sqlglot.tokenizer_core import TokenType
 
 from ..errors import StatementError
 from .base import Scan, Staged
-from .failures import tokens_of
 from .parsing import parse_query
 from .scans import CLAUSES, as_stored, bare, stored_schema
 from .spark_filters import Kept, NotSimple, Origin
 from .spark_frames import configured, schema_of
+from .tokens import level, tokens_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -215,7 +215,7 @@ def split_where(query: str) -> Split | None:
     depth = 0
     places: dict[TokenType, int] = {}
     for token in tokens_of(query):
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        depth += level(token)
         if depth == 0 and token.token_type in (TokenType.SELECT, TokenType.FROM, TokenType.WHERE):
             places.setdefault(token.token_type, token.start)
     if list(places) != [TokenType.SELECT, TokenType.FROM, TokenType.WHERE]:

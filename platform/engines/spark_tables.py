@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ModelError, StatementError
 from .definitions import OR_REPLACE, WITH_REPLACE, check_columns, exists
-from .failures import absent, tokens_of
+from .failures import absent
 from .inserts import places_of
 from .spark_calls import sent
 from .spark_failures import ONLY_OURS
@@ -32,6 +32,7 @@ from .spark_frames import configured, instants, quoted, schema_of
 from .spark_start import ended
 from .statements import CreateTable, CreateView, Cursor, Drop, Insert, Name, Statement, read
 from .tables import MANIFEST, Change, Tables
+from .tokens import tokens_of
 from .types import spark_type
 from .views import View, Views
 

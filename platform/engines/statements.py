@@ -10,7 +10,7 @@ from itertools import pairwise
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import NotAvailableError, Position, StatementError
-from .failures import place, tokens_of
+from .tokens import level, place, tokens_of
 
 DATABASES = ("default", "spark_catalog")
 FORMATS = ("parquet", "csv", "json")
@@ -170,7 +170,7 @@ def insert_in(tokens: Sequence[Token]) -> int | None:
     """Return the number of the token INSERT that stands outside of parentheses before INTO or OVERWRITE; None without one."""
     depth = 0
     for number, (token, after) in enumerate(pairwise(tokens)):
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        depth += level(token)
         if depth == 0 and token.token_type == TokenType.INSERT and after.text.upper() in ("INTO", "OVERWRITE"):
             return number
     return None
