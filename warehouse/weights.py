@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..platform.engines.base import internal_name
+from ..platform.engines.spark_sql import literal
 from ..platform.worth import RECENT_CLICKS, RECENT_SHOWS, Sql, as_sql, information, sql_ln, utility
 from .manifest import Manifest, Table
 from .version import Version
@@ -111,9 +112,3 @@ def _information(table: Table, base_rate: float | None) -> str:
 def _recent(table: Table, recent: str, ever: str) -> Sql:
     """Return the expression of a count: the decayed one where the table keeps it."""
     return Sql(f"CAST({recent if recent in table.columns else ever} AS DOUBLE)")
-
-
-def literal(text: str) -> str:
-    """Return a string as a literal of Spark SQL."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -17,6 +17,7 @@ from ..udf import FUNCTIONS
 from .dialect import SparkSQL, parse
 from .names import pretty
 from .rewrite import Rewriter
+from .spark_sql import quoted
 from .tokens import level, place, tokens_of
 from .typer import Typer
 
@@ -138,7 +139,7 @@ def unnamed_items(text: str, tokens: Sequence[Token], calls: Sequence[tuple[int,
             item = parse(f"SELECT {text[start:end]}").expressions[0]
             if not isinstance(item, exp.Alias | exp.Aliases):
                 relations = {column.parts[0].name.lower() for column in item.find_all(exp.Column)}  # no parsed query tells them
-                yield end, "`" + pretty(item, relations).replace("`", "``") + "`"
+                yield end, quoted(pretty(item, relations))
 
 
 def items_of(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..errors import StatementError
+from .spark_sql import quoted
 from .types import TIMESTAMP, spark_type
 
 if TYPE_CHECKING:
@@ -102,11 +103,6 @@ def typed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.R
     """Give Spark's batches of a result, whose columns are numbered, the result's names and types."""
     for batch in batches:
         yield batch.rename_columns(schema.names).cast(schema)
-
-
-def quoted(name: str) -> str:
-    """Return a name as Spark SQL writes it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def numbered(schema: pa.Schema) -> list[str]:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import NotAvailableError, Position, StatementError
+from .spark_sql import quoted
 from .tokens import level, place, tokens_of
 
 DATABASES = ("default", "spark_catalog")
@@ -163,7 +164,7 @@ def read_name(text: str) -> Name:
 
 def name_sql(name: Name) -> str:
     """Return a name as Spark SQL writes it."""
-    return "`" + name.name.replace("`", "``") + "`"
+    return quoted(name.name)
 
 
 def insert_in(tokens: Sequence[Token]) -> int | None:
@@ -237,7 +238,8 @@ class Cursor:
     def identifier(self, what: str) -> str:
         """Step over a name and return it as written."""
         token = self.here
-        if token.token_type == TokenType.STRING or not (token.text[:1].isalnum() or token.text[:1] == "_" or quoted(token)):
+        named = token.text[:1].isalnum() or token.text[:1] == "_" or token.token_type == TokenType.IDENTIFIER
+        if token.token_type == TokenType.STRING or not named:
             raise self.expected(what)
         return self.take().text
 
@@ -271,10 +273,6 @@ class Cursor:
     def end(self) -> None:
         if not self.at_end:
             raise self.expected("The end of the statement")
-
-
-def quoted(token: Token) -> bool:
-    return token.token_type == TokenType.IDENTIFIER
 
 
 def blanked(text: str) -> str:
