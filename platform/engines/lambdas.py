@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from sqlglot import exp
 
@@ -50,8 +50,8 @@ def substituted(function: exp.Expr, *values: exp.Expr) -> exp.Expr:
     return body
 
 
-def over(value: exp.Expr, body: exp.Expr, function: str = "list_transform", name: str = "entry") -> exp.Expr:
-    return call(function, value, exp.Lambda(this=body, expressions=[exp.to_identifier(name)]))
+def over(value: exp.Expr, body: exp.Expr, function: str = "list_transform") -> exp.Expr:
+    return call(function, value, exp.Lambda(this=body, expressions=[exp.to_identifier("entry")]))
 
 
 def each(of: Call) -> exp.Expr:
@@ -107,10 +107,13 @@ def entries_with(of: Call, key: exp.Expr | None = None, value: exp.Expr | None =
     return call("map_from_entries", over(call("map_entries", of.arguments[0]), pair))
 
 
-def sorted_array(of: Call) -> exp.Expr:
-    if len(of.arguments) > 1:
-        raise StatementError("array_sort takes no comparison here. Sort by the values of transform(...), or use sort_array.")
-    return call("spark_array_sort", of.arguments[0])
+def compared(of: Call) -> NoReturn:
+    """Refuse array_sort with a comparison; alone it takes no lambda.
+
+    Raises:
+        StatementError: always.
+    """
+    raise StatementError("array_sort takes no comparison here. Sort by the values of transform(...), or use sort_array.")
 
 
 def elements(kinds: Kinds) -> list[str | None]:
@@ -128,7 +131,7 @@ HIGHER_ORDER: dict[str, HigherOrder] = {
     "forall": HigherOrder(elements, tested),
     "aggregate": HigherOrder(accumulation, folded),
     "zip_with": HigherOrder(lambda kinds: [item(kinds[0]), item(kinds[1])], zipped),
-    "array_sort": HigherOrder(elements, sorted_array),
+    "array_sort": HigherOrder(elements, compared),
     "map_filter": HigherOrder(lambda kinds: entry(kinds[0]), map_filtered),
     "transform_keys": HigherOrder(lambda kinds: entry(kinds[0]), keys_transformed),
     "transform_values": HigherOrder(lambda kinds: entry(kinds[0]), values_transformed),
