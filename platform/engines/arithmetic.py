@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -12,9 +12,6 @@ from .calls import Call, Maker, call, cast, number
 from .coercion import REALS, Kind, converted, is_number, kind_of, wider
 from .decimals import LARGEST, OF_INTEGERS, Decimal, added, divided, literal_digits, multiplied, remaining
 from .typer import Typer
-
-if TYPE_CHECKING:
-    pass
 
 INTERVAL_DAYS = frozenset(("DAY", "WEEK", "MONTH", "YEAR", "QUARTER", "DAYS", "WEEKS", "MONTHS", "YEARS", "QUARTERS"))
 
