@@ -5,34 +5,17 @@ A maker returns the call; `wrap` asks for casts around the call with its FILTER 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from ..errors import StatementError
 from .arithmetic import scaled
-from .calls import beside, call, case, cast, not_null, number, wrap
+from .calls import Call, Maker, beside, call, case, cast, not_null, number, renamed, wrap
 from .decimals import LARGEST, Decimal, decimal_of
 from .ordering import has_parts, ordered
 
-if TYPE_CHECKING:
-    from .calls import Call
-
 SKIPPING = {"first": exp.FirstValue, "last": exp.LastValue, "lag": exp.Lag, "lead": exp.Lead}
-Maker = Callable[["Call"], exp.Expr]
 REALS = ("double", "float")
 UNDEFINED = "nullif(:x, CAST('NaN' AS DOUBLE))"  # of a line through one point
-
-
-def renamed(name: str, template: str = "") -> Maker:
-    """Return a maker of the same call under DuckDB's name."""
-
-    def make(of: Call) -> exp.Expr:
-        made = call(name, *of.arguments)
-        return wrap(made, template) if template else made
-
-    return make
 
 
 def sum_of(of: Call) -> exp.Expr:

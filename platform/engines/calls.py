@@ -92,3 +92,13 @@ class Call(NamedTuple):
 
 
 Maker = Callable[[Call], exp.Expr]
+
+
+def renamed(name: str, template: str = "") -> Maker:
+    """Return a maker of the same call under DuckDB's name; `template` as of `wrap`."""
+
+    def make(of: Call) -> exp.Expr:
+        made = call(name, *of.arguments)
+        return wrap(made, template) if template else made
+
+    return make

@@ -17,9 +17,10 @@ from sqlglot import exp
 from ..errors import StatementError
 from .aggregates import AGGREGATES
 from .arithmetic import ARITHMETIC
-from .calls import Call, Maker, call, cast, filled, function, strict, string
-from .casts import null_text, spark_cast, string_of
+from .calls import Call, Maker, call, cast, filled, function, renamed, strict, string
+from .casts import concatenated, null_text, spark_cast, string_of
 from .coercion import map_of, nullif, nvl2, of_one_type
+from .generators import GENERATORS
 from .json_text import json_text
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
@@ -44,7 +45,6 @@ SAME = frozenset(
         "radians",
         "pi",
         "pow",
-        "power",
         "translate",
         "contains",
         "md5",
@@ -116,10 +116,7 @@ def text_of(of: Call, index: int) -> exp.Expr:
 def concat(of: Call) -> exp.Expr:
     if of.kind(0) == "list":
         return strict(call("list_concat", *of.arguments), of.arguments)
-    tree = text_of(of, 0)
-    for index in range(1, len(of.arguments)):
-        tree = exp.DPipe(this=tree, expression=text_of(of, index))
-    return exp.Paren(this=tree)
+    return concatenated(*(text_of(of, index) for index in range(len(of.arguments))))
 
 
 def concat_ws(of: Call) -> exp.Expr:
@@ -254,11 +251,6 @@ def constant(template: str) -> Maker:
     return lambda of: filled(template)
 
 
-def named(name: str) -> Maker:
-    """Return the maker of the same call under DuckDB's name."""
-    return lambda of: call(name, *of.arguments)
-
-
 def url_encode(of: Call) -> exp.Expr:
     return call("replace", call("url_encode", *of.arguments), string("%20"), string("+"))
 
@@ -281,10 +273,10 @@ SPECIAL: dict[str, Maker] = {
     "url_decode": url_decode,
     "rand": random,
     "random": random,
-    "startswith": named("starts_with"),
-    "endswith": named("ends_with"),
-    "array_min": named("list_min"),
-    "array_max": named("list_max"),
+    "startswith": renamed("starts_with"),
+    "endswith": renamed("ends_with"),
+    "array_min": renamed("list_min"),
+    "array_max": renamed("list_max"),
     "concat": concat,
     "concat_ws": concat_ws,
     "reverse": reverse,
@@ -314,15 +306,12 @@ SPECIAL: dict[str, Maker] = {
     "decode": decode,
     "unbase64": unbase64,
     "format_string": format_string,
-    "xxhash64": lambda of: call("xpsql_xxhash64", *of.arguments),
+    "xxhash64": renamed("xpsql_xxhash64"),
     "current_timestamp": constant("now()"),
     "current_date": constant("CAST(now() AS DATE)"),
 }
 VARYING = frozenset(("rand", "randn", "random", "uuid", "shuffle"))
 """Those with another value for every row and call."""
-GENERATORS = frozenset(
-    ["explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple", "range"]
-)
 FUNCTIONS = (
     SAME | SPARK_MACROS | RENAMED.keys() | SPECIAL.keys() | TYPE_NAMES | AGGREGATES.keys() | HIGHER_ORDER.keys() | GENERATORS
 )

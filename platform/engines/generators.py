@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ..errors import StatementError
-from .calls import call, case, cast, number
+from .calls import call, case, cast, number, string
 from .kinds import child
 from .kinds import names as field_names
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EXPLODES = frozenset(
     ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple")
 )
+GENERATORS = EXPLODES | {"range"}
 
 
 def generated(node: exp.Anonymous, typer: Typer, names: list[str], outer: bool = False) -> list[exp.Expr]:
@@ -49,10 +50,10 @@ def unnested(name: str, value: exp.Expr, typer: Typer, outer: bool) -> list[tupl
     values = call("map_entries", value) if entries else value
     items = kept(values) if outer else values
     if name == "inline":
-        return [(field, call("struct_extract", unnest(items), call_name(field))) for field in fields(kind)]
+        return [(field, call("struct_extract", unnest(items), string(field))) for field in fields(kind)]
     made: list[tuple[str, exp.Expr]]
     if entries:
-        made = [(part, call("struct_extract", unnest(items), call_name(part))) for part in ("key", "value")]
+        made = [(part, call("struct_extract", unnest(items), string(part))) for part in ("key", "value")]
     else:
         made = [("col", unnest(items))]
     if name == "posexplode":
@@ -62,7 +63,7 @@ def unnested(name: str, value: exp.Expr, typer: Typer, outer: bool) -> list[tupl
 
 
 def fields_of_json(value: exp.Expr, *names: exp.Expr) -> list[tuple[str, exp.Expr]]:
-    paths = [exp.DPipe(this=exp.Literal.string("$."), expression=name) for name in names]
+    paths = [exp.DPipe(this=string("$."), expression=name) for name in names]
     return [(f"c{k}", call("spark_get_json_object", value.copy(), path)) for k, path in enumerate(paths)]
 
 
@@ -70,10 +71,6 @@ def fields(kind: DuckDBPyType | None) -> list[str]:
     if kind is None or kind.id != "list" or child(kind, 0).id != "struct":
         raise StatementError("inline takes an array of structs.")
     return field_names(child(kind, 0))
-
-
-def call_name(name: str) -> exp.Expr:
-    return exp.Literal.string(name)
 
 
 def unnest(values: exp.Expr) -> exp.Expr:

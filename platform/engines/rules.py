@@ -22,7 +22,7 @@ from .coercion import between_rule, case_rule, comparison_rule, if_rule, in_rule
 from .dialect import position_of
 from .failures import no_function
 from .functions import RENAMED, SPECIAL, TYPE_NAMES, held
-from .generators import EXPLODES, generated, generator_query
+from .generators import EXPLODES, GENERATORS, generated, generator_query
 from .joins import join_rule, keys_first
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
@@ -52,7 +52,7 @@ def call_rule(node: exp.Anonymous, typer: Typer) -> exp.Expr:
     if name in TYPE_NAMES and len(arguments) == 1:
         kind = exp.DataType.build("decimal(10, 0)" if name == "decimal" else name, dialect="spark")
         return spark_cast(arguments[0], typer.type_of(arguments[0]), kind)
-    if name in EXPLODES | {"range"}:
+    if name in GENERATORS:
         return node
     return macro(of) if name in SPARK_MACROS else call(name, *arguments)
 
