@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def translate(statement: exp.Expr, connection: DuckDBPyConnection | None = None) -> str:
+def translate(statement: exp.Expr, connection: DuckDBPyConnection) -> str:
     """Return a parsed statement in DuckDB's SQL, whose macros the connection has.
 
     Args:
         statement: a tree that `dialect.parse` read; it is not changed.
         connection: where the query's relations are, with our functions registered. It tells the types that some meanings hang
-            on: `a[1]` counts from 0 in an array and is a key in a map. Without it, such a meaning is guessed.
+            on: `a[1]` counts from 0 in an array and is a key in a map.
 
     Raises:
         StatementError: a function, pattern or clause that is not available; with its place and the nearest known names.
@@ -38,6 +38,5 @@ def translate(statement: exp.Expr, connection: DuckDBPyConnection | None = None)
         sql = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError as error:
         raise StatementError(f"The query uses what this engine cannot do: {error}.", position_of(statement)) from error
-    if connection is not None:
-        make(sql, connection)
+    make(sql, connection)
     return sql
