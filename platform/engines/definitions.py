@@ -62,7 +62,7 @@ class Definitions:
 
     def write_table(self, name: Name, query: Query, replace: bool) -> int:
         """Make the rows of a query a table, and return how many there are."""
-        self._check_new_table(name, replace, WITH_REPLACE)
+        check_new_table(name, self._tables, self._views, replace, WITH_REPLACE)
         return self._put(name, self._queries.stream(query), "replace" if replace else "new")
 
     def _show(self, statement: ShowTables) -> pa.Table:
@@ -100,9 +100,7 @@ class Definitions:
             raise exists("view", name, OR_REPLACE)
         if not statement.temporary and self._tables.exists(name.name):
             raise exists("table", name)
-        width = len(self._queries.schema(statement.query))
-        if view.columns and width != len(view.columns):
-            raise StatementError(f"The view names {len(view.columns)} columns, its query has {width}.", name.position)
+        check_width(statement, len(self._queries.schema(statement.query)))
         self._relations.check_view(parse_query(statement.query.text), name.name, statement.temporary)
         if statement.temporary:
             self._relations.temporary[name.name] = view
@@ -113,7 +111,7 @@ class Definitions:
         name = statement.name
         if statement.if_absent and self._tables.exists(name.name):
             return
-        self._check_new_table(name, statement.replace, OR_REPLACE)
+        check_new_table(name, self._tables, self._views, statement.replace, OR_REPLACE)
         rows = self._no_rows(statement) if statement.query is None else self._queries.stream(statement.query)
         self._put(name, rows, "replace" if statement.replace else "new")
 
@@ -147,12 +145,6 @@ class Definitions:
         elif not statement.if_exists:
             raise absent(statement.kind.lower(), name.name, self._relations.names(), name.position)
 
-    def _check_new_table(self, name: Name, replace: bool, way: str) -> None:
-        if name.name in self._views.names():
-            raise exists("view", name)
-        if self._tables.exists(name.name) and not replace:
-            raise exists("table", name, way)
-
     def _put(self, name: Name, rows: pa.RecordBatchReader, change: Change) -> int:
         """Write rows to a file, make it a table or a part of one, and return how many rows there are."""
         check_columns(rows.schema)
@@ -178,6 +170,32 @@ def exists(what: str, name: Name, *ways: str) -> StatementError:
     """
     listed = ", ".join(("Drop it", *ways, "or choose another name"))
     return StatementError(f"The {what} {name.name} exists. {listed}.", name.position)
+
+
+def check_new_table(name: Name, tables: Tables, views: Views, replace: bool, way: str) -> None:
+    """Require that a table can be made by a name.
+
+    Args:
+        way: how the statement could take the place of a table.
+
+    Raises:
+        StatementError: a view has the name, or a table that is not to be replaced.
+    """
+    if name.name in views.names():
+        raise exists("view", name)
+    if tables.exists(name.name) and not replace:
+        raise exists("table", name, way)
+
+
+def check_width(statement: CreateView, width: int) -> None:
+    """Require that a view names as many columns as its query has, if it names any.
+
+    Raises:
+        StatementError: it names more or fewer.
+    """
+    if statement.columns and width != len(statement.columns):
+        message = f"The view names {len(statement.columns)} columns, its query has {width}."
+        raise StatementError(message, statement.name.position)
 
 
 def check_columns(schema: pa.Schema) -> None:

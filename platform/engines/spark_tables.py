@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ModelError, StatementError
-from .definitions import OR_REPLACE, WITH_REPLACE, check_columns, exists
+from .definitions import OR_REPLACE, WITH_REPLACE, check_columns, check_new_table, check_width, exists
 from .failures import absent
 from .inserts import places_of
 from .spark_calls import sent
@@ -222,9 +222,7 @@ class SparkTables:
         if self._tables.exists(name.name):
             raise exists("table", name)
         self._check_name(name)
-        width = len(self._analyse(statement.query.text).columns)
-        if statement.columns and width != len(statement.columns):
-            raise StatementError(f"The view names {len(statement.columns)} columns, its query has {width}.", name.position)
+        check_width(statement, len(self._analyse(statement.query.text).columns))
         view = View(statement.query.text.strip(), statement.columns)
         state = state_of(view)
         self._define(name.name, view, state)  # Spark refuses a view of itself, and of what ends with the session
@@ -243,10 +241,7 @@ class SparkTables:
             self._views.drop(name.name)
 
     def _check_new(self, name: Name, replace: bool, way: str) -> None:
-        if name.name in self._views.names():
-            raise exists("view", name)
-        if self._tables.exists(name.name) and not replace:
-            raise exists("table", name, way)
+        check_new_table(name, self._tables, self._views, replace, way)
         self._check_name(name)
 
     def _check_name(self, name: Name) -> None:
