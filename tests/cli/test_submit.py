@@ -110,8 +110,14 @@ def test_a_plugin_is_sent_with_what_it_requires(editable: bool, tmp_path: Path, 
     for folder in {site, source}:
         monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with zipfile.ZipFile(packing.environment_archive()) as archive:
-        names = set(archive.namelist())
+    names: set[str] = set()
+
+    def listed(files: dict[str, Path], archive: Path) -> None:  # to pack hundreds of megabytes takes long
+        names.update(files)
+        archive.touch()
+
+    monkeypatch.setattr(packing, "write", listed)
+    packing.environment_archive()
     assert {"noise/__init__.py", f"{told.name}/entry_points.txt", "sortedcontainers/__init__.py"} <= names
     assert {"xpsql/__init__.py", "xgboost/__init__.py"} <= names
 
