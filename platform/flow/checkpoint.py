@@ -31,9 +31,9 @@ from ..ps.codec import Codec, WireError
 from ..ps.placement import slices_of
 from ..ps.shard import Shard
 from ..ps.snapshot import Snapshot, State, keys_of, layout_of, within
-from ..ps.watermarks import Entry, Watermarks, highest, lowest
+from ..ps.watermarks import Entry, Watermarks, from_lines, highest, lowest
 from .dealing import Standing
-from .driver_state import DRIVER_STATE, DriverState, from_lines
+from .driver_state import DRIVER_STATE, DriverState
 
 HEAD = struct.Struct("<IQ")  # checksum of the declaration, bytes of the table of contents
 STATE = Codec(State)

@@ -19,14 +19,14 @@ from ..ps.remote import RemoteClient
 from ..ps.service import WATERMARKS, Ask
 from ..ps.shard import Description
 from ..ps.sockets import Address
-from ..ps.watermarks import Turn, highest, lowest
+from ..ps.watermarks import Turn, from_lines, highest, lowest
 from ..ps.wire import Acknowledged, Handler
 from .afar import ASK_SECONDS, Afar
 from .checkpoint import fall_back, newest_first, read_driver
 from .checkpointer import Checkpointer
 from .cluster import Cluster, cluster
 from .dealing import Dealer, Dealt, Standing
-from .driver_state import DriverState, from_lines
+from .driver_state import DriverState
 from .job import (
     PRESSED,
     REPORT,
@@ -284,8 +284,8 @@ class Driver:
     def _report(self, report: Report) -> Acknowledged:
         self._on.coordinator.require("worker", report.worker, report.attempt)
         self._monitor.absorb(report)
-        for number, split, batches in report.ended.tolist():
-            self._dealer.finish(report.worker, Turn(number, split), batches)
+        for turn, batches in from_lines(report.ended).items():
+            self._dealer.finish(report.worker, turn, batches)
         return Acknowledged()
 
     def _pressed(self, pressed: Pressed) -> Acknowledged:

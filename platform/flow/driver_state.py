@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..ps.codec import Codec
-from ..ps.watermarks import Turn
+from ..ps.watermarks import Lines
 from .metrics import Tally
 from .windows import Seen, Window
-
-Lines = NDArray[np.int64]
-"""int64[n, 3]: pass, split, batches."""
 
 
 class DriverState(NamedTuple):
@@ -40,13 +33,3 @@ class DriverState(NamedTuple):
 
 
 DRIVER_STATE = Codec(DriverState)
-
-
-def as_lines(batches: Mapping[Turn, int]) -> Lines:
-    """Return batches by turn as int64[n, 3]."""
-    return np.array([(*turn, number) for turn, number in batches.items()], np.int64).reshape(-1, 3)
-
-
-def from_lines(lines: Lines) -> dict[Turn, int]:
-    """Return what as_lines was given."""
-    return {Turn(number, split): batches for number, split, batches in lines.tolist()}

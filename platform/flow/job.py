@@ -6,9 +6,6 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...warehouse.files import VersionFiles
 from ...warehouse.manifest import Split
 from ...warehouse.manifest import Table as TableEntry
@@ -18,6 +15,7 @@ from ..engines.tasks import unshared
 from ..errors import TrainingError
 from ..ps.coordinator import Contact
 from ..ps.sockets import Address
+from ..ps.watermarks import Lines
 from ..ps.wire import Acknowledged, Call
 from .metrics import Tally
 from .places import Places
@@ -104,8 +102,8 @@ class Report(NamedTuple):
 
     Attributes:
         tally: how it scored the batches, before it learned from them.
-        counted: int64[n, 3]: pass, split, batches that the metrics have with this report, of the turns that it worked on.
-        ended: int64[n, 3]: pass, split, batches, of the turns that it has finished.
+        counted: batches that the metrics have with this report, of the turns that it worked on.
+        ended: batches of the turns that it has finished.
         windows: that it has closed.
         spent: where its time went since it began.
     """
@@ -113,8 +111,8 @@ class Report(NamedTuple):
     worker: int
     attempt: int
     tally: Tally
-    counted: NDArray[np.int64]
-    ended: NDArray[np.int64]
+    counted: Lines
+    ended: Lines
     windows: tuple[Window, ...]
     spent: Spent
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ...warehouse.progress import LEARNING, METRICS, READING
 from ..errors import LostError
 from ..ps.shard import Description
-from ..ps.watermarks import Turn
-from .driver_state import DriverState, as_lines, from_lines
+from ..ps.watermarks import Turn, as_lines, from_lines
+from .driver_state import DriverState
 from .metrics import Metrics
 from .steps import Clocks, Compiled, Spent, summed
 from .windows import Seen, Window, metrics_of
@@ -134,7 +134,7 @@ class Monitor:
     def absorb(self, report: Report) -> None:
         """Take in what a worker elsewhere has learned since its last report; tell once in a while."""
         with self._lock:
-            self._counted |= {Turn(number, split): batches for number, split, batches in report.counted.tolist()}
+            self._counted |= from_lines(report.counted)
             self.metrics.take(report.tally)
             self._elsewhere[report.worker, report.attempt] = report.spent
             for window in report.windows:

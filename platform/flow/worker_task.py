@@ -13,11 +13,10 @@ from ..engines.tasks import Task
 from ..ps.gang import ANSWER_SECONDS
 from ..ps.membership import CALL_SECONDS, EndedError, Membership
 from ..ps.remote import DEADLINE_SECONDS, RemoteClient
-from ..ps.watermarks import Turn
+from ..ps.watermarks import Turn, as_lines
 from .batches import Batch
 from .compiled import compilations, prepare_task
 from .dealing import Dealt
-from .driver_state import as_lines
 from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_machine, prepared_of
 from .metrics import Metrics
 from .source import End

@@ -35,6 +35,8 @@ class Turn(NamedTuple):
 
 Applied = Mapping[Turn, int]
 """How many batches of each turn are applied; 0 where a turn is not named."""
+Lines = NDArray[np.int64]
+"""The same as it travels, int64[n, 3]: pass, split, batches."""
 
 
 class GapError(TrainingError):
@@ -52,19 +54,19 @@ class Entry(NamedTuple):
         first_slice, stop_slice: the slices whose keys it speaks for, [first, stop).
         dense: the dense parameters that it speaks for.
         head: whether it speaks for the shard's counts of examples and its statistics of continuous slots.
-        turns: int64[n, 3]: pass, split, batches applied.
+        turns: batches applied.
     """
 
     first_slice: int
     stop_slice: int
     dense: tuple[str, ...]
     head: bool
-    turns: NDArray[np.int64]
+    turns: Lines
 
     @property
     def applied(self) -> dict[Turn, int]:
         """The watermarks by turn."""
-        return {Turn(number, split): batches for number, split, batches in self.turns.tolist()}
+        return from_lines(self.turns)
 
 
 class Run:
@@ -78,8 +80,8 @@ class Run:
 
     def entry(self) -> Entry:
         """Return the run as plain data."""
-        turns = [(*turn, batches) for turn, batches in sorted(self.applied.items())]
-        return Entry(self.slices.start, self.slices.stop, self.dense, self.head, np.array(turns, np.int64).reshape(-1, 3))
+        turns = as_lines(dict(sorted(self.applied.items())))
+        return Entry(self.slices.start, self.slices.stop, self.dense, self.head, turns)
 
 
 class Watermarks:
@@ -170,6 +172,16 @@ def chosen(by_table: Mapping[str, Floats], mine: NDArray[np.bool_]) -> dict[str,
     for name, rows in by_table.items():
         parts[name][: np.count_nonzero(mine)] = rows[: len(mine)][mine]
     return parts
+
+
+def as_lines(batches: Mapping[Turn, int]) -> Lines:
+    """Return batches by turn as they travel."""
+    return np.array([(*turn, number) for turn, number in batches.items()], np.int64).reshape(-1, 3)
+
+
+def from_lines(lines: Lines) -> dict[Turn, int]:
+    """Return what as_lines was given."""
+    return {Turn(number, split): batches for number, split, batches in lines.tolist()}
 
 
 def lowest(entries: Iterable[Entry]) -> dict[Turn, int]:

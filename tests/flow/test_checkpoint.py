@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from xpsql.platform.errors import CheckpointError, ModelError
 from xpsql.platform.flow.checkpoint import restore, write
 from xpsql.platform.flow.checkpointer import Checkpointer, Taken
-from xpsql.platform.flow.driver_state import DriverState, as_lines
+from xpsql.platform.flow.driver_state import DriverState
 from xpsql.platform.flow.metrics import Metrics
 from xpsql.platform.operators.admit import AdmitOptions, admit
 from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
@@ -28,7 +28,7 @@ from xpsql.platform.ps.placement import Placement, parts_of, slices_of
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Push, Shard
 from xpsql.platform.ps.table import BatchId, Touched
-from xpsql.platform.ps.watermarks import Watermarks, lowest
+from xpsql.platform.ps.watermarks import Watermarks, as_lines, lowest
 from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.storage import Storage
 
