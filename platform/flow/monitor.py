@@ -95,6 +95,11 @@ class Monitor:
         """Since it began."""
         return time.monotonic() - self._began
 
+    @property
+    def examples_per_second(self) -> float:
+        """Since it began."""
+        return self.metrics.examples / max(self.seconds, 1e-9)
+
     def iterated(self, iteration: int, objective: float) -> None:
         """Tell what an algorithm that learns all examples at once has reached: a line of progress."""
         with self._lock:
@@ -122,9 +127,8 @@ class Monitor:
         described = self._described()
         stored = {} if described is None else self._stored(described)
         place = {"pass": window.pass_number, "split": window.split, "window": window.number, "batch": self._batches}
-        speed = self.metrics.examples / max(time.monotonic() - self._began, 1e-9)
         metrics = metrics_of([window], self.metrics.classifier)
-        self._draft.progress({**place, **metrics, **stored, "examples_per_second": speed})
+        self._draft.progress({**place, **metrics, **stored, "examples_per_second": self.examples_per_second})
         for segment, tally in window.segments.items():
             found = Metrics.of(self.metrics.classifier, [tally]).as_dict()
             self._draft.progress({**place, "segment": segment, **found})
@@ -193,9 +197,9 @@ class Monitor:
         self._written = time.monotonic()
         metrics = self.metrics.as_dict()
         counted = {**self._stored(described), **weights}
-        speed = self.metrics.examples / max(self._written - self._began, 1e-9)
+        speed = {"examples_per_second": self.examples_per_second}
         recoveries = {"recoveries": self.recoveries} if self.recoveries else {}
-        self._draft.progress({"batch": self._batches, **metrics, **counted, "examples_per_second": speed, **recoveries})
+        self._draft.progress({"batch": self._batches, **metrics, **counted, **speed, **recoveries})
         self._tell()
 
     def _stored(self, described: Description) -> dict[str, float]:

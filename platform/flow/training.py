@@ -185,9 +185,8 @@ def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
 def evaluation_of(monitor: Monitor, held: Held) -> dict[str, float | None]:
     """Return the metrics over all windows, and of the rows at the end."""
     metrics = monitor.evaluation()
-    speed = monitor.metrics.examples / max(monitor.seconds, 1e-9)
     stored = {"rows": held.saved.rows, "violations": held.described.reports.get("violations", 0.0), **held.saved.weights}
-    return {**metrics, **stored, "examples_per_second": speed}
+    return {**metrics, **stored, "examples_per_second": monitor.examples_per_second}
 
 
 def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
