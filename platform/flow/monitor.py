@@ -17,6 +17,7 @@ from ..ps.shard import Description
 from ..ps.watermarks import Turn, as_lines, from_lines
 from .driver_state import DriverState
 from .metrics import Metrics
+from .state import weight_range
 from .steps import Clocks, Compiled, Spent, summed
 from .windows import Seen, Window, metrics_of
 
@@ -245,5 +246,4 @@ def stored_in(described: Description) -> dict[str, float]:
     counted = {"rows": described.rows, "memory_bytes": described.memory_bytes, "violations": 0, **described.reports}
     if described.low > described.high:
         return counted
-    largest = max(abs(described.low), abs(described.high))
-    return {**counted, "max_weight": described.high, "min_weight": described.low, "max_abs_weight": largest}
+    return {**counted, **weight_range(described.low, described.high)}

@@ -210,8 +210,7 @@ class Saved(NamedTuple):
     @property
     def weights(self) -> dict[str, float]:
         """The range of weights as ML.TRAINING_INFO names it."""
-        largest = max(abs(self.min_weight), abs(self.max_weight))
-        return {"max_weight": self.max_weight, "min_weight": self.min_weight, "max_abs_weight": largest}
+        return weight_range(self.min_weight, self.max_weight)
 
 
 class Held(NamedTuple):
@@ -219,6 +218,11 @@ class Held(NamedTuple):
 
     saved: Saved
     described: Description
+
+
+def weight_range(low: float, high: float) -> dict[str, float]:
+    """Return the range of weights as ML.TRAINING_INFO names it."""
+    return {"max_weight": high, "min_weight": low, "max_abs_weight": max(abs(low), abs(high))}
 
 
 def total(shards: Iterable[Description]) -> Description:
