@@ -15,7 +15,7 @@ from ..ps._native import unique
 from ..ps.ladder import rung
 from ..ps.moments import Moments, merged, no_moments
 from ..ps.table import BatchId, Keys
-from .batches import Batch, Ladders, batches
+from .batches import Batch, batches
 from .encode import encode
 from .metrics import Metrics, Tally
 from .prepared import Prepared
@@ -149,12 +149,12 @@ NO_FEATURES = Features(
 def batches_of(prepared: Prepared, number: int) -> Iterator[Batch]:
     """Read a split in large batches."""
     split, which, row = prepared.splits[number], BatchId(split=number), 0
-    size, ladders = prepared.plan.settings.batch_size or ROWS, prepared.recipe.ladders
+    size = prepared.plan.settings.batch_size or ROWS
     for table in read(prepared.scan, split, prepared.columns.learned, size):
         if table.num_rows:
             chunk = encode(table, prepared.columns, with_labels=True)
             check(chunk, prepared.scan, split, row, prepared.columns, prepared.recipe.algorithm.classifier)
-            yield from batches(chunk, min(size, rung(table.num_rows)), which, Ladders(ladders.rows, ladders.values))
+            yield from batches(chunk, min(size, rung(table.num_rows)), which, prepared.recipe.ladders)
         row += table.num_rows
 
 

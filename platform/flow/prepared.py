@@ -86,7 +86,7 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
         DataError: a file cannot be read.
     """
     splits = [split for split in splits_of(scan) if split.rows]
-    if not splits or is_empty(scan, splits):
+    if is_empty(scan, splits):
         raise StatementError("The query returns no rows; there is nothing to learn from.")
     columns = vector_dims(columns, scan, splits)
     recipe = recipe_of(plan, columns)
