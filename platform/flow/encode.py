@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..operators.base import INTERCEPT_NUMBER
 from ..ps._native import unique
-from ..ps.keys import feature_keys, hashed_keys, is_text, slot_seed
+from ..ps.keys import feature_keys, hashed_keys, is_text, numbers, slot_seed
 from .slots import CATEGORICAL, CONTINUOUS, INTERCEPT, MULTI, VECTOR, WEIGHTED, Columns, Slot
 
 Codes = NDArray[np.int32]
@@ -229,8 +229,7 @@ def nulls(piece: pa.Array) -> NDArray[np.bool_]:
 
 def raw_integers(values: pa.Array) -> NDArray[np.signedinteger[Any]]:
     """Return the memory of an integer array: behind a NULL is whatever its writer left there."""
-    kind = np.dtype(values.type.to_pandas_dtype())
-    return np.frombuffer(values.buffers()[1], kind, len(values), values.offset * kind.itemsize)
+    return numbers(values, np.dtype(values.type.to_pandas_dtype()))
 
 
 def keys_of(values: pa.Array, slot: Slot) -> NDArray[np.uint64]:
