@@ -32,7 +32,6 @@ from .sockets import Address
 from .wire import Call, Limits, failure_of
 
 CALL_SECONDS = 60.0
-NOWHERE = Address("", 0)
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -115,7 +114,7 @@ class Membership:
                 raise EndedError
         raise TrainingError(f"Not all shards of {self._contact.job} have started within {seconds:.0f} s.")
 
-    def ready(self, address: Address = NOWHERE) -> None:
+    def ready(self, address: Address) -> None:
         """Tell that the task can be worked with, and where a shard's server listens."""
         self.call(READY, Ready(*self._who, address), CALL_SECONDS)
 
