@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .durable import storing, sync
+from .durable import creating
 from .names import part_name
 from .rows import READ_ROWS, reading
 
@@ -34,11 +34,8 @@ def write_candidates(
 
     path = folder / part_name(part)
     arrays = [pa.array(keys.view(np.int64)), pa.array(counts.astype(np.uint16)), pa.array(before)]
-    with storing(path):
-        folder.mkdir(parents=True, exist_ok=True)
+    with creating(path):
         pq.write_table(pa.table(arrays, schema=SCHEMA), path, compression="zstd", use_dictionary=["count"])
-        sync(path)
-        sync(folder)
 
 
 def read_candidates(folder: Path) -> Iterator[Line]:

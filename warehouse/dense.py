@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .durable import storing, sync
+from .durable import creating
 from .names import part_name
 from .rows import reading
 
@@ -40,11 +40,8 @@ def write_dense(folder: Path, part: int, arrays: Iterable[tuple[str, str, Floats
     lines = [(name, column, list(values.shape), values.reshape(-1)) for name, column, values in arrays]
     table = pa.table([pa.array(line, field.type) for line, field in zip(zip(*lines, strict=True), SCHEMA, strict=True)], SCHEMA)
     path = folder / part_name(part)
-    with storing(path):
-        folder.mkdir(parents=True, exist_ok=True)
+    with creating(path):
         pq.write_table(table, path, compression="none", use_dictionary=False)
-        sync(path)
-        sync(folder)
 
 
 def read_dense(folder: Path, column: str | None = None) -> dict[tuple[str, str], Floats]:

@@ -35,6 +35,16 @@ def storing(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def creating(path: Path) -> Iterator[None]:
+    """Make the folder of a file that the block writes; the file and its name are on the disk afterwards."""
+    with storing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+        sync(path)
+        sync(path.parent)
+
+
+@contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
     """Turn the errors of looking into a file or folder into a ModelError that names it."""
     try:

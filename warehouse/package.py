@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .durable import storing, sync
+from .durable import creating
 from .rows import reading
 
 FILE = "model"
@@ -17,11 +17,8 @@ def write_package(folder: Path, model: bytes) -> None:
         ModelError: the disk is full, or the folder is not writable.
     """
     path = folder / FILE
-    with storing(path):
-        folder.mkdir(parents=True, exist_ok=True)
+    with creating(path):
         path.write_bytes(model)
-        sync(path)
-        sync(folder)
 
 
 def read_package(folder: Path) -> bytes:
