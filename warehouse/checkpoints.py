@@ -258,9 +258,8 @@ def read_records(place: Storage, name: str, rows: int) -> Iterator[Records]:
         for group in range(parquet.num_row_groups):
             for chunk in parquet.read_row_group(group, use_threads=False).column(0).chunks:
                 found += len(chunk)
-                yield np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, chunk.type.byte_width)[chunk.offset :][
-                    : len(chunk)
-                ]
+                records = np.frombuffer(chunk.buffers()[1], np.uint8).reshape(-1, chunk.type.byte_width)
+                yield records[chunk.offset : chunk.offset + len(chunk)]
         if found != rows:
             raise ValueError(f"it has {found} rows, not {rows}")
 
