@@ -13,7 +13,7 @@ from ..platform.options import Part, option
 from .base import Algorithm, Inputs, Layout
 from .initial import uniform
 from .linear import linear_scores
-from .lookups import sums
+from .lookups import sums, taken
 from .losses import LossOptions, loss_of
 
 
@@ -69,12 +69,12 @@ def pair_scores(vectors: jax.Array, inputs: Inputs) -> jax.Array:
     """
     total, squares = sums(vectors, inputs.scalar)
     if inputs.bag_index.size:
-        values = vectors.at[inputs.bag_index].get(mode="promise_in_bounds") * inputs.bag_weight[:, None]
+        values = taken(vectors, inputs.bag_index) * inputs.bag_weight[:, None]
         batch = len(inputs.weight)
         total += jax.ops.segment_sum(values, inputs.bag_example, num_segments=batch)
         squares += jax.ops.segment_sum(values * values, inputs.bag_example, num_segments=batch)
     if inputs.dense.shape[1]:
-        own = vectors.at[inputs.dense_index].get(mode="promise_in_bounds")
+        own = taken(vectors, inputs.dense_index)
         total += inputs.dense @ own
         squares += (inputs.dense * inputs.dense) @ (own * own)
     return 0.5 * (total * total - squares).sum(axis=1, keepdims=True)

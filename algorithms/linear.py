@@ -12,7 +12,7 @@ from ..platform.operators.adagrad import AdagradOptions, adagrad
 from ..platform.operators.base import INTERCEPT_NUMBER, Context, Operator, Rows, TableSpec
 from ..platform.options import option
 from .base import Algorithm, Inputs, Layout
-from .lookups import totals
+from .lookups import taken, totals
 from .losses import Loss
 
 ACCUMULATOR = 1.0  # of AdaGrad: damps the first updates of a feature, whose gradients say little
@@ -86,8 +86,8 @@ def column_scores(column: jax.Array, inputs: Inputs) -> jax.Array:
     batch = len(inputs.weight)
     total = totals(column, inputs.scalar)
     if inputs.bag_index.size:
-        values = column.at[inputs.bag_index].get(mode="promise_in_bounds") * inputs.bag_weight
+        values = taken(column, inputs.bag_index) * inputs.bag_weight
         total += jax.ops.segment_sum(values, inputs.bag_example, num_segments=batch)
     if inputs.dense.shape[1]:
-        total += inputs.dense @ column.at[inputs.dense_index].get(mode="promise_in_bounds")
+        total += inputs.dense @ taken(column, inputs.dense_index)
     return total

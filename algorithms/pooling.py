@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from .base import Inputs, Layout
-from .lookups import gathered
+from .lookups import gathered, taken
 from .stacked import Stacked
 
 POOLINGS = ("sum", "mean", "root")
@@ -42,7 +42,7 @@ def bag_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str
     """Return the vectors of multi-valued and weighted slots, float32[batch, slots, dim]."""
     batch, slots = len(inputs.weight), len(layout.bags)
     place = inputs.bag_example * slots + inputs.bag_slot
-    values = vectors.at[inputs.bag_index].get(mode="promise_in_bounds") * inputs.bag_weight[:, None]
+    values = taken(vectors, inputs.bag_index) * inputs.bag_weight[:, None]
     pooled = jax.ops.segment_sum(values, place, num_segments=batch * slots)
     if pooling != "sum":
         weight = jax.ops.segment_sum(jnp.abs(inputs.bag_weight), place, num_segments=batch * slots)
@@ -100,7 +100,7 @@ def dense_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout) -> jax.Arr
     Returns:
         float32[batch, slots, dim]
     """
-    own = vectors.at[inputs.dense_index].get(mode="promise_in_bounds")
+    own = taken(vectors, inputs.dense_index)
     first = len(layout.continuous)
     parts = [inputs.dense[:, :first, None] * own[None, :first]]
     for _, elements in layout.vectors:

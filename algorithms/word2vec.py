@@ -14,7 +14,7 @@ from ..platform.operators.base import Operator, TableSpec
 from ..platform.options import Part, option
 from .base import Algorithm, Inputs, Layout, Sampling
 from .initial import uniform
-from .lookups import gathered
+from .lookups import gathered, taken
 
 NEAR = 32  # values whose windows are computed together
 BLOCK = 128  # values of sequences that share negatives
@@ -144,7 +144,7 @@ def random_losses(centres: jax.Array, others: jax.Array) -> jax.Array:
 
 def mean_vectors(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
     """Return the mean vector of each example's values, float32[batch, dim]; zeros where it has none that is known."""
-    values = parameters["vectors"].at[inputs.bag_index].get(mode="promise_in_bounds")
+    values = taken(parameters["vectors"], inputs.bag_index)
     known = (jnp.abs(values).sum(axis=1) > 0) & (inputs.bag_weight > 0)
     summed = jax.ops.segment_sum(
         jnp.concatenate([values, known[:, None]], axis=1) * known[:, None], inputs.bag_example, num_segments=len(inputs.weight)
