@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from .calls import call, case, cast, filled, function, string
-from .kinds import child, names
+from .kinds import INSTANT, child, names
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
@@ -30,11 +30,11 @@ def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -
     if target == "BOOLEAN":
         return call("spark_boolean", value)
     if target == "DATE":
-        if source is not None and source.id in ("date", "timestamp with time zone"):
+        if source is not None and source.id in ("date", INSTANT):
             return cast(value, "DATE")
         return call("spark_to_date", value)
     if target == "TIMESTAMPTZ":
-        if source is not None and source.id in ("date", "timestamp with time zone"):
+        if source is not None and source.id in ("date", INSTANT):
             return cast(value, "TIMESTAMPTZ")
         return call("spark_to_timestamp", value)
     if target == "BLOB":

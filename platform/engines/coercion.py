@@ -15,13 +15,13 @@ from ..errors import StatementError
 from .calls import Call, Maker, call, case, cast
 from .casts import spark_cast
 from .decimals import LARGEST, OF_INTEGERS, Decimal, decimal_of
+from .kinds import INSTANT
 from .typer import Typer
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
 REALS = frozenset(("float", "double"))
-INSTANT = "timestamp with time zone"
 ATOMIC = frozenset((*OF_INTEGERS, *REALS, "decimal", "varchar", "boolean", "date", INSTANT, "blob", "null"))
 WORDS = {"varchar": "STRING", "integer": "INT", "blob": "BINARY", INSTANT: "TIMESTAMP"}
 Kind = str | Decimal

@@ -11,13 +11,13 @@ from sqlglot import exp
 
 from .calls import call, case, cast, filled, function, not_null, string
 from .casts import concatenated, string_of
-from .kinds import child, names
+from .kinds import INSTANT, child, names
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
 PLAIN = frozenset(("tinyint", "smallint", "integer", "bigint", "hugeint", "decimal", "boolean"))
-INSTANT = '"%Y-%m-%dT%H:%M:%S.%gZ"'
+INSTANT_FORMAT = '"%Y-%m-%dT%H:%M:%S.%gZ"'
 
 
 def json_text(value: exp.Expr, kind: DuckDBPyType | None) -> exp.Expr:
@@ -41,8 +41,8 @@ def json_text(value: exp.Expr, kind: DuckDBPyType | None) -> exp.Expr:
     if kind.id in ("double", "float"):
         finite = call("isfinite", value.copy())
         return case(finite, string_of(value.copy(), kind), quoted(string_of(value.copy(), kind)))
-    if kind.id == "timestamp with time zone":
-        return call("strftime", value.copy(), string(INSTANT))
+    if kind.id == INSTANT:
+        return call("strftime", value.copy(), string(INSTANT_FORMAT))
     return quoted(call("base64", value.copy()) if kind.id == "blob" else string_of(value.copy(), kind))
 
 

@@ -1,4 +1,4 @@
-"""The parts of DuckDB's nested types."""
+"""The types of DuckDB: what one of them is called, and the parts of nested ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
+
+INSTANT = "timestamp with time zone"
 
 
 def child(kind: DuckDBPyType, index: int) -> DuckDBPyType:

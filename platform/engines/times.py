@@ -6,7 +6,8 @@ from sqlglot import exp
 
 from ..errors import StatementError
 from .calls import Call, Maker, call, cast, filled, number, string
-from .coercion import INSTANT, Kind, alike, common, kind_of
+from .coercion import Kind, alike, common, kind_of
+from .kinds import INSTANT
 from .patterns import percent_codes
 from .typer import Typer
 
@@ -62,7 +63,7 @@ def date_of(value: exp.Expr, typer: Typer) -> exp.Expr:
 def instant_of(value: exp.Expr, typer: Typer) -> exp.Expr:
     """Return an instant, a date's midnight or a text's instant."""
     kind = typer.type_of(value)
-    if kind is not None and kind.id == "timestamp with time zone":
+    if kind is not None and kind.id == INSTANT:
         return value
     return cast(value, "TIMESTAMPTZ") if kind is not None and kind.id == "date" else call("spark_to_timestamp", value)
 
@@ -99,7 +100,7 @@ def with_pattern(of: Call) -> exp.Expr:
     """to_date, to_timestamp, unix_timestamp, from_unixtime: an optional second argument is a pattern."""
     if of.name == "unix_timestamp" and not of.arguments:
         return call("spark_unix_timestamp", call("now"))
-    if of.name == "unix_timestamp" and (len(of.arguments) == 1 or of.kind(0) in ("date", "timestamp with time zone")):
+    if of.name == "unix_timestamp" and (len(of.arguments) == 1 or of.kind(0) in ("date", INSTANT)):
         return macro(of._replace(arguments=of.arguments[:1]))
     if of.name == "to_timestamp" and len(of.arguments) == 1:
         return instant_of(of.arguments[0], of.typer)
