@@ -1,4 +1,4 @@
-"""What tests of both engines share: one Spark for the whole run, and a fixture that is each engine in turn."""
+"""What many tests share: one Spark for the whole run, a fixture that is each engine in turn, and a session on DuckDB."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
+import xpsql
 from tests import java
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.engines.spark import SparkEngine
 from xpsql.platform.engines.spark_start import started
+from xpsql.platform.progress import SilentReporter
 
 settings.register_profile("xpsql", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 settings.load_profile("xpsql")
@@ -71,6 +73,12 @@ def engine(request: pytest.FixtureRequest) -> str | SparkSession:
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
     return tmp_path / "warehouse"
+
+
+@pytest.fixture
+def session(warehouse: Path) -> Iterator[xpsql.Session]:
+    with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
+        yield session
 
 
 @pytest.fixture(params=["duckdb", "spark"])

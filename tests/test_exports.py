@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import xpsql
 from xpsql import testing
 from xpsql.platform import errors
-
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("name", xpsql.__all__)
@@ -31,10 +28,6 @@ def test_the_suites_for_authors_are_public_and_say_what_they_check() -> None:
 def test_what_is_not_exported_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'xpsql' has no attribute 'conect'"):
         xpsql.conect  # noqa: B018
-
-
-def test_the_platform_folder_is_no_package_of_its_own() -> None:
-    assert not (ROOT / "platform" / "__init__.py").exists()
 
 
 def test_importing_xpsql_imports_nothing_heavy() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import xpsql
 from xpsql.algorithms import ALGORITHMS
 from xpsql.platform.flow.recipe import algorithm_of
-from xpsql.platform.progress import SilentReporter
 
 from ..training.log import log, write
 from .uses import USES, Use, rows
@@ -20,12 +18,6 @@ ROWS = 512
 # Of those whose intercept begins at the mean label, which is another one in two days than in the first.
 BEGINS = {"xftrl", "logistic_regression", "ffm"}
 WARM = {"owlqn": "CONTINUE begins at the weights of the version", "xgboost": "CONTINUE is a warm start"}
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[xpsql.Session]:
-    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
-        yield session
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import xpsql
-from xpsql.platform.progress import SilentReporter
 
 from ..training.log import write
 
@@ -22,12 +20,6 @@ ROWS = 400
 NAMES = ("x0", "x1", "x2")
 WHOLE = f"WITH (batch_size = {ROWS}, passes = {{passes}})"  # every update sees all rows: descent to the optimum
 Doubles = NDArray[np.float64]
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[xpsql.Session]:
-    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
-        yield session
 
 
 def inputs() -> Doubles:

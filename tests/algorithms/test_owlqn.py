@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,6 @@ from ..training.log import write
 ROWS, CITIES = 2000, 30
 NAMES = ("x0", "x1", "x2")
 Doubles = NDArray[np.float64]
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[xpsql.Session]:
-    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
-        yield session
 
 
 class Log:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +12,12 @@ import pytest
 import xpsql
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.flow import baseline
-from xpsql.platform.progress import SilentReporter
 
 from ..training.log import write
 
 ROWS = 4000
 STILL = "alpha = 1e-6"  # so that the intercept stays where it begins
 ADAM = "adam (learning_rate = 1e-6)"
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[xpsql.Session]:
-    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
-        yield session
 
 
 @pytest.fixture

@@ -29,12 +29,6 @@ from ..training.log import write
 ROWS, GROUP, BATCH = 250, 100, 40
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[xpsql.Session]:
-    with xpsql.connect(tmp_path / "warehouse") as session:
-        yield session
-
-
 def source(session: xpsql.Session, folder: Path, condition: str = "") -> Source:
     table = pa.table({"label": np.arange(ROWS) % 2, "user": np.arange(ROWS)})
     path = write(table, folder / "log.parquet", row_group_rows=GROUP)

@@ -19,7 +19,7 @@ from xpsql.platform.flow.windows import Collector, Key, Schedule, Seen, Window, 
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.watermarks import Turn
 
-from .test_source import BATCH, GROUP, session, source, taken  # noqa: F401  a fixture
+from .test_source import BATCH, GROUP, source, taken
 
 BATCHES = -(-GROUP // BATCH)
 EVALUATE = Evaluate(1, 2, None)  # of the three batches of a split the last two are a window
@@ -44,12 +44,12 @@ class Collected:
 
 
 @pytest.fixture
-def whole(session: xpsql.Session, tmp_path: Path) -> list[Any]:  # noqa: F811
+def whole(session: xpsql.Session, tmp_path: Path) -> list[Any]:
     return taken(source(session, tmp_path), [Dealt(Turn(0, 0))])
 
 
 def test_a_window_has_the_batches_that_no_shard_had_and_tells_how_many_it_lacks(
-    session: xpsql.Session,  # noqa: F811
+    session: xpsql.Session,
     tmp_path: Path,
 ) -> None:
     input_ = source(session, tmp_path)
@@ -86,7 +86,7 @@ def test_a_window_that_was_open_goes_on_and_lacks_nothing(whole: list[Any]) -> N
     ],
 )
 def test_windows_are_counted_over_the_splits_of_a_pass(
-    session: xpsql.Session,  # noqa: F811
+    session: xpsql.Session,
     tmp_path: Path,
     every: int,
     on: int,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 import xpsql
 from xpsql.platform.flow.state import values
 from xpsql.platform.operators.lifecycle import utility_of
-from xpsql.platform.progress import SilentReporter
 
 from ..ps.plain_life import ALPHA, PlainRow
 from ..ps.plain_life import information as plain_information
@@ -34,12 +32,6 @@ FROM parquet.`{}`"""
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return write(log(ROWS), tmp_path / "log.parquet", row_group_rows=ROWS)
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[xpsql.Session]:
-    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
-        yield session
 
 
 def train(session: xpsql.Session, path: Path, operators: str, batch_size: int) -> None:
