@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..clusters.standalone import standalone
+from ..notes import Notes
 from .model import mistakes, weights, write_log
-from .spark import PROCESSES, STANDALONE, Notes, opened, statement
+from .spark import PROCESSES, STANDALONE, opened, statement
 
 RESUMED = 3
 LEARNING = 0.75  # of the kills come after a checkpoint of the driver's own; the others while it starts, or at any moment

@@ -13,7 +13,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ import pyarrow as pa
 import xpsql
 from xpsql.platform.errors import XpsqlError
 from xpsql.platform.flow import places, prediction
-from xpsql.platform.progress import SilentReporter
 
 from ..clusters.standalone import standalone
 from ..flow.processes import ProcessTasks
 from ..java import EXECUTORS
+from ..notes import Notes
 from .model import mistakes, weights, write_log
 from .victims import Fault, Killer, Tasks
 
@@ -41,19 +41,6 @@ SETTINGS = {
     "spark.task.maxFailures": "100",
 }
 PROCESSES, STANDALONE = "processes", "standalone"
-
-
-class Notes(SilentReporter):
-    """Keeps what is noted."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
-        pass
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
 
 
 def fault_of(text: str) -> Fault:

@@ -24,8 +24,9 @@ from xpsql.platform.flow.distributed import Driver
 from xpsql.platform.flow.job import Take, Taken
 
 from ..clusters.standalone import standalone
+from ..notes import Notes
 from .model import mistakes, write_log
-from .spark import SETTINGS, Notes, statement
+from .spark import SETTINGS, statement
 from .victims import Tasks
 
 SPECULATION = {

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from xpsql.platform.progress import SilentReporter
 
+from ..notes import Notes
 from .embedded import disturbed, expected
 from .model import mistakes, write_log
 
@@ -28,7 +28,7 @@ def test_a_training_that_is_killed_again_and_again_ends_as_if_nothing_had_happen
     assert pq.read_table(tmp_path / "disturbed" / "rows.parquet").equals(pq.read_table(rows))
 
 
-class Notes(SilentReporter):
+class Begun(Notes):
     """Keeps the notes.
 
     Args:
@@ -36,19 +36,16 @@ class Notes(SilentReporter):
     """
 
     def __init__(self, begun: Callable[[], None]) -> None:
-        self.notes: list[str] = []
+        super().__init__()
         self._begun = begun
 
     def start(self, title: str, total_examples: int | None) -> None:
         self._begun()
 
-    def note(self, message: str) -> None:
-        self.notes.append(message)
-
 
 def train(tmp_path: Path, options: str, begun: Callable[[], None] = lambda: None) -> list[str]:
     """Train with a checkpoint every few milliseconds, check the counts, and return the notes."""
-    log, told = write_log(tmp_path / "log.parquet", 5000), Notes(begun)
+    log, told = write_log(tmp_path / "log.parquet", 5000), Begun(begun)
     with xpsql.connect(tmp_path / "warehouse", "duckdb", told) as session:
         session.sql(f"""TRAIN MODEL m USING xftrl WITH (batch_size = 64, passes = 4, checkpoint_seconds = 0.01, {options})
                         AS SELECT * FROM parquet.`{log}`""")

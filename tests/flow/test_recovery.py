@@ -29,6 +29,7 @@ from xpsql.platform.ps.wire import Call
 from xpsql.platform.session import Session
 
 from ..chaos.proxy import Proxy
+from ..notes import Notes
 from ..training.log import write
 from .processes import ProcessTasks
 
@@ -39,19 +40,16 @@ SHARDS, WORKERS = "xpsql: shards of m v1", "xpsql: train m v1"
 Event = tuple[int, Callable[[], None] | tuple[str, int]]
 
 
-class Killer(SilentReporter):
+class Killer(Notes):
     """Does what a test says when so many examples are learned; each once."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.plan: list[tuple[int, Callable[[], None]]] = []
-        self.notes: list[str] = []
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
         while self.plan and examples >= self.plan[0][0]:
             self.plan.pop(0)[1]()
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
 
 
 @pytest.fixture

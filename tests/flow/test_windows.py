@@ -16,9 +16,9 @@ from xpsql.platform.flow.metrics import Metrics
 from xpsql.platform.flow.monitor import Monitor
 from xpsql.platform.flow.plan import Evaluate
 from xpsql.platform.flow.windows import Collector, Key, Schedule, Seen, Window, measured, nothing
-from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.watermarks import Turn
 
+from ..notes import Notes
 from .test_source import BATCH, GROUP, source, taken
 
 BATCHES = -(-GROUP // BATCH)
@@ -100,15 +100,12 @@ def test_windows_are_counted_over_the_splits_of_a_pass(
     assert schedule.windows == len({window.number for window in found})
 
 
-class Told(SilentReporter):
+class Told(Notes):
     """Keeps the notes, and the lines of progress in place of a draft."""
 
     def __init__(self) -> None:
-        self.notes: list[str] = []
+        super().__init__()
         self.lines: list[dict[str, Any]] = []
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
 
     def progress(self, values: dict[str, Any]) -> None:
         self.lines.append(values)

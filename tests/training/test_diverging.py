@@ -10,8 +10,8 @@ import pytest
 
 import xpsql
 
+from ..notes import Notes
 from .log import write
-from .test_resume import Notes
 
 ROWS = 12_000
 

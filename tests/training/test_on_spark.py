@@ -15,6 +15,8 @@ import xpsql
 from xpsql.platform.flow import prediction
 from xpsql.platform.progress import SilentReporter
 
+from ..notes import Notes
+
 ROWS = 2000
 
 
@@ -92,18 +94,15 @@ def test_trainings_side_by_side_do_not_meet(session: xpsql.Session, spark: Spark
     assert counts(session) == {"user": ROWS, "(intercept)": ROWS}
 
 
-class Canceller(SilentReporter):
+class Canceller(Notes):
     """Cancels a group of Spark's jobs when something is learned."""
 
     def __init__(self, spark: SparkSession, group: str) -> None:
+        super().__init__()
         self.context, self.group = spark.sparkContext, group
-        self.notes: list[str] = []
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
         self.context.cancelJobGroup(self.group)
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
 
 
 def test_a_training_ends_where_the_job_group_of_its_thread_is_cancelled(spark: SparkSession, warehouse: Path) -> None:

@@ -21,24 +21,22 @@ from xpsql.platform.flow.pace import Pace
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.checkpoints import Checkpoint
 
+from ..notes import Notes
 from .log import log, write
 
 ROWS = 8_000
 CHECKPOINTS = 3
 
 
-class Notes(SilentReporter):
+class Resumed(Notes):
     """Keeps the notes, and how many examples were learned before."""
 
     def __init__(self) -> None:
-        self.notes: list[str] = []
+        super().__init__()
         self.before: list[int] = []
 
     def go_on(self, examples: int) -> None:
         self.before.append(examples)
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
 
 
 class Stopping(Notes):
@@ -116,7 +114,7 @@ def test_a_resumed_training_ends_as_if_it_had_not_been_interrupted(tmp_path: Pat
         session.sql(statement.replace("checkpoint_seconds = 0.02", "checkpoint_seconds = 0"))
         expected, metrics = weights(session), session.models.version("m").manifest.metrics
     interrupted(tmp_path / "broken", statement)
-    told = Notes()
+    told = Resumed()
     with xpsql.connect(tmp_path / "broken", "duckdb", told) as session:
         done = session.sql("RESUME MODEL m").arrow().to_pylist()[0]
         assert ["Going on from checkpoint 000000-" in note for note in told.notes] == [True]

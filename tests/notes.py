@@ -1,0 +1,13 @@
+"""A reporter that keeps what it is told, for tests to read."""
+
+from xpsql.platform.progress import SilentReporter
+
+
+class Notes(SilentReporter):
+    """Keeps the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
