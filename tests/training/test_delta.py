@@ -36,13 +36,14 @@ def test_base_and_delta_give_full_for_every_pair_of_versions(
     session.sql("SHRINK MODEL m WHERE updates < 2")
     session.sql(f"CONTINUE MODEL m WITH (shards = 2) AS SELECT * FROM parquet.`{days[2]}`")
     numbers = [version.number for version in session.models.versions("m")]
+    fulls = {}
     for number in numbers:
         session.sql(f"EXPORT MODEL m VERSION {number} TO TABLE full{number}")
+        fulls[number] = rows(session, f"full{number}")
     went = 0
     for old, new in itertools.permutations(numbers, 2):
         session.sql(f"EXPORT MODEL m VERSION {new} TO TABLE delta{old}_{new} DELTA FROM VERSION {old}")
-        delta = rows(session, f"delta{old}_{new}")
-        base, full = rows(session, f"full{old}"), rows(session, f"full{new}")
+        delta, base, full = rows(session, f"delta{old}_{new}"), fulls[old], fulls[new]
         merged = {key: row for key, row in base.items() if key not in delta}
         merged |= {key: row for key, row in delta.items() if not row["deleted"]}
         assert merged.keys() == full.keys()
