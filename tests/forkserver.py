@@ -1,4 +1,4 @@
-"""Processes for tests that kill them: forked from one that has imported what they need, which saves most of their time."""
+"""Processes for tests: forked from one that has imported what they need, which saves most of their time."""
 
 from __future__ import annotations
 

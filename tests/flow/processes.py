@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -11,6 +10,8 @@ from collections.abc import Callable
 
 from xpsql.platform.engines.tasks import Running, Task
 from xpsql.platform.errors import TrainingError
+
+from ..forkserver import CONTEXT
 
 
 class ProcessTasks:
@@ -38,9 +39,8 @@ class Processes:
     """Tasks of one kind."""
 
     def __init__(self, function: Callable[[Task], None], count: int, name: str) -> None:
-        context = multiprocessing.get_context("spawn")
         self.name = name
-        self.processes = [context.Process(target=run, args=(function, Task(i, 0, 1)), daemon=True) for i in range(count)]
+        self.processes = [CONTEXT.Process(target=run, args=(function, Task(i, 0, 1)), daemon=True) for i in range(count)]
         for process in self.processes:
             process.start()
 
