@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import json
-import shutil
-import subprocess
-import sys
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from xpsql.platform.ps.keys import feature_keys, hashed_keys, slices, slot_seed, xxhash64
 
@@ -186,44 +182,16 @@ def key(expression: str) -> int:
     return int(xxhash64(columns(expression)).view(np.int64)[0])
 
 
-SPARK = """
-import json, sys
-from pyspark.sql import SparkSession
-settings = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.driver.bindAddress": "127.0.0.1"}
-spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
-print(json.dumps([list(spark.sql(query).collect()[0]) for query in json.load(sys.stdin)]))
-"""
-
-
-def live_spark(folder: Path, *queries: str) -> list[list[int]]:
-    """Return the one row of each query. Spark starts processes, so it has one of its own, without JAX."""
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    pytest.importorskip("pyspark")
-    done = subprocess.run(
-        [sys.executable, "-c", SPARK],
-        cwd=folder,
-        input=json.dumps(queries),
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    rows: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
-    return rows
-
-
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_xxhash64_gives_the_value_that_spark_gave(expression: str) -> None:
     assert key(expression) == GOLDEN[expression]
 
 
-def test_keys_equal_a_live_spark(tmp_path: Path) -> None:
+def test_keys_equal_a_live_spark(spark: SparkSession) -> None:
     hashes = ", ".join(f"xxhash64({expression})" for expression in EXPRESSIONS)
     days = [-719528, -719529, -719162, 0, 2932896, 2932897]
     dates = ", ".join(f"xxhash64('d', CAST(date_add(DATE'1970-01-01', {day}) AS STRING))" for day in days)
-    from_spark, dates_from_spark = live_spark(tmp_path, f"SELECT {hashes}", f"SELECT {dates}")
+    from_spark, dates_from_spark = (list(spark.sql(f"SELECT {asked}").collect()[0]) for asked in (hashes, dates))
     assert from_spark == [key(expression) for expression in EXPRESSIONS]
     assert dates_from_spark == feature_keys("d", pa.array(days, pa.int32()).view(pa.date32())).view(np.int64).tolist()
 
