@@ -228,7 +228,8 @@ class Algorithm(NamedTuple):
         intercept: a feature that every example has, slot "(intercept)".
         baseline: mean label -> the best score of a model that knows only that. The intercept of a new model can begin there, in
             the first table, whose rows then have an element for each label. None: it begins as other features do.
-        begins_at_mean: it begins there where the statement does not say, at the mean label of the input; else at 0.
+        begins_at_mean: it begins there where the statement does not say, at the mean label of the input; else at 0, but where
+            labels of one kind are rare.
         dense: the dense parameters it keeps; their names differ from the tables'.
         dense_optimizer: makes the optimizer of each dense parameter; it sees the gradient of the batch's mean loss.
         operators: the operators of a table's own, which stand before the statement's: TableSpec -> operators. A table after the

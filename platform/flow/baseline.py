@@ -2,7 +2,7 @@
 
 From a score of 0, a prediction of 1/2 for everything, the first batches of a log with few clicks would teach every feature what
 is true of all examples. Vectors and layers need that push to begin to differ where clicks are many, so most of their algorithms
-begin at the mean only where the statement gives one (docs/quality.md, Few clicks).
+begin at the mean only where it is rare, or the statement gives one (docs/quality.md, Few clicks).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .splits import read
 
 SPLITS = 8
 ROWS = 1 << 14
+RARE = 0.05
 
 
 def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits: Sequence[Split]) -> tuple[float, ...]:
@@ -36,9 +37,9 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
         return ()
     if given is not None:
         return (algorithm.baseline(given),) * len(columns.labels)
-    if not algorithm.begins_at_mean:
-        return ()
-    return tuple(map(algorithm.baseline, mean_labels(columns, scan, splits, algorithm.classifier)))
+    means = mean_labels(columns, scan, splits, algorithm.classifier)
+    begins = [algorithm.begins_at_mean or (algorithm.classifier and min(mean, 1 - mean) < RARE) for mean in means]
+    return tuple(algorithm.baseline(means[i]) if begins[i] else 0.0 for i in range(len(means))) if any(begins) else ()
 
 
 def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: bool) -> list[float]:

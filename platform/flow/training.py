@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 CALIBRATION_PARTS = 20
 ENOUGH_EXAMPLES = 10_000
 MUCH_WORSE = 1.2
-RARE = 0.05
 
 
 def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
@@ -169,16 +168,14 @@ def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
 def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
     """Say that predictions while learning were worse than one number for all, as those of weights that diverge are; None where
     they were not, or are no probabilities of the label as it is."""
-    plan, algorithm = prepared.plan, prepared.recipe.algorithm
-    entropy, options, rate = metrics.as_dict()["normalized_entropy"], plan.algorithm.options, metrics.label_rate
+    options = prepared.plan.algorithm.options
+    entropy, rate = metrics.as_dict()["normalized_entropy"], metrics.label_rate
     weighted = getattr(options, "positive_weight", 1.0) != 1 or getattr(options, "loss", "") == "focal"
     if entropy is None or weighted or metrics.examples < ENOUGH_EXAMPLES or entropy < MUCH_WORSE:
         return None
-    begins = algorithm.baseline is not None and algorithm.intercept and not algorithm.begins_at_mean and prepared.parent is None
-    mean = f", or begin at the mean label, WITH (base_rate = {rate:.2g})" if begins and min(rate, 1 - rate) < RARE else ""
     return (
         f"While learning, predictions were worse than the mean label {rate:.4g} for every example would have been: "
-        f"normalized_entropy is {entropy:.2f}. Lower the learning rate{mean}."
+        f"normalized_entropy is {entropy:.2f}. Lower the learning rate."
     )
 
 

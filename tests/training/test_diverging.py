@@ -24,8 +24,8 @@ ROWS = 12_000
         ("logistic_regression (learning_rate = 50)", 0.3, "Lower the learning rate."),
         ("logistic_regression (learning_rate = 50, positive_weight = 9)", 0.3, None),
         ("xftrl (alpha = 100, loss = 'focal')", 0.3, None),
-        ("fm WITH (batch_size = 1000)", 0.001, "or begin at the mean label, WITH (base_rate = 0.001)."),
-        ("fm WITH (base_rate = 0.001)", 0.001, None),
+        ("fm WITH (batch_size = 1000)", 0.001, None),
+        ("fm WITH (batch_size = 1000, base_rate = 0.5)", 0.001, "Lower the learning rate."),
     ],
 )
 def test_learning_that_is_worse_than_one_number_for_all_is_told(
