@@ -38,14 +38,17 @@ class Cross(NamedTuple):
     rank: int
 
     def specs(self) -> tuple[DenseSpec, ...]:
-        """Return its dense parameters: `kernel`, or `down` and `up`, and `bias`."""
-        sizes = {"down": (self.width, self.rank), "up": (self.rank, self.width)}
-        shapes = sizes if self.rank else {"kernel": (self.width, self.width)}
-        kernels = tuple(
-            DenseSpec(f"cross_{self.number}.{name}", shape, he_uniform(FIRST_CROSS + 2 * self.number + i, *shape))
-            for i, (name, shape) in enumerate(shapes.items())
-        )
-        return (*kernels, DenseSpec(f"cross_{self.number}.bias", (self.width,)))
+        """Return its dense parameters: `kernel`, or `down` and `up`, and `bias`.
+
+        W begins at 0: products of inputs that are large, as continuous slots are, would drown what is to be learned.
+        """
+        name = f"cross_{self.number}"
+        bias = DenseSpec(f"{name}.bias", (self.width,))
+        if not self.rank:
+            return DenseSpec(f"{name}.kernel", (self.width, self.width)), bias
+        init = he_uniform(FIRST_CROSS + 2 * self.number, self.width, self.rank)
+        down = DenseSpec(f"{name}.down", (self.width, self.rank), init)
+        return down, DenseSpec(f"{name}.up", (self.rank, self.width)), bias
 
     def apply(self, parameters: Parameters, first: jax.Array, x: jax.Array) -> jax.Array:
         """Return float32[batch, width] for the network's inputs and the layer's, of that shape too."""
@@ -77,8 +80,9 @@ def dcn(options: DcnOptions, layout: Layout) -> Algorithm:
         deep_part = tower.apply(parameters, stacked, inputs.random)
         return linear_scores(parameters["weights"], inputs) + output.apply(parameters, x, None) + deep_part
 
-    specs = tuple(spec for cross in crosses for spec in cross.specs())
-    return deep(options, layout, (*tower.specs, *specs, *output.specs()), scores)
+    layers = tuple(spec for cross in crosses for spec in cross.specs())
+    outputs = tuple(spec._replace(init=None) for spec in output.specs())
+    return deep(options, layout, (*tower.specs, *layers, *outputs), scores)
 
 
 DCN = Part("dcn", DcnOptions, dcn)

@@ -85,6 +85,15 @@ def test_dcn_multiplies_its_inputs_with_what_layers_make_of_them(rank: int) -> N
         np.testing.assert_allclose(scores[example, 0], expected, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("rank", [0, 2])
+def test_cross_layers_of_dcn_add_nothing_before_they_learn(rank: int) -> None:
+    inputs, options = random_inputs(), DcnOptions(dim=DIM, rank=rank)
+    crossed, plain = dcn(options, LAYOUT), wide_deep(options, LAYOUT)
+    values = parameters(crossed)
+    values |= {s.name: jnp.zeros(s.shape) if s.init is None else s.init(7) for s in crossed.dense}
+    np.testing.assert_array_equal(crossed.scores(values, inputs), plain.scores(values, inputs))
+
+
 @pytest.mark.parametrize("make", [wide_deep, deepfm])
 def test_several_labels_have_an_output_each(make: Any) -> None:
     layout = LAYOUT._replace(labels=("click", "buy"))
