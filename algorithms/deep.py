@@ -86,6 +86,7 @@ def deep(
         link=loss.link,
         loss=loss.value,
         classifier=loss.classifier,
+        standardised=not loss.classifier,
         baseline=loss.baseline,
         dense=dense,
         dense_optimizer=dense_optimizer,

@@ -50,6 +50,7 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
         link=loss.link,
         loss=loss.value,
         classifier=loss.classifier,
+        standardised=not loss.classifier,
         intercept=options.intercept,
         baseline=loss.baseline,
         begins_at_mean=True,

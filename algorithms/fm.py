@@ -47,6 +47,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
         link=loss.link,
         loss=loss.value,
         classifier=loss.classifier,
+        standardised=not loss.classifier,
         intercept=options.intercept,
         baseline=loss.baseline,
     )

@@ -49,6 +49,7 @@ def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorith
         link=loss.link,
         loss=loss.value,
         classifier=loss.classifier,
+        standardised=not loss.classifier,
         intercept=options.intercept,
         baseline=loss.baseline,
         begins_at_mean=True,

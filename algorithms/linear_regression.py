@@ -17,7 +17,7 @@ def linear_regression(options: LinearOptions, layout: Layout) -> Algorithm:
     Source: Legendre, "Nouvelles méthodes pour la détermination des orbites des comètes", 1805; l2: Hoerl and Kennard, "Ridge
     Regression", Technometrics 1970.
     """
-    return linear_model(options, layout, SQUARED)._replace(standardised=True, baseline=None)
+    return linear_model(options, layout, SQUARED)
 
 
 LINEAR_REGRESSION = Part("linear_regression", LinearOptions, linear_regression)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ..platform.errors import OptionError
 from ..platform.options import option
 
 LIMIT = 30.0  # of a focal score: float32's sigmoid is 0 or 1 beyond
@@ -90,7 +91,7 @@ def identity(scores: jax.Array) -> jax.Array:
 
 
 LOGLOSS = Loss(logloss, jax.nn.sigmoid, classifier=True, baseline=log_odds)
-SQUARED = Loss(squared, identity, classifier=False, baseline=float)
+SQUARED = Loss(squared, identity, classifier=False)
 HINGE = Loss(hinge, jax.nn.sigmoid, classifier=True)
 
 
@@ -112,14 +113,18 @@ class LossOptions:
 
     loss: str = option(
         "logloss",
-        "what is minimised; squared takes any number as label, hinge ranks without probabilities",
+        "what is minimised; squared takes any number as label, learned in standard deviations from their mean; hinge ranks "
+        "without probabilities",
         choices=tuple(LOSSES),
     )
     gamma: float = option(
         2.0, "how far focal turns to the examples that are predicted badly; raise it where most are easy", minimum=0
     )
     positive_weight: float = option(
-        1.0, "weight of examples whose label is above 0; raise it where missing one costs more", minimum=0, open_minimum=True
+        1.0,
+        "weight of examples whose label is 1, not with squared; raise it where missing one costs more",
+        minimum=0,
+        open_minimum=True,
     )
 
 
@@ -129,13 +134,20 @@ def loss_of(options: LossOptions) -> Loss:
 
 
 def with_positive_weight(loss: Loss, positive_weight: float) -> Loss:
-    """Return a loss that counts so many times where the label is above 0."""
+    """Return a loss that counts so many times where the label is 1.
+
+    Raises:
+        OptionError: the loss takes any number as label.
+    """
     if positive_weight == 1:
         return loss
-    value, baseline = partial(weighted, loss.value, positive_weight), loss.baseline
-    if loss.classifier and baseline is not None:
-        baseline = partial(raised, baseline, positive_weight)
-    return loss._replace(value=value, baseline=baseline)
+    if not loss.classifier:
+        raise OptionError(
+            "option positive_weight is of labels that are 0 or 1, and loss = 'squared' takes any number. Give examples their "
+            "weight by the clause WEIGHT."
+        )
+    baseline = partial(raised, loss.baseline, positive_weight) if loss.baseline is not None else None
+    return loss._replace(value=partial(weighted, loss.value, positive_weight), baseline=baseline)
 
 
 def raised(baseline: Callable[[float], float], positive_weight: float, mean: float) -> float:
@@ -146,5 +158,5 @@ def raised(baseline: Callable[[float], float], positive_weight: float, mean: flo
 def weighted(
     value: Callable[[jax.Array, jax.Array], jax.Array], positive_weight: float, scores: jax.Array, labels: jax.Array
 ) -> jax.Array:
-    """Return a loss, times a weight where the label is above 0."""
+    """Return a loss, times a weight where the label is 1."""
     return value(scores, labels) * jnp.where(labels > 0, positive_weight, 1)

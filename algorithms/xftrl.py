@@ -42,6 +42,7 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
         link=loss.link,
         loss=loss.value,
         classifier=loss.classifier,
+        standardised=not loss.classifier,
         intercept=options.intercept,
         baseline=loss.baseline,
         begins_at_mean=True,

@@ -98,6 +98,7 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
         link=loss.link,
         loss=loss.value,
         classifier=loss.classifier,
+        standardised=not loss.classifier,
         baseline=loss.baseline,
         intercept=options.wide,
         dense=network.specs,

@@ -96,6 +96,7 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
         link=loss.link,
         loss=loss.value,
         classifier=loss.classifier,
+        standardised=not loss.classifier,
         intercept=options.intercept,
         baseline=None if options.negatives else loss.baseline,
         begins_at_mean=True,

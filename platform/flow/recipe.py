@@ -108,7 +108,8 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     """Find the slots and roles of a training query and make the parts of its plan for them.
 
     Raises:
-        StatementError: see columns_of, check_offered, recipe_of and check_release.
+        StatementError: see columns_of, check_offered, recipe_of and check_release; labels that are learned in another unit than
+            those of the version that it continues.
     """
     columns = columns_of(schema, plan, parent)
     # Before operators are made: JAX runs where one is probed.
@@ -121,6 +122,11 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     recipe = recipe_of(plan, columns)
     algorithm = recipe.algorithm
     check_release(plan, algorithm)
+    if parent is not None and algorithm.standardised != columns_from(parent).standardised:
+        raise StatementError(
+            f"Version {parent.version} of {plan.model} learned its labels in another unit than {plan.algorithm.name} does now: "
+            "as they are, or in standard deviations from their mean. TRAIN OR REPLACE it."
+        )
     return recipe, dataclasses.replace(
         columns,
         intercept=algorithm.intercept,

@@ -45,7 +45,7 @@ def test_a_loss_follows_its_definition_and_its_gradient_is_finite_everywhere(nam
     assert np.isfinite(jax.grad(lambda s: value(s, labels).sum())(jnp.asarray(SCORES))).all()
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_positive_weight_multiplies_the_loss_of_positive_examples_alone(name: str) -> None:
     plain, heavy = loss_of(LossOptions(loss=name)), loss_of(LossOptions(loss=name, positive_weight=3.0))
     scores, labels = jnp.asarray(SCORES[1:-1]), jnp.array([0.0, 1.0, 0.0, 1.0, 0.0])
@@ -92,6 +92,34 @@ def test_squared_learns_numbers(session: xpsql.Session, tmp_path: Path, algorith
     session.sql(f"TRAIN MODEL m USING {algorithm}(loss = 'squared', alpha = 1) WITH (batch_size = 8) AS {query}")
     rows = session.sql(f"SELECT DISTINCT x, predicted_label AS p FROM ML.PREDICT(MODEL m, ({query}))").arrow().to_pylist()
     assert {row["x"]: row["p"] for row in rows} == pytest.approx({"a": 3.5, "b": -2}, abs=0.1)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize(
+    "algorithm", ["xftrl", "fm", "ffm", "xnn", "wide_deep", "deepfm", "dcn", "xsvd (user = (x), item = (y), loss = 'squared')"]
+)
+def test_squared_learns_numbers_of_any_size_and_place(
+    session: xpsql.Session, tmp_path: Path, algorithm: str, scale: float
+) -> None:
+    random = np.random.default_rng(0)
+    x, y = random.integers(0, 4, (2, 3000))
+    label = scale * (1000 + x - 2 * y + random.normal(0, 0.1, 3000))
+    path = write(pa.table({"x": x, "y": y, "label": label}), tmp_path / "numbers.parquet")
+    use = algorithm if "(" in algorithm else f"{algorithm} (loss = 'squared')"
+    session.sql(f"TRAIN MODEL m USING {use} AS SELECT * FROM parquet.`{path}`")
+    (found,) = session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT * FROM parquet.`{path}`))").arrow().to_pylist()
+    assert found["rmse"] < 0.5 * label.std()
+
+
+def test_a_weight_of_positives_is_refused_where_labels_are_any_numbers(session: xpsql.Session) -> None:
+    with pytest.raises(xpsql.StatementError, match=r"positive_weight is of labels that are 0 or 1.* clause WEIGHT"):
+        session.sql("TRAIN MODEL m USING xftrl(loss = 'squared', positive_weight = 2) AS SELECT 1 AS label, 'a' AS x")
+
+
+def test_continue_refuses_a_loss_whose_labels_have_another_unit(session: xpsql.Session) -> None:
+    session.sql("TRAIN MODEL m USING xftrl AS SELECT 1 AS label, 'a' AS x")
+    with pytest.raises(xpsql.StatementError, match="Version 1 of m learned its labels in another unit than xftrl does"):
+        session.sql("CONTINUE MODEL m USING xftrl (loss = 'squared') AS SELECT 3 AS label, 'a' AS x")
 
 
 def test_an_unknown_loss_is_refused_with_the_names(session: xpsql.Session) -> None:

@@ -57,7 +57,7 @@ SMOOTHED = (ROWS / 100 + 1) / (ROWS + 2)
         (f"xftrl ({STILL}) WEIGHT importance AS SELECT label, importance, n FROM", [log_odds(0.5)]),
         (f"xftrl ({STILL}, positive_weight = 3) WITH (base_rate = 0.25) AS SELECT label, n FROM", [log_odds(0.5)]),
         (f"xftrl ({STILL}, loss = 'focal') WITH (base_rate = 0.2) AS SELECT label, n FROM", [log_odds(0.2)]),
-        (f"xftrl ({STILL}, loss = 'squared') LABEL price AS SELECT price, n FROM", [20.0]),
+        (f"xftrl ({STILL}, loss = 'squared') LABEL price AS SELECT price, n FROM", [0.0]),
         (f"xftrl ({STILL}, loss = 'hinge') AS SELECT label, n FROM", [0.0]),
         (f"ffm ({STILL}) AS SELECT label, n FROM", [log_odds(SMOOTHED)]),
         (f"fm ({STILL}) AS SELECT label, n FROM", [log_odds(SMOOTHED)]),
