@@ -22,7 +22,7 @@ from .prepared import Prepared, check_encryption, check_memory, prepare
 from .recipe import Recipe, fitted
 from .recorded import prepare_again, recorded
 from .scaling import as_entry
-from .slots import Columns
+from .slots import VECTOR, WEIGHTED, Columns
 from .state import Held, check_continues, dense_entries, table_entries
 from .windows import without_windows
 
@@ -173,9 +173,11 @@ def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
     weighted = getattr(options, "positive_weight", 1.0) != 1 or getattr(options, "loss", "") == "focal"
     if entropy is None or weighted or metrics.examples < ENOUGH_EXAMPLES or entropy < MUCH_WORSE:
         return None
+    names = ", ".join(slot.name for slot in prepared.columns.of_kind(WEIGHTED, VECTOR))
+    unscaled = f", or divide the numbers of {names}, which are learned as they are, so that most are below 1" if names else ""
     return (
         f"While learning, predictions were worse than the mean label {rate:.4g} for every example would have been: "
-        f"normalized_entropy is {entropy:.2f}. Lower the learning rate."
+        f"normalized_entropy is {entropy:.2f}. Lower the learning rate{unscaled}."
     )
 
 

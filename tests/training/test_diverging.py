@@ -49,3 +49,14 @@ def test_labels_that_are_all_the_same_are_told(tmp_path: Path, use: str) -> None
         assert notes.notes == []
         session.sql("CONTINUE MODEL m AS SELECT id AS x, 1 AS label FROM range(50)")
     assert [note.partition(":")[0] for note in notes.notes] == ["LABEL label is 1 in all 50 examples"]
+
+
+def test_numbers_that_are_learned_as_they_are_are_named(tmp_path: Path) -> None:
+    random, notes = np.random.default_rng(0), Notes()
+    label, tags = random.random(ROWS) < 0.3, random.integers(0, 3000, ROWS)
+    counts = pa.array([[(f"t{tag}", 1e4)] for tag in tags], pa.map_(pa.string(), pa.float64()))
+    path = write(pa.table({"label": label, "counts": counts}), tmp_path / "log.parquet")
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", notes) as session:
+        session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{path}`")
+    (found,) = (note for note in notes.notes if "normalized_entropy" in note)
+    assert "or divide the numbers of counts, which are learned as they are" in found
