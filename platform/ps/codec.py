@@ -117,6 +117,7 @@ def describe(hint: Any, where: str) -> Description:
     Raises:
         TypeError: they cannot.
     """
+    hint = unaliased(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint in WORDS:
         return (WORDS[hint],)
@@ -129,13 +130,19 @@ def describe(hint: Any, where: str) -> Description:
     if origin in (typing.Union, types.UnionType) and len(arguments) == 2:
         if arguments[1] is type(None):
             return ("maybe", describe(arguments[0], where))
-        if typing.get_origin(arguments[1]) is np.ndarray:
+        if typing.get_origin(unaliased(arguments[1])) is np.ndarray:
             return describe(arguments[1], where)
     if origin is tuple and len(arguments) == 2 and arguments[1] is ...:
         return ("many", describe(arguments[0], where))
     if origin in (dict, Mapping) and arguments[0] is str:
         return ("named", describe(arguments[1], where))
     raise TypeError(f"{where} cannot travel: expected a type that platform/ps/codec.py lists, got {hint}")
+
+
+def unaliased(hint: Any) -> Any:
+    """Return what an alias with arguments stands for; from NumPy 2.5 on `NDArray` is one."""
+    value = getattr(typing.get_origin(hint), "__value__", None)
+    return hint if value is None else value[typing.get_args(hint)]
 
 
 def text_of(description: Description) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from numpy.typing import NDArray
+from typing_extensions import TypeAliasType
 
 from xpsql.platform import errors
 from xpsql.platform.ps._native import Frame, Frames, Outgoing
-from xpsql.platform.ps.codec import DTYPES, Codec, WireError
+from xpsql.platform.ps.codec import DTYPES, Codec, WireError, describe
 from xpsql.platform.ps.service import PULL, PUSH, Pull
 from xpsql.platform.ps.wire import (
     HEADER,
@@ -249,6 +250,13 @@ def test_a_header_of_something_else_is_refused_with_the_reason(head: bytes, reas
 def test_a_value_of_another_type_is_refused_where_it_is_sent() -> None:
     with pytest.raises(TypeError, match=r"expected an array of uint64, got float64\(3,\)"):
         PULL.request.encode(Pull(np.ones(3), 3, True))  # type: ignore[arg-type]
+
+
+def test_an_alias_is_what_it_stands_for() -> None:
+    scalar = TypeVar("scalar", bound=np.generic)
+    alias = TypeAliasType("alias", np.ndarray[Any, np.dtype[scalar]], type_params=(scalar,))  # as NumPy 2.5 has NDArray
+    assert describe(alias[np.int64], "") == describe(np.ndarray[Any, np.dtype[np.int64]], "")
+    assert describe(str | alias[np.int64], "") == describe(alias[np.int64], "")
 
 
 def test_a_field_that_cannot_travel_is_refused_at_its_declaration() -> None:
