@@ -143,8 +143,8 @@ def with_positive_weight(loss: Loss, positive_weight: float) -> Loss:
         return loss
     if not loss.classifier:
         raise OptionError(
-            "option positive_weight is of labels that are 0 or 1, and loss = 'squared' takes any number. Give examples their "
-            "weight by the clause WEIGHT."
+            "USING gives a positive_weight, of labels that are 0 or 1, and loss = 'squared', which takes any number. Give "
+            "examples their weight by the clause WEIGHT."
         )
     baseline = partial(raised, loss.baseline, positive_weight) if loss.baseline is not None else None
     return loss._replace(value=partial(weighted, loss.value, positive_weight), baseline=baseline)

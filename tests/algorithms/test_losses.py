@@ -112,7 +112,7 @@ def test_squared_learns_numbers_of_any_size_and_place(
 
 
 def test_a_weight_of_positives_is_refused_where_labels_are_any_numbers(session: xpsql.Session) -> None:
-    with pytest.raises(xpsql.StatementError, match=r"positive_weight is of labels that are 0 or 1.* clause WEIGHT"):
+    with pytest.raises(xpsql.StatementError, match=r"positive_weight, of labels that are 0 or 1.* clause WEIGHT.* at .USING"):
         session.sql("TRAIN MODEL m USING xftrl(loss = 'squared', positive_weight = 2) AS SELECT 1 AS label, 'a' AS x")
 
 
