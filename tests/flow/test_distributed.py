@@ -21,6 +21,7 @@ from xpsql.platform.ps import gang
 from xpsql.platform.ps.membership import EndedError, Membership
 from xpsql.platform.session import Session
 
+from ..chaos.model import weights
 from ..training.log import write
 from .processes import ProcessTasks
 
@@ -49,11 +50,6 @@ def train(session: Session, log: Path, options: str) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl WITH (batch_size = 100, {options}) AS SELECT * FROM parquet.`{log}`")
 
 
-def rows_of(session: Session) -> pa.Table:
-    query = "SELECT slot, key, weight, count, updates, shows, clicks FROM ML.WEIGHTS(MODEL m) ORDER BY key"
-    return session.sql(query).arrow()
-
-
 @pytest.mark.parametrize("options", ["workers = 1, shards = 2", "workers = 3, shards = 2, sync = 'bsp'"])
 def test_rows_are_those_of_a_training_in_one_process(
     options: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -63,7 +59,7 @@ def test_rows_are_those_of_a_training_in_one_process(
         with opened(tmp_path / name, tasks, monkeypatch) as session:
             train(session, log, options)
             session.sql(f"CONTINUE MODEL m WITH (batch_size = 100, {options}) AS SELECT * FROM parquet.`{log}`")
-            tables.append(rows_of(session))
+            tables.append(weights(session))
             tables[-1] = tables[-1].append_column("auc", [pa.repeat(metric(session, "auc"), len(tables[-1]))])
     assert tables[0].equals(tables[1])
 

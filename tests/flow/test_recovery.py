@@ -28,6 +28,7 @@ from xpsql.platform.ps.sockets import Address
 from xpsql.platform.ps.wire import Call
 from xpsql.platform.session import Session
 
+from ..chaos.model import weights
 from ..chaos.proxy import Proxy
 from ..notes import Notes
 from ..training.log import write
@@ -83,10 +84,10 @@ def train(
         settings = f"WITH (batch_size = 20, passes = {PASSES}, {options})"
         session.sql(f"TRAIN MODEL m USING xftrl {clauses} {settings} AS SELECT * FROM parquet.`{log}`")
         assert not killer.plan
-        rows = session.sql("SELECT slot, key, weight, count, updates, shows, clicks FROM ML.WEIGHTS(MODEL m) ORDER BY key")
+        rows = weights(session)
         info = session.sql("SELECT * FROM ML.TRAINING_INFO(MODEL m) ORDER BY time")
         check_examples(session)
-        found = rows.arrow(), info.arrow(), killer.notes
+        found = rows, info.arrow(), killer.notes
     assert all(not process.is_alive() for job in tasks.started.values() for process in job.processes)
     return found
 
