@@ -38,8 +38,10 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
     if given is not None:
         return (algorithm.baseline(given),) * len(columns.labels)
     means = mean_labels(columns, scan, splits, algorithm.classifier)
-    begins = [algorithm.begins_at_mean or (algorithm.classifier and min(mean, 1 - mean) < RARE) for mean in means]
-    return tuple(algorithm.baseline(means[i]) if begins[i] else 0.0 for i in range(len(means))) if any(begins) else ()
+    rare = [algorithm.classifier and min(mean, 1 - mean) < RARE for mean in means]
+    begins = [algorithm.begins_at_mean or one for one in rare]
+    scores = tuple(algorithm.baseline(mean) if begin else 0.0 for mean, begin in zip(means, begins, strict=True))
+    return scores if any(begins) else ()
 
 
 def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: bool) -> list[float]:

@@ -59,6 +59,7 @@ def test_a_kill_between_metrics_and_release_never_serves_what_is_held_nor_loses_
         versions = models.versions("m")
         served, newest = check(versions, served), versions[-1].manifest.status
         assert [status for status, _ in ends] in ([], [newest])
+        longest *= 0.9 if ends else 1  # those measured may have been slower, beside other work
         landed["too late" if ends else "before" if newest == "interrupted" else "after"] += 1
     print(landed)
     assert min(landed["before"], landed["after"]) > 0, landed
