@@ -91,6 +91,8 @@ class Server:
         self._closing.set()
         self._wake.send(b"\0")
         self._acceptor.join()
+        for sock in (self._wake, self._woken):  # here, as the acceptor may end before it is woken
+            sock.close()
         self._shut(socket.SHUT_RD, FINISH_SECONDS)
         self._shut(socket.SHUT_RDWR, CLOSE_SECONDS - FINISH_SECONDS)
         if left := self.num_connections:
@@ -118,8 +120,8 @@ class Server:
                 for key, _ in selector.select():
                     if key.fileobj in self._listeners:
                         self._take(key.fileobj)
-        for sock in (*self._listeners, self._wake, self._woken):
-            sock.close()
+        for listener in self._listeners:
+            listener.close()
 
     def _take(self, listener: socket.socket) -> None:
         """Start a thread for a new connection."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import selectors
 import signal
 import socket
 import sys
@@ -404,3 +405,26 @@ def test_tls_without_the_package_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(StatementError, match=r"pip install 'xpsql\[tls\]'"):
         make_certificate()
+
+
+def test_a_server_may_be_closed_before_its_thread_has_begun_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    closing = threading.Event()
+
+    class Late(selectors.DefaultSelector):
+        def __enter__(self) -> Late:
+            assert closing.wait(5)
+            return self
+
+    monkeypatch.setattr(selectors, "DefaultSelector", Late)
+    server = Server("the tester", (), SECRET, HOST)
+    told = server._closing.set
+
+    def tell() -> None:
+        told()
+        closing.set()
+        server._acceptor.join(5)
+
+    monkeypatch.setattr(server._closing, "set", tell)
+    server.close()
+    assert not server._acceptor.is_alive()
+    assert [sock.fileno() for sock in (*server._listeners, server._wake, server._woken)] == [-1] * (len(server._listeners) + 2)
