@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pyspark
 
 HOSTS = ("127.0.0.1", "127.0.0.2" if sys.platform == "linux" else "127.0.0.1")  # one machine, and two for Spark
+SECONDS = 120.0
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
@@ -37,7 +39,21 @@ def standalone(folder: Path, cores: int = 2) -> Iterator[str]:
 
         master = f"spark://127.0.0.1:{port}"
         start("master.Master", "127.0.0.1", "--port", str(port))
+        wait_for(port)  # who finds nobody there tries again after 10 seconds
         for number, host in enumerate(HOSTS):
             own = "--cores", str(cores), "--memory", "1g", "--work-dir", str(folder / f"work{number}")
             start("worker.Worker", host, *own, master)
         yield master
+
+
+def wait_for(port: int) -> None:
+    """Wait until somebody listens at a port of this machine."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
