@@ -1,4 +1,4 @@
-"""Who is changing a model: advisory locks that the system takes back when a process ends, however it ends."""
+"""Who is changing or reading a model: advisory locks that the system takes back when a process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -68,12 +68,59 @@ def _lock(path: Path) -> int:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+            if _in_place(path, descriptor):
                 return descriptor
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _in_place(path: Path, descriptor: int) -> bool:
+    """Tell whether an open file is still the one at `path`."""
+    return path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
+
+
+@contextlib.contextmanager
+def shared(path: Path) -> Iterator[bool]:
+    """Share the lock of a file, so that `unshared` says no until the block ends, in any process.
+
+    Gives False where the file has gone, or is about to be moved away. Who may not lock here, shares nothing.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        yield _locks(descriptor, fcntl.LOCK_SH) and _in_place(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def unshared(path: Path) -> Iterator[bool]:
+    """Tell whether nobody shares the lock of a file; nobody can until the block ends."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:  # it has gone, or may not be locked
+        yield True
+        return
+    try:
+        yield _locks(descriptor, fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
+
+
+def _locks(descriptor: int, how: int) -> bool:
+    """Lock an open file, where its filesystem can; tell whether nobody's lock is in the way."""
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def held(path: Path) -> bool:

@@ -16,8 +16,9 @@ import contextlib
 import dataclasses
 import json
 import re
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from ..platform.errors import ModelError, suggestion
 from .checkpoints import Checkpoints, clear_checkpoints, place_of
 from .draft import DATA, RESUMED, Draft
 from .durable import clear, remove, replace_text, storing, sync
-from .locks import Lock, busy, held
+from .locks import Lock, busy, held, shared, unshared
 from .manifest import FILE, FORMAT, Manifest, read_json, read_manifest, write_manifest
 from .names import folder_name, model_name
 from .progress import mend_progress
@@ -40,10 +41,12 @@ REMEDIES = {
 }
 """What to do where no version is ready, by the status of the newest."""
 VERSION = re.compile(r"v([1-9][0-9]*)")
+MOVING_SECONDS, POLL_SECONDS = 10.0, 0.01
+"""How long a version that is about to be moved away is waited for, by those who would read it."""
 
 
 class Models:
-    """The models in the folder `models` of a warehouse. Reading takes no locks, and needs no writable warehouse."""
+    """The models in the folder `models` of a warehouse. Reading waits for nobody, and needs no writable warehouse."""
 
     def __init__(self, root: Path) -> None:
         self.warehouse = root
@@ -133,6 +136,18 @@ class Models:
             listed = _listed(self.versions(name))
             raise ModelError(f"Version {number} of model {name} is {manifest.status}, not ready{why} Versions: {listed}.")
         return version
+
+    @contextlib.contextmanager
+    def reading(self, name: str, number: int | None = None) -> Iterator[Version]:
+        """Give a version as `version` does; its files stay until the block ends, also where it is replaced meanwhile."""
+        deadline = time.monotonic() + MOVING_SECONDS
+        while True:
+            version = self.version(name, number)
+            with shared(version.folder / FILE) as stays:
+                if stays or time.monotonic() > deadline:
+                    yield version
+                    return
+            time.sleep(POLL_SECONDS)
 
     def begin(self, name: str, manifest: Manifest, replace: bool = False) -> Draft:
         """Start a new version and lock its model until the draft ends.
@@ -292,7 +307,8 @@ class Models:
             lock.release()
 
     def drop_old(self, name: str, retained: int) -> list[int]:
-        """Remove the versions before the newest ones that are ready, but the one served and those that RESUME needs.
+        """Remove the versions before the newest ones that are ready, but the one served, and those that RESUME needs or that
+        somebody reads.
 
         Args:
             retained: how many versions that are ready stay, 1 or more.
@@ -313,9 +329,7 @@ class Models:
             resumed = {number for m, _ in self._interrupted(name, None) for number in (m.version, m.parent)}
             kept = {version.number for version in found if version.served} | resumed
             old = [v.number for v in found if newest and v.number < newest[0] and v.number not in kept]
-            for number in old:
-                _trash(folder / f"v{number}")
-            return old
+            return [number for number in old if _trash_unread(folder / f"v{number}")]
         finally:
             lock.release()
 
@@ -355,7 +369,7 @@ class Models:
     def _sweep(self, folder: Path) -> None:
         """Remove what killed processes left, what a replacing version made needless, and the data of versions that failed.
 
-        What cannot be removed stays for the next sweep.
+        What cannot be removed, and what somebody reads, stays for the next sweep.
         """
         for leftover in self.folder.glob(".trash-*"):
             clear(leftover)
@@ -366,7 +380,7 @@ class Models:
         for number, version in _folders(folder):
             if number not in kept:
                 with contextlib.suppress(ModelError):
-                    _trash(version)
+                    _trash_unread(version)
             else:
                 for name in _leftovers(kept[number].manifest):
                     clear(version / name)
@@ -485,6 +499,14 @@ def _forget(folder: Path, number: int) -> None:
 
 def _set_last(folder: Path, number: int) -> None:
     replace_text(folder / "model.json", json.dumps({"format": FORMAT, "last_version": number}))
+
+
+def _trash_unread(version: Path) -> bool:
+    """Remove the folder of a version, unless somebody reads it; tell whether it was removed."""
+    with unshared(version / FILE) as unread:
+        if unread:
+            _trash(version)
+    return unread
 
 
 def _trash(folder: Path) -> None:

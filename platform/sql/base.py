@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..errors import Position
 
 if TYPE_CHECKING:
+    from ...warehouse.version import Version
     from ..session import Session
     from .cursor import Cursor
     from .passage import Passage
@@ -68,6 +69,14 @@ class Call(NamedTuple):
     folder: Path
     position: Position
     stack: ExitStack
+
+    def read(self, session: Session) -> Version:
+        """Return the version that is named, whose files stay until the result has been read.
+
+        Raises:
+            ModelError: no such model or version, or one that is not ready.
+        """
+        return self.stack.enter_context(session.models.reading(self.model, self.version))
 
 
 class Pending(NamedTuple):

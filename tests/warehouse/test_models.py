@@ -89,6 +89,39 @@ def test_replaced_versions_are_served_until_the_new_one_is_ready(models: Models)
     assert [f.name for f in (models.folder / "ctr").iterdir() if f.name.startswith("v")] == ["v3"]
 
 
+def test_who_reads_a_version_reads_it_to_its_end_though_it_is_replaced(models: Models) -> None:
+    train(models)
+    with models.reading("ctr") as first, models.reading("ctr") as again:
+        assert (first.number, again.number) == (1, 1)
+        assert train(models, replace=True) == 2
+        assert train(models, replace=True) == 3
+        assert [v.number for v in models.versions("ctr")] == [3]
+        assert [b.to_pylist() for b in first.rows("w")] == [rows().to_pylist()]
+        assert not (first.folder.parent / "v2").exists()
+        with pytest.raises(ModelError, match="no version 1"), models.reading("ctr", 1):
+            pass
+    train(models, parent=3)
+    assert not first.folder.exists()
+
+
+def test_old_versions_that_somebody_reads_are_retained(models: Models) -> None:
+    for parent in (None, 1, 2):
+        train(models, parent=parent)
+    with models.reading("ctr", 1):
+        assert models.drop_old("ctr", 1) == [2]
+    assert models.drop_old("ctr", 1) == [1]
+
+
+def test_a_version_that_is_moved_away_while_it_is_found_is_not_read(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(models)
+    found = models.version("ctr")
+    train(models, replace=True)
+    versions = iter([found, found, models.version("ctr")])
+    monkeypatch.setattr(models, "version", lambda *_: next(versions))
+    with models.reading("ctr") as version:
+        assert version.number == 2
+
+
 def test_a_failed_replacement_leaves_the_old_version_served(models: Models) -> None:
     train(models)
     with pytest.raises(DataError), models.begin("ctr", MANIFEST, replace=True):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(session: Session, call: Call) -> pa.Table | Pending:
-    version, data = session.models.version(call.model, call.version), call.data
+    version, data = call.read(session), call.data
     if data is None:
         return of_training(version)
 

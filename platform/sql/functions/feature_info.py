@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def run(session: Session, call: Call) -> pa.Table:
     from ....warehouse.feature_info import feature_info
 
-    return feature_info(session.models.version(call.model, call.version), session.engine)
+    return feature_info(call.read(session), session.engine)
 
 
 FEATURE_INFO = TableFunction(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def run(session: Session, call: Call) -> pa.Table:
     from ...flow.nearest import nearest
 
-    version = session.models.version(call.model, call.version)
+    version = call.read(session)
     slot, value, k = call.arguments
     return nearest(version, str(slot), value, k)
 

@@ -16,7 +16,7 @@ def run(session: Session, call: Call) -> Pending:
 
     data = call.data
     assert data is not None  # required by the grammar
-    version = session.models.version(call.model, call.version)
+    version = call.read(session)
     with data.locating():
         prediction = Prediction(version, session.engine, data.text)
 

@@ -16,7 +16,7 @@ def run(session: Session, call: Call) -> pa.Table:
     from ...flow.related import related, slots_of
 
     assert call.data is not None  # required by the grammar
-    version = session.models.version(call.model, call.version)
+    version = call.read(session)
     item, history = slots_of(version)
     with call.data.locating():
         return related(version, item, history, session.engine.reader(call.data.text).read_all())

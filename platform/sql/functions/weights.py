@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def run(session: Session, call: Call) -> str:
     from ....warehouse.weights import weights
 
-    version = session.models.version(call.model, call.version)
+    version = call.read(session)
     return call.stack.enter_context(weights(version, session.engine)).select()
 
 

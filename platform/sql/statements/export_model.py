@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,9 +49,11 @@ class ExportTable:
         from ....warehouse.deltas import export_delta
         from ....warehouse.exports import export_table
 
-        version, chosen, table = session.models.version(*self.named), self.options, self.table.text
-        base = None if self.base is None else session.models.version(self.named[0], self.base)
-        with self.table.locating():
+        chosen, table = self.options, self.table.text
+        with ExitStack() as stack:
+            version = stack.enter_context(session.models.reading(*self.named))
+            base = None if self.base is None else stack.enter_context(session.models.reading(self.named[0], self.base))
+            stack.enter_context(self.table.locating())
             if base is None:
                 rows = export_table(version, session.engine, table, chosen.replace, chosen.format)
             else:
@@ -70,8 +73,8 @@ class ExportFiles:
     def run(self, session: Session) -> pa.Table:
         from ....warehouse.exports import DENSE, export_files
 
-        version = session.models.version(*self.named)
-        rows = export_files(version, session.engine, self.folder, self.format)
+        with session.models.reading(*self.named) as version:
+            rows = export_files(version, session.engine, self.folder, self.format)
         dense = str(self.folder / DENSE) if version.dense.exists() else None
         return answer(version.manifest.model, version.number, rows, str(self.folder), dense)
 
