@@ -298,7 +298,8 @@ def vector_lines(column: pa.ChunkedArray, slot: Slot) -> NDArray[np.float32]:
     array = column.combine_chunks()
     lengths = array.value_lengths().fill_null(slot.dim).to_numpy()
     if len(wrong := lengths[lengths != slot.dim]):
-        raise DataError(f"The vectors of {slot.name} have {slot.dim} elements; one has {wrong[0]}. Filter it out in the query.")
+        fitting = f"WHERE size({slot.name}) = {slot.dim}"
+        raise DataError(f"The vectors of {slot.name} have {slot.dim} elements; one has {wrong[0]}. {fitting} leaves it out.")
     vectors = np.full((len(array), slot.dim), np.nan, np.float32)
     vectors[array.is_valid().to_numpy(zero_copy_only=False)] = floats(array.flatten()).reshape(-1, slot.dim)
     return vectors.T
