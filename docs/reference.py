@@ -70,7 +70,8 @@ CLAUSE_HELP = {
 CLAUSE_TAIL = """\
 All columns of the query that no clause names are slots: features are made of them. `ORDER BY` in the query is the order of
 learning; with one worker it is exact. `CONTINUE` takes every clause from the version that it continues, unless it is given;
-`USING` and `WITH` change only the options that they name, and the algorithm stays.
+`USING` and `WITH` change only the options that they name, and the algorithm stays. It begins at the version's weights, whatever
+options change.
 
 A query that is a scan of a table or of Parquet files, with row-wise expressions and filters, is read in place. Any other query
 is run once, and its result is staged as Parquet beside the version until the training ends.

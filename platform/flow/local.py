@@ -28,7 +28,7 @@ from .monitor import Monitor
 from .pace import Pace
 from .prepared import Prepared
 from .source import End
-from .state import Held, begin, load, new_shard, save, total
+from .state import Held, begin, changed_programs, load, new_shard, save, total
 from .windows import Collector, Key, Seen
 from .worker import Worker
 
@@ -102,7 +102,8 @@ def begin_here(prepared: Prepared, checkpoints: Checkpoints, epoch: int, monitor
         return Begun(shards, standing, {window.key: window for window in driver.open})
     shards = fresh()
     if prepared.parent is not None:
-        load(shards, num_shards, prepared.parent, columns)
+        changed = changed_programs(prepared.plan, prepared.recipe, prepared.parent)
+        load(shards, num_shards, prepared.parent, columns, changed)
     else:
         begin(shards, num_shards, prepared.recipe, prepared.baseline)
     return Begun(shards, Standing(), {})

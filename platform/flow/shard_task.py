@@ -24,7 +24,7 @@ from .checkpoint import restore
 from .compiled import compilations, prepare_task
 from .job import PRESSED, SAVE, SLOW, Job, Pressed, Save, Slow, check_machine, own_host, saved_files
 from .recipe import recipe_of
-from .state import Saved, begin, load, new_shard, save
+from .state import Saved, begin, changed_programs, load, new_shard, save
 
 PRESSED_SECONDS = 3600.0  # the driver takes a last checkpoint
 KEPT_BYTES = 1 << 27  # several times the arrays of a large request
@@ -62,13 +62,15 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
 
 def fill(shard: Shard, number: int, job: Job) -> None:
     """Put into a new shard what it begins with: a checkpoint, or else what the training continues."""
+    recipe = recipe_of(job.plan, job.columns)
     if job.checkpoint:
         checkpoints = Checkpoints(job.checkpoints)
         restore({number: shard}, job.places.shards, checkpoints, checkpoints.manifest(job.checkpoint), job.epoch)
     elif job.parent is not None:
-        load({number: shard}, job.places.shards, job.parent, job.columns)
+        changed = changed_programs(job.plan, recipe, job.parent)
+        load({number: shard}, job.places.shards, job.parent, job.columns, changed)
     else:
-        begin({number: shard}, job.places.shards, recipe_of(job.plan, job.columns), job.baseline)
+        begin({number: shard}, job.places.shards, recipe, job.baseline)
 
 
 def gang_of(shard: Shard, job: Job, member: Membership) -> Gang | None:

@@ -23,13 +23,15 @@ from ...warehouse.version import Version
 from ..cores import cores
 from ..errors import StatementError, no_number
 from ..operators.base import INTERCEPT_NUMBER
+from ..options import written
 from ..ps.candidates import Counted
 from ..ps.keys import slot_seed
 from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
-from ..ps.programs import STATISTICS
+from ..ps.programs import STATISTICS, Programs
 from ..ps.shard import Description, Shard
 from ..ps.watermarks import Watermarks
+from .plan import Plan
 from .recipe import Recipe
 from .scaling import from_entry
 from .slots import INTERCEPT, Columns
@@ -120,8 +122,14 @@ def check_rows(recipe: Recipe, parent: Version) -> None:
             )
 
 
-def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns: Columns) -> None:
-    """Put what a version holds into some of the shards, by number: the rows of their slices, and their dense parameters."""
+def load(
+    shards: Mapping[int, Shard], num_shards: int, parent: Version, columns: Columns, changed: Mapping[str, Programs]
+) -> None:
+    """Put what a version holds into some of the shards, by number: the rows of their slices, and their dense parameters.
+
+    Args:
+        changed: the programs of tables, by name, in which the state that weights are derived from has to follow the weights.
+    """
     now = int(parent.manifest.statistics.get("now", 0))
     dense = read_dense(parent.dense)
     examples = parent.manifest.examples_total
@@ -135,13 +143,24 @@ def load(shards: Mapping[int, Shard], num_shards: int, parent: Version, columns:
     for entry in parent.manifest.tables:
         for batch in carried_rows(parent, entry.name, columns, None):
             stored = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
-            stored |= {name: stored[name].reshape(-1, dim) for name, dim in entry.columns.items()}
+            floats = {name: np.asarray(stored[name], np.float32).reshape(-1, dim) for name, dim in entry.columns.items()}
+            stored |= floats
+            if entry.name in changed:
+                kept = changed[entry.name].weighing(floats, floats["w"])
+                stored |= {name: kept[name] for name in floats.keys() & kept.keys()}
             keys = stored["key"].view(np.uint64)
             owner = shard_of(keys, num_shards)
             for number, shard in shards.items():
                 mine = slice(None) if num_shards == 1 else owner == number
                 own = {name: column[mine] for name, column in stored.items()}
                 shard.holding(entry.name).load(entry.name, np.ascontiguousarray(keys[mine]), own, now)
+
+
+def changed_programs(plan: Plan, recipe: Recipe, parent: Version) -> dict[str, Programs]:
+    """Return the programs of all tables, by name, where a plan gives other options than the version that it continues."""
+    given = [(use.name, written(use.given)) for use in (plan.algorithm, *plan.operators)]
+    before = [(part.name, written(part.options)) for part in (parent.manifest.algorithm, *parent.manifest.operators)]
+    return {} if given == before else {programs.spec.name: programs for programs in recipe.programs}
 
 
 def carried_rows(

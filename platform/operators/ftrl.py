@@ -31,7 +31,8 @@ def ftrl(options: FtrlOptions, table: TableSpec) -> Operator:
         w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2)
 
     A new row has n = 0 and the z whose w is the table's init. Where another operator changes w, z becomes the one whose w
-    that is, at the row's n; where it changes z or n, w is derived anew.
+    that is, at the row's n; where it changes z or n, w is derived anew. A CONTINUE with other options begins at the same w
+    and n: its alpha, beta, l1 and l2 act on what is learned from then on.
 
     Source: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013, algorithm 1.
     """

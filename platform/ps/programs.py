@@ -5,7 +5,7 @@ Names of inputs that are no columns begin with @.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -90,16 +90,28 @@ class Programs:
         Returns:
             column -> float32[1, dim].
         """
-        zero: Given = {name: np.zeros(() if shape is None else (1, *shape), kind) for name, (kind, shape) in ROW.items()}
-        floats = {name: np.zeros((1, dim), np.float32) for name, dim in {"w": self.spec.dim, **self.dims}.items()}
+        return {name: values for name, values in self.weighing({}, weights[None]).items() if values.any()}
 
-        def settle(w: jax.Array) -> Rows:
-            rows = stored_in({**zero, **floats}, tuple(floats))
-            return self.chain.settle(rows, {**rows, "w": w}, self.context(zero))
+    def weighing(
+        self, columns: Mapping[str, NDArray[np.float32]], weights: NDArray[np.float32]
+    ) -> dict[str, NDArray[np.float32]]:
+        """Return the stored columns of rows that come to have these weights.
 
-        settled = jax.jit(settle)(weights[None])
-        started = {name: np.asarray(settled[name]) for name in self.stored}
-        return {name: values for name, values in started.items() if values.any()}
+        Args:
+            columns: what they keep, float32[n, dim] each; a column that is not there is 0.
+            weights: float32[n, dim].
+        """
+        n = len(weights)
+        given: Given = {name: np.zeros(() if shape is None else (n, *shape), kind) for name, (kind, shape) in ROW.items()}
+        zeros = {name: np.zeros((n, dim), np.float32) for name, dim in {"w": self.spec.dim, **self.dims}.items()}
+
+        def settle(floats: Rows, w: jax.Array) -> Rows:
+            context = self.context(given)
+            rows = self.chain.read(stored_in({**given, **floats}, tuple(floats)), context)
+            return self.chain.settle(rows, {**rows, "w": w}, context)
+
+        settled = jax.jit(settle)({**zeros, **columns}, weights)
+        return {name: np.asarray(settled[name]) for name in self.stored}
 
     @cached_property
     def read(self) -> Program:

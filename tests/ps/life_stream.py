@@ -112,7 +112,7 @@ class Stream:
         for number, shard in enumerate(client.shards):
             shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), (), 0)
         if self._parent is not None:
-            load(dict(enumerate(client.shards)), num_shards, self._parent, COLUMNS)
+            load(dict(enumerate(client.shards)), num_shards, self._parent, COLUMNS, {})
         return client
 
     def _checkpoint(self) -> None:

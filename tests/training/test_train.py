@@ -143,6 +143,26 @@ def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_p
     assert [(v["version"], v["served"], v["examples"]) for v in versions] == [(1, False, 2_000), (2, True, 2_000)]
 
 
+@pytest.mark.parametrize("algorithm", ["xftrl", "fm"])
+@pytest.mark.parametrize("changed", ["USING {} (alpha = 1)", "OPERATORS (ftrl (beta = 5, l1 = 0.1, l2 = 10))"])
+def test_weights_stay_where_a_version_continues_with_other_options(
+    session: xpsql.Session, tmp_path: Path, algorithm: str, changed: str
+) -> None:
+    days = [write(log(rows, seed), tmp_path / f"{seed}.parquet") for seed, rows in ((1, 2_000), (2, 1))]
+    session.sql(f"TRAIN MODEL m USING {algorithm} IGNORE (ts) AS {TEXT.format(days[0])}")
+    session.sql(f"CONTINUE MODEL m {changed.format(algorithm)} AS {TEXT.format(days[1])}")
+    query = "SELECT * FROM ML.WEIGHTS(MODEL m VERSION {})"
+    before, after = (
+        {(row.get("table"), row["key"]): row for row in session.sql(query.format(version)).arrow().to_pylist()}
+        for version in (1, 2)
+    )
+    stayed = [(old, after[at]) for at, old in before.items() if old["updates"] == after[at]["updates"]]
+    assert len(stayed) > 100
+    name = "weight" if algorithm == "xftrl" else "weights"
+    for old, new in stayed:
+        assert new[name] == pytest.approx(old[name], rel=1e-6, abs=1e-9)
+
+
 UPPER = "label AS LABEL, user AS USER, price AS PRICE, tags AS TAGS"
 
 
