@@ -12,6 +12,7 @@ From this one declaration come the check of a statement's values (`parse`), the 
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ from .errors import OptionError, Position, suggestion
 
 O = TypeVar("O")  # noqa: E741  the options dataclass of a part
 P = TypeVar("P", covariant=True)
+
+LEAST_FLOAT32 = 2.0**-126  # what is nearer to 0 is 0 to XLA on CPUs
 
 
 class Value(NamedTuple):
@@ -63,6 +66,12 @@ class Limits(NamedTuple):
         low = "(-inf" if self.minimum is None else f"{'(' if self.open_minimum else '['}{number(self.minimum)}"
         high = "inf)" if self.maximum is None else f"{number(self.maximum)}{')' if self.open_maximum else ']'}"
         return f"{low}, {high}"
+
+    def excluded(self) -> tuple[float | None, ...]:
+        """Return the numbers at the ends of the range that are not in it."""
+        low = self.minimum if self.open_minimum else None
+        high = self.maximum if self.open_maximum else None
+        return -math.inf, low, high, math.inf
 
 
 def number(value: float) -> str:
@@ -166,6 +175,9 @@ def check(value: Value, hint: Any, limits: Limits, what: str) -> Any:
         return chosen if isinstance(converted, tuple) else chosen[0]
     if isinstance(converted, (int, float)) and not inside(converted, limits):
         raise OptionError(f"{what} expects a value in {limits.text()}, got {value.value!r}.", value.position)
+    if isinstance(converted, float) and (held := as_float32(converted)) in limits.excluded():
+        text = f"{what} expects a value in {limits.text()}, got {value.value!r}, which is {held:g} in float32."
+        raise OptionError(text, value.position)
     return converted
 
 
@@ -204,6 +216,11 @@ def inside(number: float, limits: Limits) -> bool:
     if low is not None and (number < low or (limits.open_minimum and number == low)):
         return False
     return not (high is not None and (number > high or (limits.open_maximum and number == high)))
+
+
+def as_float32(number: float) -> float:
+    """Return a number as compiled programs take it: infinite where it is too large for float32, 0 where it is too small."""
+    return 0.0 if abs(number) < LEAST_FLOAT32 else ctypes.c_float(number).value
 
 
 def type_name(hint: Any) -> str:
