@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import OptionError
-from ..options import Part, option
+from ..options import Part, as_float32, option
 from .base import Context, Operator, Rows, TableSpec
 
 Proximal = Callable[[jax.Array, jax.Array], jax.Array]
@@ -51,7 +52,7 @@ def regularize(options: RegularizeOptions, table: TableSpec) -> Operator:
     step = steps[options.penalty]
 
     def after(old: Rows, new: Rows, context: Context) -> Rows:
-        seen = new["count"] + context.count
+        seen = new["count"] + jnp.minimum(context.count, ~new["count"])  # counts saturate
         strength = jnp.full(seen.shape, options.strength, jnp.float32)
         for bound, value in reversed(ranges):
             strength = jnp.where(seen <= bound, value, strength)
@@ -87,7 +88,8 @@ def frequency_ranges(given: tuple[Any, ...]) -> tuple[tuple[int, float], ...]:
             f"option by_frequency of operator regularize expects pairs (count, strength), got {given!r}."
         ) from error
     bounds = [bound for bound, _ in ranges]
-    if bounds != sorted(set(bounds)) or any(bound < 1 or not strength >= 0 for bound, strength in ranges):
+    right = all(1 <= bound < 2**32 and 0 <= as_float32(strength) < math.inf for bound, strength in ranges)
+    if bounds != sorted(set(bounds)) or not right:
         raise OptionError(
             "option by_frequency of operator regularize expects counts from 1, ascending, and strengths of at least 0, "
             f"got {given!r}."

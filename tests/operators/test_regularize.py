@@ -19,7 +19,7 @@ SGD = make("sgd")
 def test_the_strength_is_that_of_the_first_range_that_holds_the_count_of_a_row() -> None:
     options = RegularizeOptions("l1", strength=0.25, by_frequency=((10, 1.0), (1000, 0.5)))
     trial = OperatorTrial(REGULARIZE, options, after=(SGD,))
-    counts = np.array([0, 8, 9, 10, 998, 999, 1000, 10**6], np.uint32)
+    counts = np.array([0, 8, 9, 10, 998, 999, 1000, 2**32 - 1], np.uint32)
     rows = {**trial.example().rows, "w": np.full((SIZE, DIM), 4.0, np.float32), "count": counts}
     known = context(SIZE)._replace(count=np.ones(SIZE, np.uint32))
     stored, _ = trial.push(rows, np.zeros((SIZE, DIM), np.float32), known)
@@ -51,6 +51,8 @@ def test_pairs_of_count_and_strength_are_taken(given: tuple[Any, ...]) -> None:
         ((0, 1),),
         ((10, float("nan")),),
         ((float("inf"), 1.0),),
+        ((2**32, 1.0),),
+        ((10, 1e39),),
     ],
 )
 def test_other_values_of_by_frequency_are_refused(given: tuple[Any, ...]) -> None:
