@@ -57,7 +57,7 @@ def admit(options: AdmitOptions, table: TableSpec) -> Operator:
         if options.min_count is not None:
             met.append(rows["count"] >= options.min_count)
         if options.probability is not None:
-            met.append(uniform(context) < 1 - (1 - options.probability) ** context.count.astype(jnp.float32))
+            met.append(uniform(context) < -jnp.expm1(context.count * jnp.log1p(jnp.float32(-options.probability))))
         if options.utility is not None:
             met.append(utility_of(rows) > options.utility)
         if options.information is not None:
