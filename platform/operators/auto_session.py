@@ -26,7 +26,7 @@ class AutoSessionOptions:
     short: str = option("20 examples", "half-life of the short horizon: examples of the feature, or TIME such as '1 hour'")
     mid: str = option("200 examples", "half-life of the middle horizon")
     long: str = option("2000 examples", "half-life of the long horizon")
-    prior: float = option(20.0, "examples that the next longer horizon counts for in a rate", minimum=0, open_minimum=True)
+    prior: float = option(20.0, "examples that the next longer horizon counts for in a rate", minimum=0.1, maximum=1e9)
 
 
 def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,7 +27,7 @@ NAMES = ("session_shows", "session_clicks")
 def offered(operator: Operator, session: np.ndarray, base_rate: float) -> np.ndarray:
     assert operator.offer is not None
     rows = dict(zip(NAMES, session.astype(np.float32), strict=True))
-    return np.asarray(operator.offer(rows, context(session.shape[1])._replace(base_rate=np.float32(base_rate))))
+    return np.asarray(jax.jit(operator.offer)(rows, context(session.shape[1])._replace(base_rate=jnp.float32(base_rate))))
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -47,9 +51,12 @@ def test_a_row_without_history_says_as_usual_and_one_without_recent_history_what
 
 
 @pytest.mark.parametrize("base_rate", [0.0, 1.0])
-def test_what_is_offered_is_finite_before_and_after_any_example(base_rate: float) -> None:
-    session = np.array([[[0, 0, 0], [1e9, 1e9, 1e9], [5, 5, 5]], [[0, 0, 0], [0, 0, 0], [5, 5, 5]]])
-    assert np.isfinite(offered(make("auto_session"), session, base_rate)).all()
+@pytest.mark.parametrize("end", ["minimum", "maximum"])
+def test_what_is_offered_is_finite_before_and_after_any_example(base_rate: float, end: str) -> None:
+    limits = {field.name: field.metadata["limits"] for field in dataclasses.fields(AutoSessionOptions)}
+    prior = getattr(limits["prior"], end)
+    session = np.array([[[0, 0, 0], [4e9, 4e9, 4e9], [5, 5, 5]], [[0, 0, 0], [0, 0, 0], [5, 5, 5]]])
+    assert np.isfinite(offered(make("auto_session", AutoSessionOptions(prior=prior)), session, base_rate)).all()
 
 
 def test_many_examples_in_one_push_count_as_one_after_the_other() -> None:
