@@ -55,7 +55,8 @@ CLAUSE_HELP = {
     "USING": "The algorithm, with its options.",
     "LABEL": "The columns to predict; by default the column named `label`. For a classifier they hold 0 or 1, never NULL.",
     "WEIGHT": "A number that an example's loss is multiplied with. Metrics, counts and scales take every example once.",
-    "TIME": "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970.",
+    "TIME": "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970, "
+    "at most in 2106. One that is NULL or before 1970 tells nothing.",
     "GROUP": "User or session, for the metric `gauc`; no slot: to learn from it too, select it twice, under two names.",
     "IGNORE": "Columns of the query that are not learned from; `()` for none, where `CONTINUE` would take its version's.",
     "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named.",
@@ -77,6 +78,33 @@ A query that is a scan of a table or of Parquet files, with row-wise expressions
 is run once, and its result is staged as Parquet beside the version until the training ends.
 """
 
+STATISTICS = """\
+The columns of ML.WEIGHTS after the weights:
+
+```
+count        occurrences; with admit (min_count = n) those before admission, too.
+updates      pushes since the row began, refused ones too.
+last_seen    newest TIME of the training when the row was last pushed.
+shows        occurrences since the row began: a value that is in an example twice counts twice.
+clicks       those of them in examples whose label is above 0.
+```
+
+"""
+
+OPERATORS_HEAD = """\
+A push brings, for each key of a batch, the gradient of the sum of the examples' losses, each times its WEIGHT. Then
+
+1. the row is read: what fades with TIME has faded up to the newest TIME pushed, that of this batch included;
+2. operators change the gradient, in the order written, and the optimizer moves the weights;
+3. operators that act on weights (`safety`, `regularize`, `decay`) do so in reverse order: the first one has the last word.
+
+Every table of an algorithm, such as the weights and the vectors of `fm`, has the operators named, and the optimizer where one
+is named; layers of a network keep their own. The intercept is a row like others, but for `admit` and `expire`. CONTINUE goes
+on from rows as they were at the newest TIME of the version.
+
+In the order of `SHOW OPERATORS`; optimizers, which end a chain, come last.
+"""
+
 SLOTS = """\
 ## Columns and slots
 
@@ -88,6 +116,9 @@ SLOTS = """\
 | array of categories | multi-valued | `feature_key(slot, element)`; NULL is absent |
 | map from categories to numbers | weighted | `feature_key(slot, key)`, times the number |
 | array of floats, doubles or decimals | vector | `xxhash64(slot, i)` for element i, a BIGINT from 0 |
+
+A value is standardised by mean and deviation of all values so far, those of its batch included, and kept within 8 deviations.
+Numbers of maps and vectors are taken as they are.
 
 Other types need a `CAST`, or `IGNORE`. The order of columns does not matter, their names and kinds do: a later query must
 return the columns of the first one, and may return more.
@@ -156,7 +187,7 @@ def table_functions() -> Iterator[str]:
         yield fenced(function.grammar)
         if function.name in RESULTS:
             yield RESULTS[function.name] + "\n"
-    yield "The last columns of ML.WEIGHTS:\n"
+    yield STATISTICS
     yield fenced(inspect.cleandoc((worth.__doc__ or "").split("\n\n", 2)[1]))
 
 
@@ -174,7 +205,7 @@ def reference() -> str:
     pieces.append("## Algorithms\n")
     pieces += [text for algorithm in ALGORITHMS for text in part(algorithm)]
     pieces.append("## Operators\n")
-    pieces.append("In the order of `SHOW OPERATORS`; optimizers, which end a chain, come last.\n")
+    pieces.append(OPERATORS_HEAD)
     pieces += [text for operator in OPERATORS for text in part(operator)]
     return "\n".join(pieces)
 

@@ -39,7 +39,7 @@ def admit(options: AdmitOptions, table: TableSpec) -> Operator:
     probability: an occurrence admits with probability p, c occurrences in a push with 1 - (1 - p)^c, drawn from (seed, key,
     pass, split, batch). It costs nothing before.
     utility, information: of the row as the push that would start it leaves it; in a later table's own operators, of the
-    feature's row in the first table.
+    feature's row in the first table, after the push.
 
     Source: inclusion by count and by probability, McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013,
     section 3.1, with exact counts instead of Bloom filters.

@@ -54,7 +54,7 @@ class Context(NamedTuple):
         valid: bool[n]; False marks padding.
         keys: uint32[n, 2], low and high half of each key; for randomness that is a function of the key.
         count: uint32[n], occurrences of the key in this push (0 in a pull).
-        shows, clicks: uint32[n], examples and positive examples of the key in this push (0 in a pull).
+        shows, clicks: uint32[n], occurrences of the key in this push, and those in positive examples (0 in a pull).
         updates: uint32[n], updates the row has had before this push.
         staleness: uint32[n], updates of the row since it was pulled (0 in a pull).
         pulled: float32[n, dim], the weights as they were pulled (0 in a pull). Where a chain uses them, they travel with the

@@ -28,7 +28,7 @@ class ExpireOptions:
 def expire(options: ExpireOptions, table: TableSpec) -> Operator:
     """End rows that are of no more use: the feature reads as absent, and starts anew where it comes again.
 
-    after: the newest TIME seen minus the TIME that the feature was last seen is larger. Of a model that is continued, too.
+    after: the newest TIME seen minus the row's `last_seen` is larger. Of a model that is continued, too.
     utility: below the bound, `grace` updates or more after the row started; with `recent`, the utility of late. Information is
     no condition: it depends on the base rate of all examples too, so that a row that had ended could come back to life.
 

@@ -34,7 +34,7 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
     `refused`, those of them left as they were.
 
     Its place in the chain says which gradient is limited (before or after averaging). The first operator of a chain has
-    the last word on weights.
+    the last word on weights: `decay` and `regularize` act on a row that is refused, too, where they stand before `safety`.
 
     Source: clipping by value, Pascanu et al., "On the difficulty of training recurrent neural networks", ICML 2013,
     section 3.2, per element.
