@@ -110,7 +110,7 @@ class Scorer:
                     features = table.select(list(inputs.values())).rename_columns(list(inputs))
                     chunk = encode(features, self._columns, with_labels=False)
                     if self._pairs is not None:
-                        chunk = paired(chunk, self._pairs, 0)
+                        chunk = paired(chunk, self._pairs)
                     yield table.select(carried), list(batches(chunk, BATCH_SIZE, BatchId(), self._ladders))
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:

@@ -18,10 +18,10 @@ from .batches import Batch, Ladders, batches
 from .dealing import Deal, Dealt
 from .encode import Chunk, encode, shown
 from .negatives import drawn, with_negatives
-from .pairs import paired
+from .pairs import known_pairs, paired
 from .sampling import Sampler, weighed
 from .slots import Columns
-from .splits import chunk_rows, read
+from .splits import chunk_batches, chunk_rows, read
 from .steps import Clock
 
 
@@ -99,16 +99,18 @@ class Source:
 
     def _cut(self, chunk: Chunk, first: BatchId, skipped: int) -> Iterator[Batch]:
         if self._negatives is None:
-            chunk = chunk if self._pairs is None else paired(chunk, self._pairs, 0)
+            chunk = chunk if self._pairs is None else paired(chunk, self._pairs)
             yield from cut(chunk, self._batch_size, first, self._ladders, self._sampling, self._seed, skipped)
             return
         others = drawn(chunk, self._negatives, self._columns, self._seed, first)
+        known = None if self._pairs is None else known_pairs(chunk, self._pairs)
         copies = 1 + self._negatives.number
         size = self._batch_size * copies
-        rows = len(others) if self._pairs is not None else chunk_rows(size) // copies  # at once, as they take memory
+        values = sum(len(bag.codes) for bag in chunk.bags) // max(1, len(others))
+        rows = chunk_batches(size * (1 + values)) * self._batch_size  # at once, as copies take memory
         for start in range(0, len(others), rows):
             part = with_negatives(chunk, self._negatives, self._columns, others[start : start + rows], start)
-            part = part if self._pairs is None else paired(part, self._pairs, copies - 1)
+            part = part if self._pairs is None else paired(part, self._pairs, copies, known)
             before = start // self._batch_size
             number = first._replace(batch=first.batch + before)
             yield from cut(part, size, number, self._ladders, self._sampling, self._seed, skipped - before)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from xpsql.algorithms.base import Negatives, Pairs
 from xpsql.platform.engines.base import Scan
 from xpsql.platform.errors import DataError
 from xpsql.platform.flow.batches import Batch, Ladders
@@ -91,3 +94,28 @@ def test_a_split_without_rows_left_still_ends(session: xpsql.Session, tmp_path: 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"gone.parquet cannot be read as Parquet: .*No such file"):
         splits_of(Scan((str(tmp_path / "gone.parquet"),), {}, None, (), pa.schema([])))
+
+
+@pytest.mark.parametrize("pairs", [None, Pairs(0, 0)])
+def test_rows_of_items_not_taken_are_made_a_few_at_a_time_where_histories_are_long(
+    session: xpsql.Session, tmp_path: Path, pairs: Pairs | None
+) -> None:
+    random = np.random.default_rng(0)
+    history = pa.FixedSizeListArray.from_arrays(random.integers(0, 300, 1000 * 100), 100).cast(pa.list_(pa.int64()))
+    table = pa.table({"label": np.ones(1000, np.int32), "item": random.integers(0, 300, 1000), "history": history})
+    scan = session.engine.scan(f"SELECT * FROM parquet.`{write(table, tmp_path / 'log.parquet', row_group_rows=1000)}`")
+    assert isinstance(scan, Scan)
+    plan = Plan("", "m", Use("slrm", {}, None), (), "")
+    columns = dataclasses.replace(columns_of(table.schema, plan, None), intercept=True)
+    negatives, ladders = Negatives(20, 0.5, ("item",), ("history",)), Ladders(Ladder(), Ladder())
+    made = Source(scan, splits_of(scan), columns, BATCH, True, ladders, 3, negatives=negatives, pairs=pairs)
+    turns, examples = iter([Dealt(Turn(0, 0))]), 0
+    tracemalloc.start()
+    try:
+        for batch in made.batches(lambda: next(turns, None), Clock(READING)):
+            examples += batch.examples if isinstance(batch, Batch) else 0
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert examples == 1000 * 21
+    assert peak < 30e6
