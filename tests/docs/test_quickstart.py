@@ -26,6 +26,11 @@ def test_every_block_of_the_quickstart_runs(folder: Path, command: Callable[[str
         else:
             assert block.language == "sh"
             run_lines(block.text, command)
+    with xpsql.connect(reporter=SilentReporter()) as session:
+        had = "EXISTS (SELECT 1 FROM viewed v WHERE v.visitor = r.visitor AND v.page = r.page)"
+        (row,) = session.sql(f"SELECT count(*) AS n, count_if({had}) AS had FROM recommended r").arrow().to_pylist()
+    assert row["n"] > 0
+    assert row["had"] == 0
     assert names["table"].num_rows == 2500
     assert min(names["visits"]["date"].to_pylist()) >= date(2026, 11, 22)
     assert "predicted_ordered" in names["table"].column_names
