@@ -1,4 +1,4 @@
-"""SLRM and XSVD on bought groceries, beside item-kNN and implicit's ALS: recall and NDCG of the last item of each user.
+"""SLRM and XSVD on bought groceries, beside popularity, item-kNN, EASE and ALS: recall and NDCG of the last item of each user.
 
     python -m benchmarks.recommendation FOLDER
     python -m benchmarks.recommendation FOLDER choose
@@ -28,7 +28,7 @@ from scipy import sparse
 from xpsql import Session, connect
 from xpsql.platform.progress import SilentReporter
 
-K, NEIGHBOURS = 20, 100
+K, NEIGHBOURS, PENALTY = 20, 100, 100
 Scores = NDArray[np.float32]
 
 
@@ -81,6 +81,24 @@ def knn(known: Users) -> Scores:
     np.fill_diagonal(cosine, 0)
     cosine[cosine < np.partition(cosine, -NEIGHBOURS, axis=1)[:, [-NEIGHBOURS]]] = 0
     return np.asarray(known.seen @ cosine, np.float32)
+
+
+def popularity(known: Users) -> Scores:
+    """Return how many users have each item."""
+    return np.tile(np.asarray(known.seen.sum(axis=0), np.float32), (known.seen.shape[0], 1))
+
+
+def ease(known: Users) -> Scores:
+    """Return the scores of EASE: the least squares of each item by all others, with one L2 penalty.
+
+    Source: Steck, "Embarrassingly Shallow Autoencoders for Sparse Data", WWW 2019, equation 8.
+    """
+    gram = (known.seen.T @ known.seen).toarray()
+    np.fill_diagonal(gram, gram.diagonal() + PENALTY)
+    inverse = np.linalg.inv(gram)
+    weights = -inverse / inverse.diagonal()
+    np.fill_diagonal(weights, 0)
+    return np.asarray(known.seen @ weights, np.float32)
 
 
 def als(known: Users) -> Scores:
@@ -151,7 +169,8 @@ def lines(folder: Path) -> Iterator[str]:
     yield f"{len(known.last)} users, {len(np.unique(known.seen.indices))} items, {known.seen.nnz} bought"
     with tempfile.TemporaryDirectory() as name, connect(Path(name) / "warehouse", reporter=SilentReporter()) as session:
         path = others_as_history(known, Path(name))
-        work = {"item-kNN": lambda: knn(known), "implicit ALS": lambda: als(known)}
+        work = {"popularity": lambda: popularity(known), "item-kNN": lambda: knn(known), "EASE": lambda: ease(known)}
+        work |= {"implicit ALS": lambda: als(known)}
         work |= {"slrm": lambda: slrm(session, known, path), "xsvd": lambda: xsvd(session, known, path, CHOSEN)}
         for what, scores in work.items():
             recall, ndcg = quality(known, scores())
