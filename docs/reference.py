@@ -88,7 +88,6 @@ last_seen    newest TIME of the training when the row was last pushed.
 shows        occurrences since the row began: a value that is in an example twice counts twice.
 clicks       those of them in examples whose label is above 0.
 ```
-
 """
 
 OPERATORS_HEAD = """\
