@@ -5,7 +5,7 @@ Names of inputs that are no columns begin with @.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -102,16 +102,22 @@ class Programs:
             weights: float32[n, dim].
         """
         n = len(weights)
-        given: Given = {name: np.zeros(() if shape is None else (n, *shape), kind) for name, (kind, shape) in ROW.items()}
         zeros = {name: np.zeros((n, dim), np.float32) for name, dim in {"w": self.spec.dim, **self.dims}.items()}
+        settled = self._settle({**zeros, **columns}, weights)
+        return {name: np.asarray(settled[name]) for name in self.stored}
 
-        def settle(floats: Rows, w: jax.Array) -> Rows:
+    @cached_property
+    def _settle(self) -> Callable[[Mapping[str, Any], NDArray[np.float32]], Rows]:
+        """What weighing computes, compiled once for each number of rows."""
+
+        def settle(floats: Mapping[str, Any], w: jax.Array) -> Rows:
+            n = len(w)
+            given: Given = {name: jnp.zeros(() if shape is None else (n, *shape), kind) for name, (kind, shape) in ROW.items()}
             context = self.context(given)
             rows = self.chain.read(stored_in({**given, **floats}, tuple(floats)), context)
             return self.chain.settle(rows, {**rows, "w": w}, context)
 
-        settled = jax.jit(settle)({**zeros, **columns}, weights)
-        return {name: np.asarray(settled[name]) for name in self.stored}
+        return jax.jit(settle)
 
     @cached_property
     def read(self) -> Program:
