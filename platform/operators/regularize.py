@@ -91,8 +91,8 @@ def frequency_ranges(given: tuple[Any, ...]) -> tuple[tuple[int, float], ...]:
     right = all(1 <= bound < 2**32 and 0 <= as_float32(strength) < math.inf for bound, strength in ranges)
     if bounds != sorted(set(bounds)) or not right:
         raise OptionError(
-            "option by_frequency of operator regularize expects counts from 1, ascending, and strengths of at least 0, "
-            f"got {given!r}."
+            "option by_frequency of operator regularize expects counts from 1 to 4294967295, ascending, and strengths of at "
+            f"least 0, got {given!r}."
         )
     return ranges
 
