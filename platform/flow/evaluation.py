@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...warehouse.version import Version
 from ..engines.base import Engine, staged
@@ -92,7 +91,7 @@ def grouped_auc(kept: list[tuple[pa.Array, np.ndarray, np.ndarray]]) -> float | 
     """Return the GAUC of chunks of (group, labels, predictions)."""
     if not kept:
         return None
-    names = pc.dictionary_encode(pa.chunked_array([k[0] for k in kept]).combine_chunks(), null_encoding="encode")
+    names = pa.chunked_array([k[0] for k in kept]).combine_chunks().dictionary_encode(null_encoding="encode")
     numbers = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return gauc(numbers, np.concatenate([k[1] for k in kept]), np.concatenate([k[2] for k in kept]))
 

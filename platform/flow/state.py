@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...warehouse.candidates import read_candidates, write_candidates
@@ -172,7 +171,7 @@ def carried_rows(
         wanted: columns of the rows, `slot` among them; all where None.
     """
     for batch in parent.rows(table, wanted):
-        kept = batch if columns.intercept else batch.filter(pc.not_equal(batch["slot"], INTERCEPT_NUMBER))
+        kept = batch if columns.intercept else batch.filter(pa.array(batch["slot"].to_numpy() != INTERCEPT_NUMBER))
         if kept.num_rows:
             yield kept
 
