@@ -139,15 +139,24 @@ def with_positive_weight(loss: Loss, positive_weight: float) -> Loss:
     Raises:
         OptionError: the loss takes any number as label.
     """
+    check_positive_weight(positive_weight, loss.classifier)
     if positive_weight == 1:
         return loss
-    if not loss.classifier:
+    baseline = partial(raised, loss.baseline, positive_weight) if loss.baseline is not None else None
+    return loss._replace(value=partial(weighted, loss.value, positive_weight), baseline=baseline)
+
+
+def check_positive_weight(positive_weight: float, classifier: bool) -> None:
+    """Refuse a weight of positive examples where labels are any numbers.
+
+    Raises:
+        OptionError: says what to do instead.
+    """
+    if positive_weight != 1 and not classifier:
         raise OptionError(
             "USING gives a positive_weight, of labels that are 0 or 1, and loss = 'squared', which takes any number. Give "
             "examples their weight by the clause WEIGHT."
         )
-    baseline = partial(raised, loss.baseline, positive_weight) if loss.baseline is not None else None
-    return loss._replace(value=partial(weighted, loss.value, positive_weight), baseline=baseline)
 
 
 def raised(baseline: Callable[[float], float], positive_weight: float, mean: float) -> float:

@@ -14,6 +14,7 @@ from ..platform.errors import LostError, OptionError, StatementError, TrainingEr
 from ..platform.options import Part, option
 from .base import Algorithm, Layout, Learner, Matrix, Peers, Predict
 from .learners import learned_by
+from .losses import check_positive_weight
 
 PEER_SECONDS = 600
 OBJECTIVES = {"logloss": "binary:logistic", "squared": "reg:squarederror"}
@@ -45,7 +46,10 @@ class XgboostOptions:
     l1: float = option(0.0, "L1 penalty of leaves; raise it for noisy labels", minimum=0)
     l2: float = option(1.0, "L2 penalty of leaves; raise it for noisy labels", minimum=0)
     positive_weight: float = option(
-        1.0, "weight of examples whose label is above 0; raise it where missing one costs more", minimum=0, open_minimum=True
+        1.0,
+        "weight of examples whose label is 1, not with squared; raise it where missing one costs more",
+        minimum=0,
+        open_minimum=True,
     )
     bins: int = option(
         256, "values that a continuous slot is told apart by; more where close values differ", minimum=2, maximum=65_536
@@ -72,7 +76,7 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
 
     Raises:
         StatementError: the package is not installed.
-        OptionError: a multi-valued or weighted slot.
+        OptionError: a multi-valued or weighted slot, or a positive_weight where labels are any numbers.
     """
     if importlib.util.find_spec("xgboost") is None:
         raise StatementError("Algorithm xgboost needs the package xgboost: pip install 'xpsql[xgboost]'.")
@@ -81,7 +85,9 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
             f"Algorithm xgboost takes no arrays or maps, and {layout.bags[0]} is one: name it in IGNORE, or select its values "
             "or its size as columns."
         )
-    return learned_by(Booster(options), options.loss == "logloss")
+    classifier = options.loss == "logloss"
+    check_positive_weight(options.positive_weight, classifier)
+    return learned_by(Booster(options), classifier)
 
 
 class Booster(Learner):

@@ -111,9 +111,10 @@ def test_squared_learns_numbers_of_any_size_and_place(
     assert found["rmse"] < 0.5 * label.std()
 
 
-def test_a_weight_of_positives_is_refused_where_labels_are_any_numbers(session: xpsql.Session) -> None:
+@pytest.mark.parametrize("algorithm", ["xftrl", "xgboost"])
+def test_a_weight_of_positives_is_refused_where_labels_are_any_numbers(session: xpsql.Session, algorithm: str) -> None:
     with pytest.raises(xpsql.StatementError, match=r"positive_weight, of labels that are 0 or 1.* clause WEIGHT.* at .USING"):
-        session.sql("TRAIN MODEL m USING xftrl(loss = 'squared', positive_weight = 2) AS SELECT 1 AS label, 'a' AS x")
+        session.sql(f"TRAIN MODEL m USING {algorithm}(loss = 'squared', positive_weight = 2) AS SELECT 1 AS label, 'a' AS x")
 
 
 def test_continue_refuses_a_loss_whose_labels_have_another_unit(session: xpsql.Session) -> None:
