@@ -19,10 +19,13 @@ from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb import DuckDBEngine
 from xpsql.platform.engines.spark import SparkEngine
 from xpsql.platform.engines.spark_start import started
+from xpsql.platform.flow.compiled import prepare_jax
 from xpsql.platform.progress import SilentReporter
 
 settings.register_profile("xpsql", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 settings.load_profile("xpsql")
+
+prepare_jax()  # as sessions do, for tests without one too: with what runs before have compiled
 
 for variable in java.VARIABLES:  # of the processes that tests start, too
     os.environ.setdefault(variable, java.OPTIONS)
