@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ModelError, Position, StatementError
@@ -24,6 +25,7 @@ CONDITION = re.compile(r"\[(?P<condition>[A-Z][A-Z0-9_.]+)\] ")
 PLACE_AND_PLAN = re.compile(r"; line \d+ pos \d+\b.*", re.DOTALL)  # Spark 3
 SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\b.*", re.DOTALL)
 CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (?P<message>(?!\S+\.DefaultSource$).+)$", re.MULTILINE)  # no class sought
+READING = re.compile(r"\bfile (?P<path>[a-z0-9]+:/.+?)\.\s")  # of the exception around the cause
 JAVA_CLASS = re.compile(r"^(?:An error occurred while calling \S+\s*: )?(?:[\w.$]+(?:Exception|Error): )+")
 STACK = re.compile(r"\n\n|\n\tat |\nDriver stacktrace:")
 TRACEBACK = "Traceback (most recent call last):"
@@ -191,8 +193,12 @@ def raised_in_python(message: str) -> str:
 
 
 def root_cause(message: str) -> str:
-    """Return the innermost cause that a Java exception's text names."""
+    """Return the innermost cause that a Java exception's text names, and the file that was read."""
     if TRACEBACK in message:
         return message
     causes = CAUSE.findall(message)
-    return causes[-1] if causes else message
+    if not causes:
+        return message
+    cause: str = causes[-1]
+    reading = READING.search(message)
+    return cause if reading is None or Path(reading["path"]).name in cause else f"{reading['path']}: {cause}"

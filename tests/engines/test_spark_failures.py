@@ -47,6 +47,19 @@ def test_the_innermost_cause_of_java_is_told() -> None:
     assert plain("Lost task 0.0: exited with code 137\nDriver stacktrace:\n\tat a.b") == "Lost task 0.0: exited with code 137."
 
 
+def test_the_file_that_could_not_be_read_is_told() -> None:
+    head = "An error occurred while calling o1.x.\n: org.apache.spark.SparkException: "
+    cause = "\tat a.b\nCaused by: c.D: column: [ad], physicalType: INT64, logicalType: int\n"
+    path = "file:///logs/day=1/my part-0.parquet"
+    told = f"{path}: column: [ad], physicalType: INT64, logicalType: int."
+    spark_4 = f"[FAILED_READ_FILE.X] Encountered error while reading file {path}. Expected int. SQLSTATE: KD001\n"
+    spark_3 = f"Parquet column cannot be converted in file {path}. Column: [ad], Expected: int, Found: INT64.\n"
+    assert plain(root_cause(f"{head}{spark_4}{cause}")) == told
+    assert plain(root_cause(f"{head}{spark_3}{cause}")) == told
+    named = "\tat a.b\nCaused by: c.D: file:/logs/day=1/my part-0.parquet is not a Parquet file.\n"
+    assert plain(root_cause(f"{head}{spark_4}{named}")) == "file:/logs/day=1/my part-0.parquet is not a Parquet file."
+
+
 def test_names_lose_their_quotes_and_the_default_database() -> None:
     assert bare("`spark_catalog`.`default`.`t`") == "t"
     assert bare("`t`.`a`") == "t.a"
