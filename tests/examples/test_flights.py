@@ -22,6 +22,9 @@ from xpsql.platform.cli import main
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Rows = list[dict[str, Any]]
 SECONDS = 500
+MARCH = "CONTINUE MODEL late AS SELECT * FROM flights_features WHERE month = 3;"
+MEASURED_IN_MARCH = """SELECT examples AS flights, auc
+FROM ML.EVALUATE(MODEL late VERSION 2, (SELECT * FROM flights_features WHERE month = 3));"""
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +97,18 @@ def test_every_training_is_a_version(told: Rows) -> None:
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
 def test_spark_submit_gives_what_the_embedded_engine_gives(told: Rows, arguments: list[str], tmp_path: Path) -> None:
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
-    script = [str(Path(xpsql.__file__).parent / "__main__.py"), "run", str(EXAMPLES / "flights.sql")]
+    two_months, march, _ = (EXAMPLES / "flights.sql").read_text(encoding="utf-8").partition(MARCH)
+    assert march
+    (tmp_path / "two_months.sql").write_text(two_months + MEASURED_IN_MARCH, encoding="utf-8")
+    script = [str(Path(xpsql.__file__).parent / "__main__.py"), "run", str(tmp_path / "two_months.sql")]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [*submit, "--conf", "spark.ui.enabled=false", *script, *arguments, "--warehouse", str(tmp_path)]
+    command = [*submit, "--conf", "spark.ui.enabled=false", *script, *arguments, "--warehouse", str(tmp_path / "warehouse")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    (here,), (there,) = rows(told, "normalized_entropy"), rows(found, "normalized_entropy")
+    for columns in (("flights", "arrived"), ("month", "flights", "share_late")):  # the data, and the features of every month
+        assert rows(found, *columns) == rows(told, *columns)
+    (here,) = (row for row in rows(told, "auc_v1") if row["month"] == 3)
+    (there,) = rows(found, "flights", "auc")
     assert there["flights"] == here["flights"]
-    assert there["auc"] == pytest.approx(here["auc"], abs=0.003)
+    assert float(there["auc"]) == pytest.approx(float(here["auc"]), abs=0.003)
