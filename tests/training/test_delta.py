@@ -9,32 +9,35 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import SparkSession
 
 import xpsql
+from xpsql.platform.progress import SilentReporter
 
-from .log import log, session, write  # noqa: F401  a fixture
+from .log import log, write
 
 LIFE = """recent (half_life = '10 minutes'), admit (min_count = 2, within = '20 minutes'), admit (probability = 0.9),
 admit (utility > 0, information > 0, slots = (user)), expire (after = '15 minutes'), expire (utility < 0.004, grace = 2)"""
 
 
-def rows(session: xpsql.Session, table: str) -> dict[Any, dict[str, Any]]:  # noqa: F811
+def rows(session: xpsql.Session, table: str) -> dict[Any, dict[str, Any]]:
     found = session.sql(f"SELECT * FROM {table}").arrow().to_pylist()
     return {(row.get("table"), row["key"]): row for row in found}
 
 
-@pytest.mark.parametrize("algorithm", ["xftrl", "fm (dim = 2)"])
-def test_base_and_delta_give_full_for_every_pair_of_versions(
-    session: xpsql.Session,  # noqa: F811
-    tmp_path: Path,
-    algorithm: str,
-) -> None:
-    days = [write(log(900, seed), tmp_path / f"day{seed}.parquet") for seed in range(3)]
-    days[1:] = [write(later(900, seed), tmp_path / f"day{seed}.parquet") for seed in (1, 2)]
+def train(session: xpsql.Session, folder: Path, algorithm: str) -> None:
+    """Make four versions: a training, two that continue, and one without some rows between them."""
+    days = [write(log(900, 0), folder / "day0.parquet")]
+    days += [write(later(900, day), folder / f"day{day}.parquet") for day in (1, 2)]
     session.sql(f"TRAIN MODEL m USING {algorithm} TIME ts OPERATORS ({LIFE}) AS SELECT * FROM parquet.`{days[0]}`")
     session.sql(f"CONTINUE MODEL m WITH (shards = 3) AS SELECT * FROM parquet.`{days[1]}`")
     session.sql("SHRINK MODEL m WHERE updates < 2")
     session.sql(f"CONTINUE MODEL m WITH (shards = 2) AS SELECT * FROM parquet.`{days[2]}`")
+
+
+@pytest.mark.parametrize("algorithm", ["xftrl", "fm (dim = 2)"])
+def test_base_and_delta_give_full_for_every_pair_of_versions(session: xpsql.Session, tmp_path: Path, algorithm: str) -> None:
+    train(session, tmp_path, algorithm)
     numbers = [version.number for version in session.models.versions("m")]
     fulls = {}
     for number in numbers:
@@ -52,6 +55,18 @@ def test_base_and_delta_give_full_for_every_pair_of_versions(
         assert all(key in base and key not in full for key, row in delta.items() if row["deleted"])
         went += sum(row["deleted"] for row in delta.values())
     assert went > 0
+
+
+def test_spark_writes_the_delta_that_the_embedded_engine_writes(
+    session: xpsql.Session, spark: SparkSession, warehouse: Path, tmp_path: Path
+) -> None:
+    train(session, tmp_path, "fm (dim = 2)")
+    with xpsql.connect(warehouse, spark, SilentReporter()) as other:
+        for each, table in ((session, "here"), (other, "there")):
+            each.sql(f"EXPORT MODEL m VERSION 4 TO TABLE {table} DELTA FROM VERSION 2")
+        here, there = rows(session, "here"), rows(other, "there")
+    assert there == here
+    assert {row["deleted"] for row in here.values()} == {False, True}
 
 
 def later(rows: int, day: int) -> pa.Table:
