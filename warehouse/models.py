@@ -2,7 +2,7 @@
 
     <root>/models/<name>/lock             held by whoever changes the model
     <root>/models/<name>/model.json       the newest version's number, so that none is used twice
-    <root>/models/<name>/promoted.json    the version that ALTER MODEL ... PROMOTE chose, if any
+    <root>/models/<name>/promoted.json    the version that ALTER MODEL ... PROMOTE chose, null for the newest
     <root>/models/<name>/v<N>/            manifest.json, rows/, dense/, candidates/, progress.jsonl, lock; staged/, checkpoints/
 
 Every change appears by one atomic step: a folder renamed into or out of its place, or a file replaced. Leftovers of a
@@ -83,7 +83,7 @@ class Models:
             return None
         return (
             f"Version {number} of model {name} is ready, and not served: version {served} was promoted, and CONTINUE goes on "
-            f"from that one too. ALTER MODEL {name} PROMOTE VERSION {number} serves the new one."
+            f"from that one too. ALTER MODEL {name} PROMOTE VERSION {number} serves the new one, PROMOTE LAST later ones too."
         )
 
     def versions(self, name: str) -> list[Version]:
@@ -269,13 +269,16 @@ class Models:
             )
         return None
 
-    def promote(self, name: str, number: int) -> None:
-        """Serve a version by default; while another one is in training, too.
+    def promote(self, name: str, number: int | None) -> None:
+        """Serve a version by default, None for the newest that is ready at any time; while another one is in training, too.
 
         Raises:
-            ModelError: no such version, or one that is neither ready nor held.
+            ModelError: no such model or version, or one that is neither ready nor held.
         """
-        self.version(name, number)
+        if number is None:
+            self.versions(name)
+        else:
+            self.version(name, number)
         replace_text(self._folder(name) / "promoted.json", json.dumps({"format": FORMAT, "version": number}))
 
     def drop(self, name: str, number: int | None = None) -> None:

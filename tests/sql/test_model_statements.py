@@ -132,6 +132,8 @@ def test_a_promoted_version_is_what_statements_without_a_version_use(session: xp
     session.sql("ALTER MODEL ctr PROMOTE VERSION 1")
     assert rows(session, "SELECT auc FROM ML.EVALUATE(MODEL ctr)") == [{"auc": 0.75}]
     assert rows(session, "SELECT auc FROM ML.EVALUATE(MODEL ctr VERSION 2)") == [{"auc": 0.1}]
+    session.sql("ALTER MODEL ctr PROMOTE LAST")
+    assert rows(session, "SELECT auc FROM ML.EVALUATE(MODEL ctr)") == [{"auc": 0.1}]
 
 
 def test_drop_model_removes_a_version_or_the_model(session: xpsql.Session) -> None:

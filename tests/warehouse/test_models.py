@@ -296,6 +296,19 @@ def test_a_held_version_is_served_only_when_promoted(models: Models) -> None:
     assert models.version("ctr").number == 1
 
 
+def test_the_newest_version_is_served_again_once_none_is_promoted(models: Models) -> None:
+    with pytest.raises(ModelError, match="There is no model ctr"):
+        models.promote("ctr", None)
+    train(models)
+    models.promote("ctr", 1)
+    train(models, parent=1)
+    assert models.served("ctr") == 1
+    models.promote("ctr", None)
+    assert models.served("ctr") == 2
+    train(models, parent=2)
+    assert models.served("ctr") == 3
+
+
 def test_a_version_that_failed_cannot_be_promoted(models: Models) -> None:
     train(models)
     models.begin("ctr", dataclasses.replace(MANIFEST, parent=1)).fail("no")

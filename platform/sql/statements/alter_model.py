@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Promote:
-    """Serve one version wherever a statement names none, until another one is promoted."""
+    """Serve one version wherever a statement names none, until another one is promoted; None: the newest that is ready."""
 
     model: str
-    version: int
+    version: int | None
 
     def run(self, session: Session) -> None:
         session.models.promote(self.model, self.version)
@@ -25,13 +25,16 @@ class Promote:
 
 def parse(cursor: Cursor) -> Promote:
     model = cursor.identifier("a model name")
-    cursor.expect("PROMOTE", "VERSION")
+    cursor.expect("PROMOTE")
+    if cursor.accept("LAST"):
+        return Promote(model, None)
+    cursor.expect("VERSION")
     return Promote(model, cursor.integer("a version number"))
 
 
 ALTER_MODEL = Statement(
     "ALTER MODEL",
-    "ALTER MODEL name PROMOTE VERSION n",
-    "Serve a version by default, until another one is promoted.",
+    "ALTER MODEL name PROMOTE VERSION n | LAST",
+    "Serve a version by default, until another one is promoted; LAST: always the newest that is ready.",
     parse,
 )
