@@ -12,6 +12,7 @@ import pyarrow as pa
 from .. import udf
 from ..errors import StatementError
 from .base import INTERNAL, Scan, Staged, Statements, WriteFile
+from .definitions import WITH_REPLACE, exists
 from .scans import staged_scan
 from .spark_actions import interruptible
 from .spark_calls import Sent, sent
@@ -120,6 +121,8 @@ class SparkEngine:
         with self._explained(NO_TEXT), described(self.spark, f"xpsql: write {name}"):
             if self._tables.are_default and format.lower() == "parquet" and (own := own_name(name)) is not None:
                 self._tables.write(own, frame, replace)
+            elif not replace and self.spark.catalog.tableExists(name):
+                raise exists("table", Name(name), WITH_REPLACE)
             else:
                 frame.write.mode("overwrite" if replace else "error").saveAsTable(name, format=format)
         return count()

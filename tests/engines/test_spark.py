@@ -208,6 +208,17 @@ def test_a_format_that_spark_does_not_have_is_named(engine: SparkEngine) -> None
         engine.write_table("t", "SELECT 1 AS a", replace=False, format="nope")
 
 
+def test_a_table_of_the_catalog_is_replaced_only_when_told(engine: SparkEngine) -> None:
+    engine.write_table("catalogued", "SELECT 1 AS a", replace=False, format="orc")
+    try:
+        with pytest.raises(StatementError, match=r"exists\. Drop it, use WITH \(replace = true\), or choose another"):
+            engine.write_table("catalogued", "SELECT 2 AS a", replace=False, format="orc")
+        engine.write_table("catalogued", "SELECT 2 AS a", replace=True, format="orc")
+        assert engine.spark.table("catalogued").collect() == [(2,)]
+    finally:
+        engine.spark.sql("DROP TABLE catalogued")
+
+
 def test_a_file_that_a_task_cannot_write_is_no_error_of_the_statement(engine: SparkEngine, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"^Cannot write .*/absent: Not? .* then run the statement again\.$"):
         engine.write_files("SELECT 1 AS a", tmp_path, ".csv", lambda path, rows: write_csv(path / "absent", rows))
