@@ -147,7 +147,8 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     if failing is not None and plan.release is not None:
         raise TrainingError(
             f"Version {draft.number} of model {plan.model} is held, not served: RELEASE WHEN {plan.release.text} is false, "
-            f"{failing}. Promote it by hand with ALTER MODEL {plan.model} PROMOTE VERSION {draft.number}, or train again."
+            f"{failing}. Train again, or promote it by hand with ALTER MODEL {plan.model} PROMOTE VERSION {draft.number}: "
+            "later versions go on from it then, until PROMOTE LAST."
         )
     if (why := models.passed_over(plan.model, draft.number)) is not None:
         monitor.note(why)
