@@ -22,7 +22,12 @@ ACCUMULATOR = 1.0  # of AdaGrad: damps the first updates of a feature, whose gra
 class LinearOptions:
     """The options of linear models; a base of theirs."""
 
-    learning_rate: float = option(0.1, "learning rate of AdaGrad; raise it for short logs", minimum=0, open_minimum=True)
+    learning_rate: float = option(
+        0.1,
+        f"learning rate of AdaGrad, whose sums of squares start with {ACCUMULATOR:g}; raise it for short logs",
+        minimum=0,
+        open_minimum=True,
+    )
     l2: float = option(0.0, "L2 penalty per example; raise it where features are many and examples few", minimum=0)
     intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")
 

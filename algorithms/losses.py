@@ -114,7 +114,7 @@ class LossOptions:
     loss: str = option(
         "logloss",
         "what is minimised; squared takes any number as label, learned in standard deviations from their mean; hinge ranks "
-        "without probabilities",
+        "without probabilities; of focal, predictions are the probabilities that its scores stand for",
         choices=tuple(LOSSES),
     )
     gamma: float = option(

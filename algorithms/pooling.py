@@ -21,8 +21,8 @@ def slot_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: st
     Args:
         vectors: float32[n, dim].
         inputs: one batch.
-        pooling: what a slot of several values has: their weighted sum, that over the sum of weights (mean), or that over its
-            square root (root).
+        pooling: what a slot of several values has: their weighted sum, that over the sum of weights without
+            sign (mean), or that over its square root (root).
 
     Returns:
         float32[batch, slots, dim]

@@ -37,9 +37,9 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     """Learn sparse weights of ordered pairs of items from a stream: score = b + sum over the history of w(had, item).
 
     A row says that a user with a history took an item (label 1) or did not (0). Rows of random items are added as not taken,
-    unless the user has them, which WITH (share = (history AS item)) tells, with the pairs that other rows have. A pair is a
-    feature: its key is the upper half of the item's key, then the upper half of the key of what was had. ML.RELATED gives the
-    pairs as a table of items, related items and scores.
+    unless the user has them, which WITH (share = (history AS item)) tells, with the pairs that other rows have; then no item
+    has a pair with itself. A pair is a feature: its key is the upper half of the item's key, then the upper half of the key of
+    what was had. ML.RELATED gives the pairs as a table of items, related items and scores.
 
     Source: Ning and Karypis, "SLIM: Sparse Linear Methods for Top-N Recommender Systems", ICDM 2011, with logistic instead of
     squared loss and random zeros instead of all; learned by FTRL-proximal, whose L1 keeps weights at 0: McMahan et al., "Ad

@@ -44,7 +44,12 @@ class XnnOptions(LossOptions):
     residual: bool = option(False, "add a layer's inputs to its outputs where it has as many")
     dropout: float = option(0.0, "share of hidden units left out of each update", minimum=0, maximum=1, open_maximum=True)
     groups: tuple = option((), "slots whose vectors are summed to one: ((user, city), (item, brand))")  # type: ignore[type-arg]
-    pooling: str = option("sum", "how the vectors of a multi-valued slot are joined", choices=POOLINGS)
+    pooling: str = option(
+        "sum",
+        "how the vectors of a slot of several values are joined; in a map, each times its number, and mean and root divide by "
+        "the sum of the numbers without sign, or its root",
+        choices=POOLINGS,
+    )
     continuous: str = option(
         "standardise",
         "what is seen of continuous slots: values less their running mean, over their deviation; log1p takes logarithms before",

@@ -57,8 +57,8 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
 
     N are the items of a feedback slot, or the first `feedback_items` of them. WITH (share = (history AS item)) lets them use
     the items' own rows, which halves what is to be learned. Vectors of other slots of several values, such as tags of an item,
-    are summed as feedback is, over the root of their number. Slots that are in no list have weights only:
-    cross(item, history_item) gives the item-pair weights of SLIM.
+    are summed as feedback is, over the root of their number, in a map of the sum of its numbers without sign. Slots that are in
+    no list have weights only: cross(item, history_item) gives the item-pair weights of SLIM.
 
     A log of what was taken, label 1 alone, needs `negatives`: after each row so many are added, with the slots of the item of
     another row and label 0. A row of the item that was taken, or of one in a feedback slot that shares the items' rows, has

@@ -98,8 +98,9 @@ A push brings, for each key of a batch, the gradient of the sum of the examples'
 3. operators that act on weights (`safety`, `regularize`, `decay`) do so in reverse order: the first one has the last word.
 
 Every table of an algorithm, such as the weights and the vectors of `fm`, has the operators named, and the optimizer where one
-is named; layers of a network keep their own. The intercept is a row like others, but for `admit` and `expire`. CONTINUE goes
-on from rows as they were at the newest TIME of the version.
+is named; layers of a network keep their own, and their gradients are divided by the number of the batch's examples whose WEIGHT
+is above 0. The intercept is a row like others, but for `admit` and `expire`. CONTINUE goes on from rows as they were at the
+newest TIME of the version.
 
 In the order of `SHOW OPERATORS`; optimizers, which end a chain, come last.
 """

@@ -50,8 +50,9 @@ class Settings:
     )
     base_rate: float | None = option(
         None,
-        "mean label that the intercept of a new model begins with; by default that of a part of the input for linear models, "
-        "`ffm` and `xsvd`, for `fm` and networks where it is below 0.05 or above 0.95; else 0.5, which begins at 0",
+        "mean label whose log odds, plus ln(positive_weight), the intercept of a new model begins at; by default that of a "
+        "part of the input for linear models, `ffm` and `xsvd`, for `fm` and networks where it is below 0.05 or above 0.95; "
+        "else it begins at 0",
     )
     encrypt: bool = option(
         False,
