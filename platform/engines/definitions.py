@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ..errors import StatementError
 from . import parquet
+from .base import INTERNAL
 from .columns import column_types
 from .connection import cursor
 from .failures import absent
@@ -100,7 +101,8 @@ class Definitions:
             raise exists("view", name, OR_REPLACE)
         if not statement.temporary and self._tables.exists(name.name):
             raise exists("table", name)
-        check_width(statement, len(self._queries.schema(statement.query)))
+        if not name.name.startswith(INTERNAL):  # ours are read as soon as they are made, which tells what is wrong with them
+            check_width(statement, len(self._queries.schema(statement.query)))
         self._relations.check_view(parse_query(statement.query.text), name.name, statement.temporary)
         if statement.temporary:
             self._relations.temporary[name.name] = view

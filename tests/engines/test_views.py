@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from xpsql.platform.engines.base import Engine
+from xpsql.platform.engines.base import Engine, internal_name
+from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.engines.queries import Queries
 from xpsql.platform.errors import StatementError
 
 from .rows import rows
@@ -29,6 +33,13 @@ def test_a_view_is_its_query_at_the_time_of_reading(engine: Engine, opened: Call
     engine.execute("INSERT INTO t VALUES (5)")
     other = opened()
     assert rows(other, "SELECT w.y FROM w ORDER BY y DESC") == [(60,), (20,)]
+
+
+def test_a_view_of_ours_is_analysed_once_by_the_statement_that_reads_it(warehouse: Path) -> None:
+    engine, name = DuckDBEngine(warehouse), internal_name("call")
+    with mock.patch.object(Queries, "schema", side_effect=AssertionError):
+        engine.execute(f"CREATE TEMPORARY VIEW {name} AS SELECT 1 AS a")
+    assert rows(engine, f"SELECT a FROM {name}") == [(1,)]
 
 
 def test_a_temporary_view_hides_a_table(engine: Engine) -> None:
