@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-NATIVE := $(wildcard platform/ps/native/* algorithms/native/*)
+NATIVE := CMakeLists.txt $(wildcard platform/ps/native/* algorithms/layers/native/*)
 
 .PHONY: demo test oldest check bench chaos sanitize format clean
 

@@ -6,21 +6,21 @@ from typing import Any
 
 from ..platform.options import Part
 from .base import Algorithm
-from .dcn import DCN
-from .deepfm import DEEPFM
-from .ffm import FFM
-from .fm import FM
-from .linear_regression import LINEAR_REGRESSION
-from .logistic_regression import LOGISTIC_REGRESSION
-from .owlqn import OWLQN
-from .slrm import SLRM
-from .svm import SVM
-from .wide_deep import WIDE_DEEP
-from .word2vec import WORD2VEC
-from .xftrl import XFTRL
-from .xgboost import XGBOOST
-from .xnn import XNN
-from .xsvd import XSVD
+from .items.slrm import SLRM
+from .items.word2vec import WORD2VEC
+from .items.xsvd import XSVD
+from .linear.ffm import FFM
+from .linear.fm import FM
+from .linear.linear_regression import LINEAR_REGRESSION
+from .linear.logistic_regression import LOGISTIC_REGRESSION
+from .linear.owlqn import OWLQN
+from .linear.svm import SVM
+from .linear.xftrl import XFTRL
+from .networks.dcn import DCN
+from .networks.deepfm import DEEPFM
+from .networks.wide_deep import WIDE_DEEP
+from .networks.xnn import XNN
+from .packaged.xgboost import XGBOOST
 
 ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
     XFTRL,

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from . import vw
-from .figures import Figure, Note, heading
-from .peers.figures import beside
-from .process import Measured, cores, measure, middle
-from .scripts import ALGORITHM, CROSSED, LIVES, LIVING, LONG, PREDICT, TRAIN, Stages, Xpsql
-from .transport_figures import round_trips, shards
+from benchmarks import vw
+from benchmarks.figures import Figure, Note, heading
+from benchmarks.peers.figures import beside
+from benchmarks.process import Measured, cores, measure, middle
+from benchmarks.scripts import ALGORITHM, CROSSED, LIVES, LIVING, LONG, PREDICT, TRAIN, Stages, Xpsql
+from benchmarks.transport_figures import round_trips, shards
 
 QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000
 # Each with the least rows/s; see docs/benchmarks.md for whose figures these are.

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from xpsql.platform.flow.checkpoint import restore, write
 from xpsql.platform.operators.base import TableSpec, chain
 from xpsql.platform.operators.sgd import SgdOptions, sgd
 from xpsql.platform.ps.dense import DenseProgram
@@ -29,6 +28,7 @@ from xpsql.platform.ps.shard import Push, Shard
 from xpsql.platform.ps.snapshot import Snapshot
 from xpsql.platform.ps.table import BatchId, Keys, Touched
 from xpsql.platform.ps.watermarks import Watermarks
+from xpsql.platform.training.checkpoints.files import restore, write
 from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints, Part
 from xpsql.warehouse.storage import Storage
 

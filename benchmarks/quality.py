@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from benchmarks.real_logs import LOGS, Split
 from xpsql import Session, connect
 from xpsql.platform.progress import SilentReporter
-
-from .real_logs import LOGS, Split
 
 DEFAULTS = ("xftrl", "fm", "ffm", "xnn")
 RATES = (0.05, 0.1, 0.3, 1.0)

@@ -55,14 +55,14 @@ def served(name: str) -> Iterator[str]:
 
 
 def xpsql_call() -> Any:
-    from xpsql.platform.ps.wire import Call
+    from xpsql.platform.ps.transport.wire import Call
 
     return Call("ask", Asked, Answered)
 
 
 def serve_xpsql() -> None:
-    from xpsql.platform.ps.server import Server
-    from xpsql.platform.ps.wire import Handler
+    from xpsql.platform.ps.transport.server import Server
+    from xpsql.platform.ps.transport.wire import Handler
 
     def answer(asked: Asked) -> Answered:
         return Answered(VALUES[len(asked.keys)])
@@ -74,9 +74,9 @@ def serve_xpsql() -> None:
 
 @contextmanager
 def xpsql(where: str, unix: bool) -> Iterator[Exchange]:
-    from xpsql.platform.ps.connection import Connection
-    from xpsql.platform.ps.sockets import Address
-    from xpsql.platform.ps.wire import Limits
+    from xpsql.platform.ps.transport.connection import Connection
+    from xpsql.platform.ps.transport.sockets import Address
+    from xpsql.platform.ps.transport.wire import Limits
 
     port, name = where.split()
     client = Connection("the server", Address(HOST, int(port), name if unix else ""), SECRET, Limits(), None)

@@ -10,7 +10,7 @@ from itertools import combinations, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from .process import Measured, alternate, measure
+from benchmarks.process import Measured, alternate, measure
 
 TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) AS SELECT * FROM parquet.`{data}`"
 ALGORITHM = "TRAIN OR REPLACE MODEL ctr USING {algorithm} IGNORE (ts) AS SELECT * FROM parquet.`{data}`"

@@ -28,10 +28,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from benchmarks.process import cores
 from xpsql import connect
 from xpsql.platform.progress import SilentReporter
-
-from .process import cores
 
 DIM, WINDOW, NEGATIVES, LAST, K = 64, 5, 5, 3, 20
 PASSES = (5,)

@@ -11,7 +11,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from .transport import cpu_seconds
+from benchmarks.transport import cpu_seconds
 
 MASTER = "local[6]"
 SHARDS = (1, 2, 4)

@@ -18,7 +18,7 @@ import xpsql
 from xpsql.platform.progress import SilentReporter
 
 if TYPE_CHECKING:
-    from xpsql.platform.engines.spark import SparkEngine
+    from xpsql.platform.engines.spark.engine import SparkEngine
 
 SETTINGS = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "2g"}
 TRAIN = "TRAIN OR REPLACE MODEL ctr USING xftrl IGNORE (ts) {settings} AS SELECT * FROM parquet.`{log}`"

@@ -57,8 +57,8 @@ def main(file: str, warehouse: str, began: str) -> None:
     clock = Clock()
     with connect(warehouse, reporter=clock) as session:
         opened = time.monotonic()
-        from xpsql.platform.flow import local
-        from xpsql.platform.flow.state import save
+        from xpsql.platform.training.online import local
+        from xpsql.platform.training.rows import save
 
         setattr(local, "save", clock.saving(save))  # noqa: B010
         session.sql(Path(file).read_text(encoding="utf-8"))

@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 from scipy.special import expit
 
 import xpsql
+from benchmarks.log import mixed
 from xpsql.platform.progress import SilentReporter
-
-from .log import mixed
 
 PART_ROWS = 100_000
 ITEMS = 20_000  # that live at a time

@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from xpsql.platform.ps.connection import Connection
     from xpsql.platform.ps.remote import RemoteClient
     from xpsql.platform.ps.shard import Push, Shard
-    from xpsql.platform.ps.sockets import Address
     from xpsql.platform.ps.table import Table
-    from xpsql.platform.ps.wire import Call
+    from xpsql.platform.ps.transport.connection import Connection
+    from xpsql.platform.ps.transport.sockets import Address
+    from xpsql.platform.ps.transport.wire import Call
 
 HOST = "127.0.0.1"
 SECRET = bytes(32)
@@ -72,13 +72,13 @@ def new_shard(optimizer: str, number: int, num_shards: int) -> Shard:
 
 def serve(optimizer: str, rows: int, number: int, num_shards: int) -> None:
     """Be a shard that has its part of the rows, until the input ends."""
-    from xpsql.platform.flow.compiled import prepare_jax
-    from xpsql.platform.flow.shard_task import KEPT_BYTES
     from xpsql.platform.ps._native import keep_freed_memory
     from xpsql.platform.ps.placement import shard_of
-    from xpsql.platform.ps.server import Server
     from xpsql.platform.ps.service import shard_handlers
-    from xpsql.platform.ps.wire import Handler
+    from xpsql.platform.ps.transport.server import Server
+    from xpsql.platform.ps.transport.wire import Handler
+    from xpsql.platform.training.compiled import prepare_jax
+    from xpsql.platform.training.tasks.shard_task import KEPT_BYTES
 
     keep_freed_memory(KEPT_BYTES)
     prepare_jax()
@@ -101,7 +101,7 @@ class Counted(NamedTuple):
 
 
 def counted_call() -> Call[Count, Counted]:
-    from xpsql.platform.ps.wire import Call
+    from xpsql.platform.ps.transport.wire import Call
 
     return Call("counted", Count, Counted)
 
@@ -139,7 +139,7 @@ def cpu_seconds(process: int) -> float:
 
 @contextmanager
 def served(optimizer: str, rows: int, num_shards: int, unix: bool) -> Iterator[Served]:
-    from xpsql.platform.ps.sockets import Address
+    from xpsql.platform.ps.transport.sockets import Address
 
     with ExitStack() as stack:
         processes = [start(stack, optimizer, rows, number, num_shards) for number in range(num_shards)]
@@ -297,8 +297,8 @@ def many_connections(rows: int) -> Iterator[Line]:
 
 @contextmanager
 def connected(address: Address) -> Iterator[Connection]:
-    from xpsql.platform.ps.connection import Connection
-    from xpsql.platform.ps.wire import Limits
+    from xpsql.platform.ps.transport.connection import Connection
+    from xpsql.platform.ps.transport.wire import Limits
 
     connection = Connection("the shard", address, SECRET, Limits(), None)
     try:

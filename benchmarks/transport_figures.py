@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from .figures import Figure
-from .process import measure
+from benchmarks.figures import Figure
+from benchmarks.process import measure
 
 PEERS = {"ZeroMQ": ("zeromq", "zmq", 1.0), "Arrow Flight": ("flight", "pyarrow.flight", 3.0)}
 MPIRUN = [

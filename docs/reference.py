@@ -12,20 +12,19 @@ from textwrap import fill
 from typing import Any
 
 from xpsql.algorithms import ALGORITHMS
-from xpsql.platform import worth
-from xpsql.platform.engines.functions import FUNCTIONS as SPARK_FUNCTIONS
-from xpsql.platform.engines.statements import FORMATS, RUNS
-from xpsql.platform.flow.plan import Settings
-from xpsql.platform.operators import OPERATORS
+from xpsql.platform.engines.duckdb.translation.functions import FUNCTIONS as SPARK_FUNCTIONS
+from xpsql.platform.engines.spark_sql.statements import FORMATS, RUNS
+from xpsql.platform.models.exports import FORMATS as EXPORT_FORMATS
+from xpsql.platform.models.feature_info import SCHEMA as FEATURE_INFO_COLUMNS
+from xpsql.platform.operators import OPERATORS, feature_value
 from xpsql.platform.options import Part, describe
 from xpsql.platform.sql.clauses import CLAUSES
 from xpsql.platform.sql.functions import FUNCTIONS as TABLE_FUNCTIONS
 from xpsql.platform.sql.release import METRICS
 from xpsql.platform.sql.statements import STATEMENTS
 from xpsql.platform.sql.statements.listing import shown
+from xpsql.platform.training.plan import Settings
 from xpsql.platform.udf import FUNCTIONS
-from xpsql.warehouse.exports import FORMATS as EXPORT_FORMATS
-from xpsql.warehouse.feature_info import SCHEMA as FEATURE_INFO_COLUMNS
 from xpsql.warehouse.progress import COLUMNS as TRAINING_INFO_COLUMNS
 from xpsql.warehouse.progress import METRICS as MEASURED
 
@@ -188,7 +187,7 @@ def table_functions() -> Iterator[str]:
         if function.name in RESULTS:
             yield RESULTS[function.name] + "\n"
     yield STATISTICS
-    yield fenced(inspect.cleandoc((worth.__doc__ or "").split("\n\n", 2)[1]))
+    yield fenced(inspect.cleandoc((feature_value.__doc__ or "").split("\n\n", 2)[1]))
 
 
 def functions() -> Iterator[str]:

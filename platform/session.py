@@ -109,7 +109,7 @@ class EngineKind(NamedTuple):
 
 
 def open_duckdb(warehouse: Path, master: str | None, conf: Mapping[str, str]) -> Engine:
-    from .engines.duckdb import DuckDBEngine
+    from .engines.duckdb.engine import DuckDBEngine
 
     if master is not None or conf:
         raise StatementError("A master and settings are Spark's; leave them out, or choose the engine spark.")
@@ -117,8 +117,8 @@ def open_duckdb(warehouse: Path, master: str | None, conf: Mapping[str, str]) ->
 
 
 def open_spark(warehouse: Path, master: str | None, conf: Mapping[str, str]) -> Engine:
-    from .engines.spark import SparkEngine
-    from .engines.spark_start import session_of
+    from .engines.spark.engine import SparkEngine
+    from .engines.spark.start import session_of
 
     spark, own = session_of(master, conf)
     return SparkEngine(spark, warehouse, own)
@@ -168,8 +168,8 @@ def default_engine(master: str | None) -> str:
 def open_engine(engine: str | SparkSession, warehouse: Path, master: str | None, conf: Mapping[str, str]) -> Engine:
     """Open an engine by its name, or one on a Spark session."""
     if not isinstance(engine, str):
-        from .engines.spark import SparkEngine
-        from .engines.spark_start import check_session
+        from .engines.spark.engine import SparkEngine
+        from .engines.spark.start import check_session
 
         check_session(engine)
         if master is not None or conf:

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 import xpsql
 from tests import java
 from xpsql.platform.engines.base import Engine
-from xpsql.platform.engines.duckdb import DuckDBEngine
-from xpsql.platform.engines.spark import SparkEngine
-from xpsql.platform.engines.spark_start import started
-from xpsql.platform.flow.compiled import prepare_jax
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
+from xpsql.platform.engines.spark.engine import SparkEngine
+from xpsql.platform.engines.spark.start import started
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.compiled import prepare_jax
 
 settings.register_profile("xpsql", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
 settings.load_profile("xpsql")

@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 IMPORTED = ["jax", "optax", "duckdb", "sqlglot", "pyarrow.parquet", "pyarrow.dataset"]
-IMPORTED += ["xpsql.platform.engines.duckdb", "xpsql.platform.flow.training", "xpsql.platform.flow.prediction"]
+IMPORTED += ["xpsql.platform.engines.duckdb.engine", "xpsql.platform.training.train", "xpsql.platform.scoring.prediction"]
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(IMPORTED)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.errors import Position, StatementError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.session import Session

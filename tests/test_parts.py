@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.plain import plain_session
 from xpsql.algorithms import ALGORITHMS
 from xpsql.platform import parts
 from xpsql.platform.errors import Position, StatementError
 from xpsql.platform.operators import OPERATORS
 from xpsql.platform.options import Part, option
-
-from .plain import plain_session
 
 HERE = Position(1, 2, "here")
 

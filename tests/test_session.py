@@ -12,11 +12,10 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from xpsql.platform.engines.spark_start import require_java, require_pyspark, session_of
+from tests.plain import PlainEngine, plain_session
+from xpsql.platform.engines.spark.start import require_java, require_pyspark, session_of
 from xpsql.platform.errors import NotAvailableError, StatementError, XpsqlError
 from xpsql.platform.session import connect, warehouse_path
-
-from .plain import PlainEngine, plain_session
 
 
 def test_several_statements_give_the_result_of_the_last(tmp_path: Path) -> None:

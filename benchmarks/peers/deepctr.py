@@ -11,8 +11,8 @@ import torch
 from deepctr_torch.inputs import SparseFeat
 from deepctr_torch.models import WDL
 
-from .pytorch import BATCH_SIZE
-from .rows import BUCKETS, Floats, Ids, main
+from benchmarks.peers.pytorch import BATCH_SIZE
+from benchmarks.peers.rows import BUCKETS, Floats, Ids, main
 
 
 def learn(ids: Ids, labels: Floats, dim: int) -> Callable[[Ids], Floats]:

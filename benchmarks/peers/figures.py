@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ..figures import Figure, Note
-from ..process import Measured, cores, measure
+from benchmarks.figures import Figure, Note
+from benchmarks.process import Measured, cores, measure
 
 
 class Trained(NamedTuple):

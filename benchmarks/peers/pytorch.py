@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from .rows import BUCKETS, Floats, Ids, main
+from benchmarks.peers.rows import BUCKETS, Floats, Ids, main
 
 BATCH_SIZE = 1024
 RATES = (0.02, 0.01)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ..auc import auc
+from benchmarks.auc import auc
 
 BUCKETS = 1 << 20
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .rows import hashed
+from benchmarks.peers.rows import hashed
 
 
 def write(path: Path, form: str, target: Path) -> None:

@@ -12,8 +12,8 @@ from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation
 from fbgemm_gpu.split_table_batched_embeddings_ops_training import ComputeDevice, SplitTableBatchedEmbeddingBagsCodegen
 
-from .pytorch import RATES, fit, network
-from .rows import BUCKETS, Floats, Ids, main
+from benchmarks.peers.pytorch import RATES, fit, network
+from benchmarks.peers.rows import BUCKETS, Floats, Ids, main
 
 
 def learn(ids: Ids, labels: Floats, dim: int) -> Callable[[Ids], Floats]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...warehouse.progress import LEARNING, READING, latest, read_progress
 from ...warehouse.version import Version
-from ...warehouse.weights import magnitude, weights
 from ..errors import XpsqlError
+from ..models.weights import magnitude, weights
 from ..sql.statements.describe_model import gate, parts, readable, settings
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..engines.spark_start import require_java, require_pyspark
+from ..engines.spark.start import require_java, require_pyspark
 from .packing import environment_archive
 
 FOLDER = "xpsql_environment"

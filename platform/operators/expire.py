@@ -36,7 +36,7 @@ def expire(options: ExpireOptions, table: TableSpec) -> Operator:
     and versions alike; their memory is taken back by the way, some rows with each push.
 
     Source: time to live, as in Gray and Cheriton, "Leases: An Efficient Fault-Tolerant Mechanism for Distributed File Cache
-    Consistency", SOSP 1989; utility and information: platform/worth.py.
+    Consistency", SOSP 1989; utility and information: platform/operators/feature_value.py.
     """
     if options.after is None and options.utility is None:
         raise OptionError("operator expire needs after = '30 days' or utility < x.")

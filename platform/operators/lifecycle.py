@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import OptionError, suggestion
-from ..worth import RECENT_CLICKS, RECENT_SHOWS, information, utility
 from .base import INTERCEPT_NUMBER, Context, Rows, TableSpec
+from .feature_value import RECENT_CLICKS, RECENT_SHOWS, information, utility
 
 
 def utility_of(rows: Rows) -> jax.Array:

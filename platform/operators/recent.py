@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 from ..options import Part, option
-from ..worth import RECENT_CLICKS, RECENT_SHOWS
 from .base import Column, Context, Operator, Rows, TableSpec
 from .duration import duration_seconds
+from .feature_value import RECENT_CLICKS, RECENT_SHOWS
 
 
 @dataclass(frozen=True)

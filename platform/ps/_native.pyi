@@ -159,7 +159,7 @@ class Frames:
         """Count bytes that have come, and return the next complete frame; None if there is none."""
 
 class Channel:
-    """Frames through a blocking socket; see Pipe in platform/ps/sockets.py. A short frame is one call of the system each way.
+    """Frames through a blocking socket; see Pipe in platform/ps/transport/sockets.py. A short frame is one call of the system each way.
 
     Args:
         descriptor: of the socket, which must stay open.
@@ -175,7 +175,7 @@ class Channel:
     def receive(self, seconds: float) -> Frame | None: ...
 
 class Schema:
-    """Writes and reads messages of declared types; platform/ps/codec.py has the format."""
+    """Writes and reads messages of declared types; platform/ps/transport/codec.py has the format."""
 
     def __init__(self, description: tuple[Any, ...], dtypes: Sequence[np.dtype[Any]]) -> None:
         """Describe a type: ("int",), ("float",), ("bool",), ("str",), ("bytes",), ("array", position in dtypes or -1 for any),

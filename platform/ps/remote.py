@@ -9,13 +9,13 @@ from typing import Generic, NamedTuple, Self, TypeVar
 
 from ..errors import LostError
 from .client import Handle, Sharded
-from .connection import Connection, Exchange, Pending
-from .room import make_room
 from .service import DESCRIBE, LEAVE, PULL, PUSH, Describe, Leave, Pull
 from .shard import Description, Pulled, Push
-from .sockets import Address
 from .table import Keys
-from .wire import Call, Limits
+from .transport.connection import Connection, Exchange, Pending
+from .transport.connection_limits import make_room
+from .transport.sockets import Address
+from .transport.wire import Call, Limits
 
 DEADLINE_SECONDS = 300.0
 LOOK_SECONDS = 0.5

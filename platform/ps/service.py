@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from .gang import Gang
 from .shard import Description, Pulled, Push, Shard
 from .table import Keys
+from .transport.wire import Acknowledged, Call, Handler
 from .watermarks import Entry
-from .wire import Acknowledged, Call, Handler
 
 
 class Pull(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import TrainingError
 from .dense import Array, Arrays, Dense
-from .living import LivingTable
+from .lifecycle_table import LivingTable
 from .moments import Moments, merged, no_moments
 from .programs import Programs
 from .row_programs import row_programs

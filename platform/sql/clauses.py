@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from .. import parts
 from ..errors import OptionError, Position, StatementError
-from ..flow.plan import Evaluate, Settings, Use
-from ..flow.release import Condition
 from ..options import Value, parse
+from ..training.metrics.gate import Condition
+from ..training.plan import Evaluate, Settings, Use
 from .cursor import Cursor
 from .passage import Passage
 from .release import read_condition

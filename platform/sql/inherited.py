@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..flow.plan import Evaluate
 from ..options import Value, written
+from ..training.plan import Evaluate
 from . import clauses
 from .cursor import Cursor
 from .release import read_condition

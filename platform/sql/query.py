@@ -199,7 +199,7 @@ def check_names(statement: Passage, session: Session) -> None:
     Raises:
         StatementError: with its place.
     """
-    from ..engines.statements import query_inside  # brings sqlglot
+    from ..engines.spark_sql.statements import query_inside  # brings sqlglot
 
     query = query_inside(statement.text)
     if query is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...warehouse.progress import METRICS as MEASURED
 from ..errors import suggestion
-from ..flow.release import Condition, Node
+from ..training.metrics.gate import Condition, Node
 from .cursor import Cursor
 
 SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))

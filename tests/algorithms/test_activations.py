@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from xpsql.algorithms.activations import ACTIVATIONS
+from xpsql.algorithms.layers.activations import ACTIVATIONS
 
 DIM = 5
 X = np.linspace(-4, 4, 6 * DIM).reshape(6, DIM).astype(np.float32)

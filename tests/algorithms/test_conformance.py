@@ -12,27 +12,26 @@ import pytest
 
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Inputs, Layout
-from xpsql.algorithms.linear import linear_scores
-from xpsql.algorithms.lookups import PREFIX
+from xpsql.algorithms.items.slrm import SlrmOptions
+from xpsql.algorithms.layers.lookups import PREFIX
+from xpsql.algorithms.linear.scores import linear_scores
+from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
 from xpsql.algorithms.losses import LOGLOSS
-from xpsql.algorithms.slrm import SlrmOptions
-from xpsql.algorithms.xftrl import XftrlOptions, xftrl
-from xpsql.platform.flow import conformance
 from xpsql.platform.options import Part
-from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial
+from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial, algorithms
 
 PARTS = {part.name: part for part in ALGORITHMS if part.name != "xgboost"}  # which is no function of ours
 
 
 OTHERS = {
-    "word2vec": (conformance.SEQUENCES, None),
+    "word2vec": (algorithms.SEQUENCES, None),
     "slrm": (Layout(scalar=("item",), bags=("tags",)), SlrmOptions(history="tags")),
 }
 
 
 @pytest.fixture(scope="module", params=PARTS)
 def trial(request: pytest.FixtureRequest) -> AlgorithmTrial:
-    layout, options = OTHERS.get(request.param, (conformance.LAYOUT, None))
+    layout, options = OTHERS.get(request.param, (algorithms.LAYOUT, None))
     return AlgorithmTrial(PARTS[request.param], options, layout)
 
 
@@ -82,15 +81,15 @@ def bound_to_cpus(rows: Any, inputs: Inputs) -> jax.Array:
 @pytest.mark.parametrize(
     ("changes", "check"),
     [
-        ({"scores": normalised}, conformance.one_example_is_enough),
-        ({"scores": normalised}, conformance.nan_stays_in_its_example),
-        ({"scores": normalised}, conformance.padding_changes_nothing),
-        ({"scores": shouting}, conformance.finite_input_gives_finite_results),
-        ({"scores": deaf}, conformance.only_the_rows_of_a_batch_learn),
-        ({"scores": everywhere}, conformance.only_the_rows_of_a_batch_learn),
-        ({"scores": bound_to_cpus}, conformance.it_runs_on_accelerators),
-        ({"link": lambda scores: scores}, conformance.a_classifier_predicts_probabilities),
-        ({"loss": lambda scores, labels: -LOGLOSS.value(scores, labels)}, conformance.it_learns_with_its_optimizers),
+        ({"scores": normalised}, algorithms.one_example_is_enough),
+        ({"scores": normalised}, algorithms.nan_stays_in_its_example),
+        ({"scores": normalised}, algorithms.padding_changes_nothing),
+        ({"scores": shouting}, algorithms.finite_input_gives_finite_results),
+        ({"scores": deaf}, algorithms.only_the_rows_of_a_batch_learn),
+        ({"scores": everywhere}, algorithms.only_the_rows_of_a_batch_learn),
+        ({"scores": bound_to_cpus}, algorithms.it_runs_on_accelerators),
+        ({"link": lambda scores: scores}, algorithms.a_classifier_predicts_probabilities),
+        ({"loss": lambda scores, labels: -LOGLOSS.value(scores, labels)}, algorithms.it_learns_with_its_optimizers),
     ],
 )
 def test_the_suite_finds_a_wrong_algorithm(changes: dict[str, Any], check: Callable[[AlgorithmTrial], None]) -> None:

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.algorithms.uses import USES, Use, rows
+from tests.training.log import log, write
 from xpsql.algorithms import ALGORITHMS
-from xpsql.platform.flow.recipe import algorithm_of
-
-from ..training.log import log, write
-from .uses import USES, Use, rows
+from xpsql.platform.training.recipe import algorithm_of
 
 ROWS = 512
 # Of those whose intercept begins at the mean label, which is another one in two days than in the first.

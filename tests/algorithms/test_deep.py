@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
 from xpsql.algorithms.base import Algorithm, Inputs
-from xpsql.algorithms.dcn import DcnOptions, dcn
-from xpsql.algorithms.deep import DeepOptions
-from xpsql.algorithms.deepfm import deepfm
-from xpsql.algorithms.wide_deep import wide_deep
+from xpsql.algorithms.networks.dcn import DcnOptions, dcn
+from xpsql.algorithms.networks.deep import DeepOptions
+from xpsql.algorithms.networks.deepfm import deepfm
+from xpsql.algorithms.networks.wide_deep import wide_deep
 from xpsql.platform.errors import OptionError
-
-from .inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
 
 DIM = 3
 SLOTS = (*LAYOUT.scalar, *LAYOUT.bags, *LAYOUT.continuous, "picture")

@@ -7,9 +7,8 @@ import itertools
 import jax.numpy as jnp
 import numpy as np
 
-from xpsql.algorithms.ffm import FfmOptions, ffm
-
-from .inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
+from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
+from xpsql.algorithms.linear.ffm import FfmOptions, ffm
 
 DIM = 3
 SLOTS = (*LAYOUT.scalar, *LAYOUT.bags, *LAYOUT.continuous, "picture")

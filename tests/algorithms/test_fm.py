@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xpsql.algorithms.fm import FmOptions, fm
-from xpsql.algorithms.initial import uniform
-
-from .inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
+from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
+from xpsql.algorithms.layers.initial import uniform
+from xpsql.algorithms.linear.fm import FmOptions, fm
 
 DIM = 3
 

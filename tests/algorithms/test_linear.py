@@ -5,10 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from xpsql.algorithms.linear import linear_scores
+from tests.algorithms.inputs import BATCH, NUM_ROWS, random_inputs
+from xpsql.algorithms.linear.scores import linear_scores
 from xpsql.algorithms.losses import logloss, squared
-
-from .inputs import BATCH, NUM_ROWS, random_inputs
 
 
 def test_scores_are_the_sum_of_weights_times_values() -> None:

@@ -13,8 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import xpsql
-
-from ..training.log import write
+from tests.training.log import write
 
 ROWS = 400
 NAMES = ("x0", "x1", "x2")

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from xpsql.algorithms import _lookups
-from xpsql.algorithms.lookups import gathered, meetings, met, product, projected, sums, taken, totals
-from xpsql.algorithms.stacked import Stacked
+from xpsql.algorithms.layers.dense import _lookups
+from xpsql.algorithms.layers.lookups import gathered, meetings, met, product, projected, sums, taken, totals
+from xpsql.algorithms.layers.stacked import Stacked
 
 ROWS, LINES, BATCH = 50, 5, 64
 

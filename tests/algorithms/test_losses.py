@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.training.log import log, session, write
 from xpsql.algorithms.losses import LOSSES, LossOptions, loss_of
-
-from ..training.log import log, session, write
 
 __all__ = ["session"]
 

@@ -14,11 +14,10 @@ from sklearn.linear_model import Lasso, LogisticRegression
 
 import xpsql
 from tests.sparks import needs_spark_4
-from xpsql.algorithms.quasi_newton import minimise, pseudo_gradient
+from tests.training.log import write
+from xpsql.algorithms.linear.quasi_newton import minimise, pseudo_gradient
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
-
-from ..training.log import write
 
 ROWS, CITIES = 2000, 30
 NAMES = ("x0", "x1", "x2")

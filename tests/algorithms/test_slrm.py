@@ -9,11 +9,10 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.training.log import session, write
 from xpsql.algorithms.base import Layout
-from xpsql.algorithms.slrm import SlrmOptions, slrm
+from xpsql.algorithms.items.slrm import SlrmOptions, slrm
 from xpsql.platform.errors import OptionError, StatementError
-
-from ..training.log import session, write
 
 __all__ = ["session"]
 

@@ -10,10 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.algorithms.uses import USES, rows
+from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
-
-from ..training.log import log, write
-from .uses import USES, rows
 
 ROWS = 512
 

@@ -12,11 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 import xpsql
+from tests.training.log import session, write
 from xpsql.algorithms.base import Inputs, Layout
-from xpsql.algorithms.word2vec import BLOCK, GROUPS, SHARED, Word2VecOptions, word2vec
+from xpsql.algorithms.items.word2vec import BLOCK, GROUPS, SHARED, Word2VecOptions, word2vec
 from xpsql.platform.errors import OptionError, StatementError
-
-from ..training.log import session, write
 
 __all__ = ["session"]
 

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.training.log import session, write
 from xpsql.platform.errors import ModelError, OptionError, StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
-
-from ..training.log import session, write
 
 __all__ = ["session"]
 

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
 from xpsql.algorithms.base import Algorithm, Inputs
-from xpsql.algorithms.layers import Layer, layer_norm
-from xpsql.algorithms.xnn import XnnOptions, xnn
+from xpsql.algorithms.layers.dense import Layer, layer_norm
+from xpsql.algorithms.networks.xnn import XnnOptions, xnn
 from xpsql.platform.errors import OptionError
-
-from .inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
 
 DIM = 3
 SLOTS = (*LAYOUT.scalar, *LAYOUT.bags, *LAYOUT.continuous, "picture")

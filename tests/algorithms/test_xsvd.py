@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from xpsql.algorithms.xsvd import XsvdOptions, xsvd
+from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
+from tests.training.log import session, write
+from xpsql.algorithms.items.xsvd import XsvdOptions, xsvd
 from xpsql.platform.errors import OptionError
-
-from ..training.log import session, write
-from .inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
 
 __all__ = ["session"]
 

@@ -23,10 +23,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..clusters.standalone import standalone
-from ..notes import Notes
-from .model import mistakes, weights, write_log
-from .spark import PROCESSES, STANDALONE, opened, statement
+from tests.chaos.model import mistakes, weights, write_log
+from tests.chaos.spark import PROCESSES, STANDALONE, opened, statement
+from tests.clusters.standalone import standalone
+from tests.notes import Notes
 
 RESUMED = 3
 LEARNING = 0.75  # of the kills come after a checkpoint of the driver's own; the others while it starts, or at any moment

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 import xpsql
+from tests.chaos.model import mistakes, weights, write_log
 from xpsql.platform.progress import SilentReporter
-
-from .model import mistakes, weights, write_log
 
 SECONDS = 300.0
 POLL_SECONDS = 0.001

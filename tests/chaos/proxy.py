@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from xpsql.platform.ps.sockets import Address
+from xpsql.platform.ps.transport.sockets import Address
 
 PIECE = 1 << 14
 OVER_SECONDS = 30.0

@@ -21,15 +21,15 @@ from typing import Any
 import pyarrow as pa
 
 import xpsql
+from tests.chaos.model import mistakes, weights, write_log
+from tests.chaos.victims import Fault, Killer, Tasks
+from tests.clusters.standalone import standalone
+from tests.java import EXECUTORS
+from tests.notes import Notes
+from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import XpsqlError
-from xpsql.platform.flow import places, prediction
-
-from ..clusters.standalone import standalone
-from ..flow.processes import ProcessTasks
-from ..java import EXECUTORS
-from ..notes import Notes
-from .model import mistakes, weights, write_log
-from .victims import Fault, Killer, Tasks
+from xpsql.platform.scoring import prediction
+from xpsql.platform.training import parallelism
 
 SETTINGS = {
     **EXECUTORS,
@@ -114,7 +114,7 @@ def undisturbed(session: xpsql.Session, given: argparse.Namespace, log: Path) ->
     session.sql(statement(given, log))
     if given.predict:
         session.sql(scoring(log))
-        prediction.SMALL_ROWS, places.BYTES_PER_SHARD = 0, 1000  # tasks score, however few rows there are
+        prediction.SMALL_ROWS, parallelism.BYTES_PER_SHARD = 0, 1000  # tasks score, however few rows there are
     return outcome(session, given)
 
 

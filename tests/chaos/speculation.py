@@ -20,14 +20,13 @@ from pathlib import Path
 from unittest import mock
 
 import xpsql
-from xpsql.platform.flow.distributed import Driver
-from xpsql.platform.flow.job import Take, Taken
-
-from ..clusters.standalone import standalone
-from ..notes import Notes
-from .model import mistakes, write_log
-from .spark import SETTINGS, statement
-from .victims import Tasks
+from tests.chaos.model import mistakes, write_log
+from tests.chaos.spark import SETTINGS, statement
+from tests.chaos.victims import Tasks
+from tests.clusters.standalone import standalone
+from tests.notes import Notes
+from xpsql.platform.training.tasks.driver import Driver
+from xpsql.platform.training.tasks.job import Take, Taken
 
 SPECULATION = {
     "spark.executor.cores": "4",

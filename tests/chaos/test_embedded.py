@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-
-from ..notes import Notes
-from .embedded import disturbed, expected
-from .model import mistakes, write_log
+from tests.chaos.embedded import disturbed, expected
+from tests.chaos.model import mistakes, write_log
+from tests.notes import Notes
 
 
 def test_a_training_that_is_killed_again_and_again_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:

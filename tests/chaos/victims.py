@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from xpsql.platform.errors import LostError
-from xpsql.platform.flow import afar, monitor, recovery, scoring_tasks
-from xpsql.platform.flow.job import SAVE
-from xpsql.platform.ps import coordinator, remote
+from xpsql.platform.ps import remote
+from xpsql.platform.scoring import tasks
+from xpsql.platform.training import monitor
+from xpsql.platform.training.checkpoints import recovery
+from xpsql.platform.training.tasks import coordinator, remote_checkpoints
+from xpsql.platform.training.tasks.job import SAVE
 
 MOMENTS = ("any", "checkpoint", "recovery", "saving")
 WAIT_SECONDS = 300.0
@@ -61,8 +64,8 @@ class Tasks:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Note what happens until the block is left."""
-        join, take, each = coordinator.Coordinator._join, afar.Afar.take, remote.RemoteClient.each
-        lost, recovered, wrote = recovery.Recoveries.lost, monitor.Monitor.recovered, scoring_tasks.Driver._wrote
+        join, take, each = coordinator.Coordinator._join, remote_checkpoints.Afar.take, remote.RemoteClient.each
+        lost, recovered, wrote = recovery.Recoveries.lost, monitor.Monitor.recovered, tasks.Driver._wrote
 
         def joined(self_: coordinator.Coordinator, request: coordinator.Join) -> coordinator.Joined:
             answer = join(self_, request)
@@ -75,7 +78,7 @@ class Tasks:
                     self._begun["any"].set()
             return answer
 
-        def taken(self_: afar.Afar, folder: str, full: bool) -> Any:
+        def taken(self_: remote_checkpoints.Afar, folder: str, full: bool) -> Any:
             self._begun["checkpoint"].set()
             return take(self_, folder, full)
 
@@ -87,7 +90,7 @@ class Tasks:
             recovered(self_, why, seconds)
             self._begun["any"].set()
 
-        def written(self_: scoring_tasks.Driver, told: scoring_tasks.Wrote) -> Any:
+        def written(self_: tasks.Driver, told: tasks.Wrote) -> Any:
             if told.whole:
                 self._begun["any"].set()
             return wrote(self_, told)
@@ -99,11 +102,11 @@ class Tasks:
 
         with (
             mock.patch.object(coordinator.Coordinator, "_join", joined),
-            mock.patch.object(afar.Afar, "take", taken),
+            mock.patch.object(remote_checkpoints.Afar, "take", taken),
             mock.patch.object(recovery.Recoveries, "lost", noted),
             mock.patch.object(monitor.Monitor, "recovered", learning),
             mock.patch.object(remote.RemoteClient, "each", called),
-            mock.patch.object(scoring_tasks.Driver, "_wrote", written),
+            mock.patch.object(tasks.Driver, "_wrote", written),
         ):
             yield
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.plain import PlainEngine
 from xpsql.platform import session
 from xpsql.platform.cli import main
-
-from ..plain import PlainEngine
 
 
 class Command:

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
+from tests.cli.conftest import Command
 from xpsql.platform.cli import main
 from xpsql.platform.session import Session
-
-from .conftest import Command
 
 ROWS = "SELECT * FROM (VALUES (1, 'a,\"b', NULL, [1.5], true), (2, 'é', 'nan'::DOUBLE, [], false)) AS t(n, s, f, l, b)"
 

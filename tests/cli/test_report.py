@@ -11,10 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 import xpsql
+from tests.training.log import log, write
 from xpsql.platform.cli import main
 from xpsql.platform.progress import SilentReporter
-
-from ..training.log import log, write
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 

@@ -9,12 +9,11 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from tests.plain import plain_session
 from xpsql.platform.cli.completion import Names
 from xpsql.platform.cli.output import write_csv
 from xpsql.platform.cli.shell import finished, read_statements
 from xpsql.platform.session import Session
-
-from ..plain import plain_session
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 

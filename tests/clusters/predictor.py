@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import xpsql
-from xpsql.platform.flow import places, prediction
+from tests.clusters.program import SETTINGS, parent
 from xpsql.platform.progress import SilentReporter
-
-from .program import SETTINGS, parent
+from xpsql.platform.scoring import prediction
+from xpsql.platform.training import parallelism
 
 
 def descends(pid: int, ancestor: int) -> bool:
@@ -39,7 +39,7 @@ def most_memory() -> int:
 
 
 def main(master: str, warehouse: str, log: str, *models: str) -> None:
-    prediction.SMALL_ROWS, places.SLOTS_PER_SHARD = 0, 2
+    prediction.SMALL_ROWS, parallelism.SLOTS_PER_SHARD = 0, 2
     found = []
     with xpsql.connect(warehouse, engine="spark", master=master, conf=SETTINGS, reporter=SilentReporter()) as session:
         for model in models:

@@ -11,13 +11,12 @@ import urllib.request
 from pathlib import Path
 
 import xpsql
-from xpsql.platform.engines.spark import SparkEngine
+from tests.java import EXECUTORS
+from xpsql.platform.engines.spark.engine import SparkEngine
 from xpsql.platform.engines.tasks import Task
 from xpsql.platform.errors import XpsqlError
-from xpsql.platform.flow import prediction
 from xpsql.platform.progress import SilentReporter
-
-from ..java import EXECUTORS
+from xpsql.platform.scoring import prediction
 
 SETTINGS = {
     **EXECUTORS,

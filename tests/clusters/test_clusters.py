@@ -15,10 +15,9 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.clusters.standalone import standalone
+from tests.training.log import write
 from xpsql.platform.progress import SilentReporter
-
-from ..training.log import write
-from .standalone import standalone
 
 pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
 

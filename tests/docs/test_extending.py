@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 import xpsql
+from tests.docs.blocks import blocks
 from xpsql import algorithms
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.sql import script
 from xpsql.testing import OPERATOR_CHECKS, OperatorTrial
-
-from .blocks import blocks
 
 
 def example(contract: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .blocks import ROOT
+from tests.docs.blocks import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")

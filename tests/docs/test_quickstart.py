@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import xpsql
+from tests.docs.blocks import blocks
 from xpsql.platform.progress import SilentReporter
-
-from .blocks import blocks
 
 
 def test_every_block_of_the_quickstart_runs(folder: Path, command: Callable[[str], str]) -> None:

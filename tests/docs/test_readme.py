@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .blocks import ROOT, blocks
+from tests.docs.blocks import ROOT, blocks
 
 README = blocks("README.md")
 

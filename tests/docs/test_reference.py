@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .blocks import ROOT
+from tests.docs.blocks import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tests.docs.blocks import ROOT, blocks
 from xpsql.platform.cli import main
-
-from .blocks import ROOT, blocks
 
 SPARK = blocks("docs/spark.md")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from xpsql.platform.engines.duckdb import DuckDBEngine
-from xpsql.platform.engines.spark import SparkEngine
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
+from xpsql.platform.engines.spark.engine import SparkEngine
 
 
 @pytest.fixture

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from xpsql.platform.engines.duckdb import DuckDBEngine
-from xpsql.platform.engines.results import simplified
+from tests.engines.rows import rows
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
+from xpsql.platform.engines.duckdb.results import simplified
 from xpsql.platform.errors import StatementError
-
-from .rows import rows
 
 TYPES = """
 SELECT 1 AS i, 2L AS l, 1.5D AS d, CAST(1 AS FLOAT) AS f, 1.50 AS c, 'x' AS s, true AS b, DATE'2020-01-01' AS day,

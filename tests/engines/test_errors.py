@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.errors import StatementError
 
 CASES = [

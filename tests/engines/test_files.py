@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.engines.rows import rows
 from xpsql.platform.engines.base import Staged
-from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.errors import StatementError
-
-from .rows import rows
 
 TYPED = """i,l,big,d,b,day,t,mixed,id,empty,nan,short
 1,3000000000,99999999999999999999999,1.5,true,2020-01-02,2020-01-02 10:00:00,2020-01-01,1,,NaN,2020-1-2

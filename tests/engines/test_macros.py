@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import duckdb
 
-from xpsql.platform.engines.connection import connect, cursor
-from xpsql.platform.engines.macros import MACROS, make
+from xpsql.platform.engines.duckdb.connection import connect, cursor
+from xpsql.platform.engines.duckdb.translation.macros import MACROS, make
 
 
 def macros(connection: object) -> set[str]:

@@ -13,17 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from xpsql.platform.engines.duckdb import DuckDBEngine
+from tests.engines.rows import rows
+from tests.warehouse.kill import killed
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.errors import XpsqlError
-
-from ..warehouse.kill import killed
-from .rows import rows
 
 ROUNDS = 12
 INSERTS = """
 import sys
 from pathlib import Path
-from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 
 engine = DuckDBEngine(Path(sys.argv[1]))
 for i in range(20):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from xpsql.platform.engines.base import Scan, Staged
-from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.errors import StatementError
 
 ROWS = 5000

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from tests.sparks import LIMITS_GROUPS, SPARK_3, needs_spark_4_1
 from xpsql.platform.engines.base import Scan, Staged
-from xpsql.platform.engines.spark import SparkEngine
+from xpsql.platform.engines.spark.engine import SparkEngine
 from xpsql.platform.errors import ModelError, StatementError
-from xpsql.warehouse.exports import write_csv
+from xpsql.platform.models.exports import write_csv
 
 ROWS = pa.table(
     {

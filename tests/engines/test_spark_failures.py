@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, error_classes
 from pyspark.sql import SparkSession
 
 from tests.sparks import needs_spark_4
-from xpsql.platform.engines.spark_failures import LOGGERS, bare, plain, root_cause, unlogged
+from xpsql.platform.engines.spark.failures import LOGGERS, bare, plain, root_cause, unlogged
 
 TRACEBACK = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):

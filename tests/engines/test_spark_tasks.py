@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import xpsql
-from xpsql.platform.engines.spark_tasks import MEBIBYTE, SparkTasks
+from xpsql.platform.engines.spark.tasks import MEBIBYTE, SparkTasks
 
 OVERHEAD = {"memoryOverhead": "3g"}
 PYTHON = {"pyspark.memory": "6g"}

@@ -18,13 +18,12 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from tests.engines.rows import rows
 from xpsql.platform.engines.base import Engine, Scan
-from xpsql.platform.engines.duckdb import DuckDBEngine
-from xpsql.platform.engines.spark import SparkEngine
-from xpsql.platform.engines.tables import Change, Tables
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
+from xpsql.platform.engines.spark.engine import SparkEngine
 from xpsql.platform.errors import ModelError, StatementError
-
-from .rows import rows
+from xpsql.warehouse.tables import Change, Tables
 
 
 @pytest.fixture

@@ -8,12 +8,11 @@ from unittest import mock
 
 import pytest
 
+from tests.engines.rows import rows
 from xpsql.platform.engines.base import Engine, internal_name
-from xpsql.platform.engines.duckdb import DuckDBEngine
-from xpsql.platform.engines.queries import Queries
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
+from xpsql.platform.engines.duckdb.queries import Queries
 from xpsql.platform.errors import StatementError
-
-from .rows import rows
 
 
 @pytest.fixture

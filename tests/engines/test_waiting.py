@@ -13,17 +13,16 @@ from typing import Any, cast
 
 import pytest
 
-from xpsql.platform.engines import spark_tasks
-from xpsql.platform.engines.spark import SparkEngine
+from xpsql.platform.engines.spark.engine import SparkEngine, tasks
 from xpsql.platform.engines.tasks import Task
 from xpsql.platform.engines.waiting import held
-from xpsql.warehouse.exports import write_csv
+from xpsql.platform.models.exports import write_csv
 
 CODE = """
 import os, signal
 import pyarrow as pa
-from xpsql.platform.engines.connection import connect
-from xpsql.platform.engines.results import streamed
+from xpsql.platform.engines.duckdb.connection import connect
+from xpsql.platform.engines.duckdb.results import streamed
 
 def pressed(number: int) -> int:
     if number == {row}:
@@ -121,7 +120,7 @@ def test_ctrl_c_leaves_no_job_of_spark_behind(
 def test_ctrl_c_ends_the_tasks_that_it_finds_starting(
     spark_engine: SparkEngine, notebook: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Pressed(spark_tasks.SparkJob):
+    class Pressed(tasks.SparkJob):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             os.kill(os.getpid(), signal.SIGINT)
@@ -129,7 +128,7 @@ def test_ctrl_c_ends_the_tasks_that_it_finds_starting(
     def waits(task: Task) -> None:
         threading.Event().wait(LONG_SECONDS)
 
-    monkeypatch.setattr(spark_tasks, "SparkJob", Pressed)
+    monkeypatch.setattr(tasks, "SparkJob", Pressed)
     with pytest.raises(KeyboardInterrupt):
         spark_engine.tasks.start(waits, 1, "waits", False)
     assert active_jobs(spark_engine) == []

@@ -8,7 +8,6 @@ from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.admit import AdmitOptions
 from xpsql.platform.operators.auto_session import AutoSessionOptions
 from xpsql.platform.operators.base import Operator
-from xpsql.platform.operators.conformance import TABLE
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
 from xpsql.platform.operators.expire import ExpireOptions
@@ -17,6 +16,7 @@ from xpsql.platform.operators.gradient_average import GradientAverageOptions
 from xpsql.platform.operators.regularize import RegularizeOptions
 from xpsql.platform.operators.safety import SafetyOptions
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions
+from xpsql.testing.operators import TABLE
 
 # Limits that drawn values do not hit exactly, so that float32 and the reference agree on what is beyond them.
 EXAMPLES: dict[str, Any] = {

@@ -8,7 +8,7 @@ import pytest
 
 from xpsql.platform.operators.admit import AdmitOptions, admit
 from xpsql.platform.operators.base import TableSpec
-from xpsql.platform.operators.conformance import context
+from xpsql.testing.operators import context
 
 FEATURES = 1 << 16
 

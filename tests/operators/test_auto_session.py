@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.operators.examples import make
+from tests.operators.numpy_operators import AutoSession, Row
 from xpsql.platform.errors import OptionError
 from xpsql.platform.operators.auto_session import AUTO_SESSION, AutoSessionOptions
 from xpsql.platform.operators.base import Operator, chain
-from xpsql.platform.operators.conformance import DIM, SIZE, OperatorTrial, context
 from xpsql.platform.operators.ftrl import FTRL
-
-from .examples import make
-from .numpy_operators import AutoSession, Row
+from xpsql.testing.operators import DIM, SIZE, OperatorTrial, context
 
 OPTIONS = AutoSessionOptions("3 examples", "2 hours", "40 examples", prior=1.5)
 NAMES = ("session_shows", "session_clicks")

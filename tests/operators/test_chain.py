@@ -6,12 +6,11 @@ import jax
 import numpy as np
 import pytest
 
+from tests.operators.examples import make
 from xpsql.platform.operators.base import Column, Context, Operator, Rows, chain, push
-from xpsql.platform.operators.conformance import SIZE, context, keys, new_rows
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.safety import SafetyOptions
-
-from .examples import make
+from xpsql.testing.operators import SIZE, context, keys, new_rows
 
 
 def test_a_chain_without_an_optimizer_at_its_end_is_refused_with_the_reason() -> None:

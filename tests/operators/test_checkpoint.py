@@ -8,9 +8,8 @@ import numpy as np
 import optax
 import pytest
 
-from xpsql.platform.flow.checkpoint import restore, write
+from tests.operators.examples import PARTS, make
 from xpsql.platform.operators.base import Operator, chain
-from xpsql.platform.operators.conformance import TABLE
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
@@ -18,10 +17,10 @@ from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Push, Shard
 from xpsql.platform.ps.table import BatchId, Touched
 from xpsql.platform.ps.watermarks import Watermarks
+from xpsql.platform.training.checkpoints.files import restore, write
+from xpsql.testing.operators import TABLE
 from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.storage import Storage
-
-from .examples import PARTS, make
 
 KEYS = np.random.default_rng(0).integers(0, 1 << 64, 200, np.uint64)
 SIZE = 64

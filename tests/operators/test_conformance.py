@@ -9,15 +9,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from xpsql.platform.operators import OPERATORS, conformance
+from tests.operators.examples import EXAMPLES, PARTS, make
+from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.base import Column, Context, Operator, Rows, TableSpec
-from xpsql.platform.operators.conformance import (
-    OPERATOR_CHECKS,
-    OperatorTrial,
-)
 from xpsql.platform.options import Part, describe
-
-from .examples import EXAMPLES, PARTS, make
+from xpsql.testing import operators
+from xpsql.testing.operators import OPERATOR_CHECKS, OperatorTrial
 
 
 @pytest.fixture(scope="module", params=PARTS)
@@ -62,11 +59,11 @@ def widens_a_column(gradients: jax.Array, rows: Rows, context: Context) -> tuple
 @pytest.mark.parametrize(
     ("before", "check"),
     [
-        (mixes_rows, conformance.padding_changes_nothing),
-        (mixes_rows, conformance.one_row_is_enough),
-        (mixes_rows, conformance.nan_stays_in_its_row),
-        (makes_infinity, conformance.finite_input_gives_finite_rows),
-        (widens_a_column, conformance.shapes_and_dtypes_are_kept),
+        (mixes_rows, operators.padding_changes_nothing),
+        (mixes_rows, operators.one_row_is_enough),
+        (mixes_rows, operators.nan_stays_in_its_row),
+        (makes_infinity, operators.finite_input_gives_finite_rows),
+        (widens_a_column, operators.shapes_and_dtypes_are_kept),
     ],
 )
 def test_the_suite_finds_a_wrong_operator(before: Callable[..., object], check: Callable[[OperatorTrial], None]) -> None:
@@ -89,7 +86,7 @@ def test_the_suite_finds_an_operator_that_remembers_outside_its_columns() -> Non
         return Operator({}, remember)
 
     with pytest.raises(AssertionError, match="jit gives another result"):
-        conformance.jit_changes_nothing(OperatorTrial(Part("wrong", EmptyOptions, wrong)))
+        operators.jit_changes_nothing(OperatorTrial(Part("wrong", EmptyOptions, wrong)))
 
 
 @dataclasses.dataclass(frozen=True)

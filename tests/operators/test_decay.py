@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.operators.examples import make
 from xpsql.platform.errors import OptionError
 from xpsql.platform.operators.base import Context
-from xpsql.platform.operators.conformance import SIZE, Arrays, OperatorTrial, context
 from xpsql.platform.operators.decay import DECAY, DecayOptions
 from xpsql.platform.operators.duration import duration_seconds
-
-from .examples import make
+from xpsql.testing.operators import SIZE, Arrays, OperatorTrial, context
 
 DAY = 86_400.0
 

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.operators.examples import EXAMPLES, PARTS, TRANSFORMS, make
+from tests.operators.numpy_operators import NUMPY, Event, Ftrl, numpy_push
 from xpsql.platform.operators.auto_session import AutoSessionOptions
-from xpsql.platform.operators.conformance import DIM, TABLE, OperatorTrial, context, initial_weights, keys, new_rows
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
 from xpsql.platform.operators.ftrl import FtrlOptions
@@ -21,9 +22,7 @@ from xpsql.platform.operators.gradient_average import GradientAverageOptions
 from xpsql.platform.operators.regularize import RegularizeOptions
 from xpsql.platform.operators.safety import SafetyOptions
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions
-
-from .examples import EXAMPLES, PARTS, TRANSFORMS, make
-from .numpy_operators import NUMPY, Event, Ftrl, numpy_push
+from xpsql.testing.operators import DIM, TABLE, OperatorTrial, context, initial_weights, keys, new_rows
 
 ROWS, STEPS = 4, 3
 VARIANTS: dict[str, tuple[Any, ...]] = {

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from tests.operators.examples import make
 from xpsql.platform.operators.base import chain, push
-from xpsql.platform.operators.conformance import DIM, SEED, TABLE, context, initial_weights, keys, new_rows
 from xpsql.platform.operators.from_optax import check_per_row, from_optax
-
-from .examples import make
+from xpsql.testing.operators import DIM, SEED, TABLE, context, initial_weights, keys, new_rows
 
 ROWS, STEPS = 4, 4
 BUILT_IN = {

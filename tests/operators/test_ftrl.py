@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.operators.examples import make
 from xpsql.platform.operators.base import TableSpec, chain, pull
-from xpsql.platform.operators.conformance import SIZE, TABLE, OperatorTrial, context, initial_weights, keys, new_rows
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.ftrl import FTRL, FtrlOptions, ftrl
-
-from .examples import make
+from xpsql.testing.operators import SIZE, TABLE, OperatorTrial, context, initial_weights, keys, new_rows
 
 OPTIONS = FtrlOptions(alpha=0.2, beta=0.7, l1=0.3, l2=0.4)
 

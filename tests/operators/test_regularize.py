@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.operators.examples import make
 from xpsql.platform.errors import OptionError
-from xpsql.platform.operators.conformance import DIM, SIZE, OperatorTrial, context
 from xpsql.platform.operators.regularize import REGULARIZE, RegularizeOptions, frequency_ranges
-
-from .examples import make
+from xpsql.testing.operators import DIM, SIZE, OperatorTrial, context
 
 SGD = make("sgd")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xpsql.platform.operators.conformance import SIZE, OperatorTrial, Push, context
+from tests.operators.examples import make
 from xpsql.platform.operators.safety import SAFETY, SafetyOptions
-
-from .examples import make
+from xpsql.testing.operators import SIZE, OperatorTrial, Push, context
 
 NOT_FINITE = [np.nan, np.inf, -np.inf]
 

@@ -9,7 +9,7 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
-from .table import TABLE, called, canonical, expressions, query, sample
+from tests.parity.table import TABLE, called, canonical, expressions, query, sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

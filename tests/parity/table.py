@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from xpsql.platform.engines.dialect import SYNTAX as GRAMMAR
-from xpsql.platform.engines.dialect import parse
+from xpsql.platform.engines.spark_sql.dialect import SYNTAX as GRAMMAR
+from xpsql.platform.engines.spark_sql.dialect import parse
 
 HERE = Path(__file__).parent
 TABLE = HERE.parents[1] / "platform" / "engines" / "parity.json"

@@ -12,16 +12,15 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from xpsql.platform.engines.connection import connect
-from xpsql.platform.engines.dialect import parse
-from xpsql.platform.engines.functions import FUNCTIONS, held
-from xpsql.platform.engines.results import simplified
-from xpsql.platform.engines.transpile import translate
-from xpsql.platform.engines.types import spark_type
+from tests.parity.table import SYNTAX, TABLE, called, canonical, expressions, query, sample
+from xpsql.platform.engines.duckdb.connection import connect
+from xpsql.platform.engines.duckdb.results import simplified
+from xpsql.platform.engines.duckdb.translation.functions import FUNCTIONS, held
+from xpsql.platform.engines.duckdb.translation.transpile import translate
+from xpsql.platform.engines.spark_sql.dialect import parse
+from xpsql.platform.engines.spark_sql.types import spark_type
 from xpsql.platform.errors import StatementError
 from xpsql.platform.udf import register
-
-from .table import SYNTAX, TABLE, called, canonical, expressions, query, sample
 
 Row = dict[str, Any]
 ROWS: list[Row] = json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
@@ -108,7 +107,7 @@ def test_nested_functions_of_dates_stay_short() -> None:
 @pytest.mark.skipif(not LIVE, reason="asks a live Spark; set XPSQL_LIVE_SPARK=1 where Java and pyspark are")
 def test_a_live_spark_gives_the_answers_of_the_table() -> None:
     pytest.importorskip("pyspark")
-    from .generate import answer, local_spark
+    from tests.parity.generate import answer, local_spark
 
     spark = local_spark()
     try:

@@ -8,24 +8,23 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from xpsql.platform.flow.checkpoint import restore
-from xpsql.platform.flow.slots import Columns
-from xpsql.platform.flow.state import load, save
+from tests.ps.plain_life import Event
+from tests.ps.test_table import NO_DENSE
+from tests.training.test_checkpoint_files import taken
+from xpsql.platform.input.slots import Columns
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Push, Shard
 from xpsql.platform.ps.table import BatchId, Touched
 from xpsql.platform.ps.watermarks import Watermarks
+from xpsql.platform.training.checkpoints.files import restore
+from xpsql.platform.training.rows import load, save
 from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.files import VersionFiles
 from xpsql.warehouse.manifest import Manifest, Table
 from xpsql.warehouse.storage import Storage
 from xpsql.warehouse.version import Version
-
-from ..flow.test_checkpoint import taken
-from .plain_life import Event
-from .test_table import NO_DENSE
 
 SIZE = 16
 EXAMPLES = 10

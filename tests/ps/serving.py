@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpsql.platform.errors import DataError
-from xpsql.platform.ps.codec import WireError
-from xpsql.platform.ps.connection import Connection
-from xpsql.platform.ps.handshake import introduce
-from xpsql.platform.ps.server import Server
-from xpsql.platform.ps.sockets import Address, Stream, connect
-from xpsql.platform.ps.tls import Certificate
-from xpsql.platform.ps.wire import Acknowledged, Call, Handler, Limits
+from xpsql.platform.ps.transport.codec import WireError
+from xpsql.platform.ps.transport.connection import Connection
+from xpsql.platform.ps.transport.handshake import introduce
+from xpsql.platform.ps.transport.server import Server
+from xpsql.platform.ps.transport.sockets import Address, Stream, connect
+from xpsql.platform.ps.transport.tls import Certificate
+from xpsql.platform.ps.transport.wire import Acknowledged, Call, Handler, Limits
 
 SECRET = b"a secret of 32 bytes for testing"
 HOST = "127.0.0.1"

@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.ps.life_stream import EXAMPLES, SIZE, Batch, Move, Stream, new, push
+from tests.ps.plain_life import Event, Plain, PlainRow, drawn, information, utility
 from xpsql.platform.operators.admit import AdmitOptions, admit
 from xpsql.platform.operators.base import Operator, TableSpec, chain
 from xpsql.platform.operators.expire import ExpireOptions, expire
@@ -24,9 +26,6 @@ from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.row_programs import RowPrograms
 from xpsql.platform.ps.shard import Push
 from xpsql.platform.ps.table import BatchId, Touched
-
-from .life_stream import EXAMPLES, SIZE, Batch, Move, Stream, new, push
-from .plain_life import Event, Plain, PlainRow, drawn, information, utility
 
 DAY = 86_400
 START = 1_700_000_000

@@ -10,9 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from tests.ps.test_native_store import COLUMNS, COUNT, SLOT, V, blank, gathered, keys_list, random_keys
 from xpsql.platform.ps._native import Store
-
-from .test_native_store import COLUMNS, COUNT, SLOT, V, blank, gathered, keys_list, random_keys
 
 Model = dict[int, dict[str, np.ndarray]]
 

@@ -16,6 +16,7 @@ import optax
 import pytest
 from numpy.typing import NDArray
 
+from tests.ps.serving import HOST, SECRET, tcp
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.operators.adagrad import AdagradOptions, adagrad
 from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
@@ -27,13 +28,11 @@ from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.remote import RemoteClient
-from xpsql.platform.ps.server import Server
 from xpsql.platform.ps.service import shard_handlers
 from xpsql.platform.ps.shard import Push, Shard
-from xpsql.platform.ps.sockets import Address
 from xpsql.platform.ps.table import BatchId, Touched
-
-from .serving import HOST, SECRET, tcp
+from xpsql.platform.ps.transport.server import Server
+from xpsql.platform.ps.transport.sockets import Address
 
 WEIGHTS, VECTORS = TableSpec("weights", 1), TableSpec("vectors", 4)
 STRICT = safety(SafetyOptions(max_gradient=5.0, on_violation="fail"), WEIGHTS)
@@ -50,7 +49,7 @@ PROCESS = """
 import sys
 from tests.ps.serving import SECRET, HOST
 from tests.ps.test_remote_client import new_shard
-from xpsql.platform.ps.server import Server
+from xpsql.platform.ps.transport.server import Server
 from xpsql.platform.ps.service import shard_handlers
 with Server("the shard", shard_handlers(new_shard(*map(int, sys.argv[1:]))), SECRET, HOST) as server:
     print(server.address.port, server.address.unix, flush=True)

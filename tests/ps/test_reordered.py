@@ -9,18 +9,17 @@ from contextlib import closing, contextmanager
 import numpy as np
 import pytest
 
+from tests.chaos.proxy import Proxy
+from tests.ps.serving import HOST, SECRET, tcp
+from tests.ps.test_watermarks import assert_same, fresh, push_of, shard, state
 from xpsql.platform.errors import LostError, TrainingError
-from xpsql.platform.ps.connection import Connection, Exchange, Pending
-from xpsql.platform.ps.server import Server
 from xpsql.platform.ps.service import PUSH, WATERMARKS, Ask, shard_handlers
 from xpsql.platform.ps.shard import Shard
-from xpsql.platform.ps.sockets import Address
+from xpsql.platform.ps.transport.connection import Connection, Exchange, Pending
+from xpsql.platform.ps.transport.server import Server
+from xpsql.platform.ps.transport.sockets import Address
+from xpsql.platform.ps.transport.wire import Acknowledged, Limits
 from xpsql.platform.ps.watermarks import Turn
-from xpsql.platform.ps.wire import Acknowledged, Limits
-
-from ..chaos.proxy import Proxy
-from .serving import HOST, SECRET, tcp
-from .test_watermarks import assert_same, fresh, push_of, shard, state
 
 SECONDS = 30.0
 

@@ -16,17 +16,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.ps.serving import BREAK, ECHO, FAIL, HOLD, HOST, SECRET, Service, Wait, raw, serving, tcp, until_closed, values
 from xpsql.platform.errors import DataError, StatementError, TrainingError
-from xpsql.platform.ps.connection import Connection, Exchange
-from xpsql.platform.ps.handshake import HELLO, MAGIC, PROOF, VERSION, introduce, welcome
-from xpsql.platform.ps.server import Server
-from xpsql.platform.ps.sockets import Address, Stream, connect
-from xpsql.platform.ps.tls import Certificate, make_certificate
-from xpsql.platform.ps.wire import HEADER, Limits, Status, pack
+from xpsql.platform.ps.transport.connection import Connection, Exchange
+from xpsql.platform.ps.transport.handshake import HELLO, MAGIC, PROOF, VERSION, introduce, welcome
+from xpsql.platform.ps.transport.server import Server
+from xpsql.platform.ps.transport.sockets import Address, Stream, connect
+from xpsql.platform.ps.transport.tls import Certificate, make_certificate
+from xpsql.platform.ps.transport.wire import HEADER, Limits, Status, pack
 
-from .serving import BREAK, ECHO, FAIL, HOLD, HOST, SECRET, Service, Wait, raw, serving, tcp, until_closed, values
-
-LOGGER = "xpsql.platform.ps.server"
+LOGGER = "xpsql.platform.ps.transport.server"
 SHORT = Limits(handshake_seconds=0.5, stall_seconds=0.5)
 HONEST = pack(Status.REQUEST, b"echo", 1, ECHO.request, values(5)).next(1 << 20)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.operators.examples import EXAMPLES
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.base import Operator, TableSpec, chain
@@ -27,8 +28,6 @@ from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.row_programs import RowPrograms
 from xpsql.platform.ps.shard import Push, Shard
 from xpsql.platform.ps.table import Touched
-
-from ..operators.examples import EXAMPLES
 
 SPEC = TableSpec("weights", 1)
 PLAIN = chain(ftrl(FtrlOptions(), SPEC))

@@ -17,9 +17,9 @@ from typing_extensions import TypeAliasType
 
 from xpsql.platform import errors
 from xpsql.platform.ps._native import Frame, Frames, Outgoing
-from xpsql.platform.ps.codec import DTYPES, Codec, WireError, describe
 from xpsql.platform.ps.service import PULL, PUSH, Pull
-from xpsql.platform.ps.wire import (
+from xpsql.platform.ps.transport.codec import DTYPES, Codec, WireError, describe
+from xpsql.platform.ps.transport.wire import (
     HEADER,
     RAISED,
     Call,

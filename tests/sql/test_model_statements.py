@@ -20,12 +20,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
 from xpsql.platform.errors import ModelError, OptionError, StatementError, XpsqlError
 from xpsql.platform.progress import LogReporter
 from xpsql.warehouse.manifest import Part, Slot
 from xpsql.warehouse.rows import rows_schema
-
-from ..warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
 
 
 @pytest.fixture

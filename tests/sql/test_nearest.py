@@ -11,9 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.training.log import write
 from xpsql.platform.progress import SilentReporter
-
-from ..training.log import write
 
 NEAREST = "SELECT n.slot, n.similarity FROM ML.NEAREST(MODEL m, {}) n"
 

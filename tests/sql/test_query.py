@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.plain import PlainEngine, plain_session
 from xpsql.platform.errors import ModelError, NotAvailableError, StatementError
 from xpsql.platform.session import Session
 from xpsql.platform.sql import query
 from xpsql.platform.sql.base import Call, Pending, TableFunction
 from xpsql.platform.sql.passage import Passage
-
-from ..plain import PlainEngine, plain_session
 
 seen: list[Call] = []
 

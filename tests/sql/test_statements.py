@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from xpsql.platform import errors
-from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.sql.script import parse_script
 
 FIXTURES = Path(__file__).parent / "fixtures"

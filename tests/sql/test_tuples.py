@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xpsql.platform.engines.base import Statements
-from xpsql.platform.engines.duckdb import DuckDBEngine
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.errors import StatementError
 from xpsql.platform.sql.base import Statement, TableFunction
 from xpsql.platform.sql.functions import FUNCTIONS

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 import xpsql
+from tests.forkserver import CONTEXT, everything
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.progress import SilentReporter
-
-from ..forkserver import CONTEXT, everything
 
 Moment = Literal["connected", "begun", "known"]
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-
-from .log import log, session, write
+from tests.training.log import log, session, write
 
 __all__ = ["session"]
 

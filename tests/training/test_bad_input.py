@@ -14,12 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.training.log import log, session, write
 from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
-from xpsql.platform.flow.splits import check_unchanged
+from xpsql.platform.input.splits import check_unchanged
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.manifest import Split
-
-from .log import log, session, write
 
 __all__ = ["session"]
 

@@ -12,9 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
-
-from .log import log, write
 
 LIFE = """recent (half_life = '10 minutes'), admit (min_count = 2, within = '20 minutes'), admit (probability = 0.9),
 admit (utility > 0, information > 0, slots = (user)), expire (after = '15 minutes'), expire (utility < 0.004, grace = 2)"""

@@ -14,17 +14,16 @@ import optax
 import pytest
 
 import xpsql
+from tests.training.log import log, session, write
 from xpsql import algorithms
 from xpsql.algorithms.base import Algorithm, Inputs, Layout
-from xpsql.algorithms.linear import linear_scores
+from xpsql.algorithms.linear.scores import linear_scores
 from xpsql.algorithms.losses import logloss
 from xpsql.platform.errors import StatementError
 from xpsql.platform.operators.base import DenseSpec, Operator, TableSpec
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.options import Part, option
 from xpsql.warehouse.dense import read_dense
-
-from .log import log, session, write
 
 __all__ = ["session"]
 

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-
-from ..notes import Notes
-from .log import write
+from tests.notes import Notes
+from tests.training.log import write
 
 ROWS = 12_000
 

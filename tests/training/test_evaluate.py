@@ -12,14 +12,13 @@ import pyarrow.compute as pc
 import pytest
 
 import xpsql
+from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.errors import StatementError, TrainingError
-from xpsql.platform.flow.metrics import gauc
 from xpsql.platform.progress import LogReporter, SilentReporter
 from xpsql.platform.sql.cursor import Cursor
 from xpsql.platform.sql.release import read_condition
+from xpsql.platform.training.metrics.metrics import gauc
 from xpsql.warehouse.models import Models
-
-from .log import log, session, write  # noqa: F401  a fixture
 
 TRAIN = """{explain} TRAIN {replace} MODEL m USING xftrl TIME ts {group} {clauses} WITH (batch_size = 50, workers = 1 {more})
 AS SELECT * FROM parquet.`{path}`"""

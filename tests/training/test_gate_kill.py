@@ -6,12 +6,11 @@ import random
 from pathlib import Path
 
 import xpsql
+from tests.training.forked import Training
+from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.version import Version
-
-from .forked import Training
-from .log import log, write
 
 KILLS = 12
 MOST_TRIES = 40

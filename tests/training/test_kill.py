@@ -6,10 +6,9 @@ import random
 from pathlib import Path
 
 import xpsql
+from tests.training.forked import Training
+from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
-
-from .forked import Training
-from .log import log, write
 
 MOMENTS = 50
 SECONDS = 1.5

@@ -12,10 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from xpsql.platform.flow import prediction
+from tests.notes import Notes
 from xpsql.platform.progress import SilentReporter
-
-from ..notes import Notes
+from xpsql.platform.scoring import prediction
 
 ROWS = 2000
 

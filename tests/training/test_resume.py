@@ -15,14 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 import xpsql
+from tests.notes import Notes
+from tests.training.log import log, write
 from xpsql.platform.cli import main
 from xpsql.platform.errors import DataError, ModelError, TrainingError
-from xpsql.platform.flow.pace import Pace
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.online.pace import Pace
 from xpsql.warehouse.checkpoints import Checkpoint
-
-from ..notes import Notes
-from .log import log, write
 
 ROWS = 8_000
 CHECKPOINTS = 3
@@ -53,7 +52,7 @@ class Stopping(Notes):
 
 @pytest.fixture(autouse=True)
 def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xpsql.platform.flow.monitor.TELL_SECONDS", 0.0)
+    monkeypatch.setattr("xpsql.platform.training.monitor.TELL_SECONDS", 0.0)
 
 
 def checkpoints(warehouse: Path) -> list[Path]:

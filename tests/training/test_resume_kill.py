@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.training.forked import Training
+from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
-
-from .forked import Training
-from .log import log, write
 
 KILLS = 2
 MOST_TRIES = 20

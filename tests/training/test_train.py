@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.training.log import log, session, write
 from xpsql.warehouse.progress import LEARNING, READING
-
-from .log import log, session, write
 
 __all__ = ["session"]
 

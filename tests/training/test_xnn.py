@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.training.log import log, session, write
 from xpsql.platform.errors import OptionError
-from xpsql.platform.flow.state import values
+from xpsql.platform.training.rows import values
 from xpsql.warehouse.dense import read_dense
 from xpsql.warehouse.version import Version
-
-from .log import log, session, write
 
 __all__ = ["session"]
 

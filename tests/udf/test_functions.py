@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.engines.rows import rows
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.errors import StatementError
 from xpsql.platform.ps.keys import feature_keys
 from xpsql.platform.udf import COMPUTED, FUNCTIONS, Function
 from xpsql.platform.udf.metrics import area, auc_of_lists
-
-from ..engines.rows import rows
 
 SCORED = (
     "VALUES (1, 0.9D, 'a'), (0, 0.9D, 'a'), (1, 0.4D, 'a'), (0, 0.1D, 'b'), (1, 0.2D, 'b'), (NULL, 0.3D, 'b'), (0, NULL, 'b')"

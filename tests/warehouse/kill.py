@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..forkserver import CONTEXT, everything
+from tests.forkserver import CONTEXT, everything
 
 
 def killed(work: Callable[..., None], arguments: Sequence[object], chance: random.Random, within_seconds: float) -> list[Any]:

@@ -12,10 +12,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.warehouse.fill import MANIFEST, fill, rows, train
+from tests.warehouse.kill import killed
 from xpsql.warehouse.models import Models
-
-from .fill import MANIFEST, fill, rows, train
-from .kill import killed
 
 ROUNDS = 50
 

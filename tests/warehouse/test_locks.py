@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from xpsql.platform.engines.duckdb import DuckDBEngine
+from tests.warehouse.fill import train
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.errors import ModelError
 from xpsql.warehouse.locks import Lock, busy, held
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.scratch import scratch
-
-from .fill import train
 
 HOLD = """
 import sys

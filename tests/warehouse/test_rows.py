@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.warehouse.fill import MANIFEST, TABLE, fill, rows, train
 from xpsql.platform.errors import ModelError
+from xpsql.platform.models.shrink import as_stored
 from xpsql.warehouse.files import VersionFiles
 from xpsql.warehouse.manifest import Table
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.names import part_name
 from xpsql.warehouse.rows import ROW_GROUP_ROWS, RowWriter, read_rows, row_files, rows_schema
-from xpsql.warehouse.shrink import as_stored
-
-from .fill import MANIFEST, TABLE, fill, rows, train
 
 WIDE = Table("v", 3, {"w": 3, "z": 1})
 

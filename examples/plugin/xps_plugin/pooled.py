@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import optax
 from jax.ops import segment_sum
 
-from xpsql.algorithms.activations import ACTIVATIONS
 from xpsql.algorithms.base import Algorithm, Layout
-from xpsql.algorithms.initial import uniform
-from xpsql.algorithms.linear import linear_scores
+from xpsql.algorithms.layers.activations import ACTIVATIONS
+from xpsql.algorithms.layers.initial import uniform
+from xpsql.algorithms.linear.scores import linear_scores
 from xpsql.algorithms.losses import LossOptions, loss_of
 from xpsql.platform.operators.base import DenseSpec, TableSpec
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl

@@ -1,4 +1,4 @@
-// Messages as bytes, by their declared types; platform/ps/codec.py specifies the format and describes the types.
+// Messages as bytes, by their declared types; platform/ps/transport/codec.py specifies the format and describes the types.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 

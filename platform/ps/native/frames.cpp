@@ -1,4 +1,4 @@
-// Frames through a connection; platform/ps/wire.py specifies them.
+// Frames through a connection; platform/ps/transport/wire.py specifies them.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <sys/socket.h>

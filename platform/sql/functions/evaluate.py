@@ -19,7 +19,7 @@ def run(session: Session, call: Call) -> pa.Table | Pending:
     if data is None:
         return of_training(version)
 
-    from ...flow.evaluation import Evaluation
+    from ...scoring.evaluation import Evaluation
 
     with data.locating():
         evaluation = Evaluation(version, session.engine, data.text)

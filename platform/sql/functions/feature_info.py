@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(session: Session, call: Call) -> pa.Table:
-    from ....warehouse.feature_info import feature_info
+    from ...models.feature_info import feature_info
 
     return feature_info(call.read(session), session.engine)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(session: Session, call: Call) -> pa.Table:
-    from ...flow.nearest import nearest
+    from ...models.nearest import nearest
 
     version = call.read(session)
     slot, value, k = call.arguments

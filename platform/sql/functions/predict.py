@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def run(session: Session, call: Call) -> Pending:
-    from ...flow.prediction import Prediction
+    from ...scoring.prediction import Prediction
 
     data = call.data
     assert data is not None  # required by the grammar

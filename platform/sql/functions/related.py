@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(session: Session, call: Call) -> pa.Table:
-    from ...flow.related import related, slots_of
+    from ...models.related import related, slots_of
 
     assert call.data is not None  # required by the grammar
     version = call.read(session)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def run(session: Session, call: Call) -> str:
-    from ....warehouse.weights import weights
+    from ...models.weights import weights
 
     version = call.read(session)
     return call.stack.enter_context(weights(version, session.engine)).select()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...errors import StatementError
-from ...flow.plan import Plan
-from ...flow.start import train
 from ...options import Value, written
+from ...training.plan import Plan
+from ...training.start import train
 from .. import clauses, inherited
 from ..base import Statement
 from ..cursor import Cursor
@@ -87,7 +87,7 @@ class ExplainContinue:
     training: Continue
 
     def run(self, session: Session) -> pa.Table:
-        from ...flow.explain import explain
+        from ...training.explain import explain
 
         with self.training.query.expanded(session) as query:
             plan = self.training.plan(session, query.text)

@@ -46,8 +46,8 @@ class ExportTable:
     base: int | None
 
     def run(self, session: Session) -> pa.Table:
-        from ....warehouse.deltas import export_delta
-        from ....warehouse.exports import export_table
+        from ...models.deltas import export_delta
+        from ...models.exports import export_table
 
         chosen, table = self.options, self.table.text
         with ExitStack() as stack:
@@ -71,7 +71,7 @@ class ExportFiles:
     format: str
 
     def run(self, session: Session) -> pa.Table:
-        from ....warehouse.exports import DENSE, export_files
+        from ...models.exports import DENSE, export_files
 
         with session.models.reading(*self.named) as version:
             rows = export_files(version, session.engine, self.folder, self.format)
@@ -100,7 +100,7 @@ def parse_table(cursor: Cursor, named: Named) -> ExportTable:
 
 
 def parse_files(cursor: Cursor, named: Named) -> ExportFiles:
-    from ....warehouse.exports import FORMATS
+    from ...models.exports import FORMATS
 
     path = cursor.string("TABLE name or 'path'")
     if cursor.peek("DELTA"):

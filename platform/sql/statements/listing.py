@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from ... import parts
 from ...errors import Position, StatementError
-from ...flow.plan import Settings
 from ...options import describe
+from ...training.plan import Settings
 from ..base import Statement
 from ..cursor import Cursor
 

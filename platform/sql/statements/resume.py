@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ....warehouse.models import newest_interrupted
-from ...flow.plan import Plan
 from ...options import Value, written
+from ...training.plan import Plan
 from .. import clauses, inherited
 from ..base import Statement
 from ..cursor import Cursor
@@ -26,7 +26,7 @@ class Resume:
     model: str
 
     def run(self, session: Session) -> pa.Table:
-        from ...flow.training import resume
+        from ...training.train import resume
 
         plan = plan_of(session.models.interrupted(self.model).manifest)
         return resume(plan, session.engine, session.models, session.reporter)

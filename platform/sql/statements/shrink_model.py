@@ -29,7 +29,7 @@ class ShrinkModel:
     condition: Passage
 
     def run(self, session: Session) -> pa.Table:
-        from ....warehouse.shrink import shrink
+        from ...models.shrink import shrink
 
         with self.condition.locating():
             parent, child = shrink(session.models, session.engine, self.model, self.condition.text, self.statement)

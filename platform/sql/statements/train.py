@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...flow.plan import Plan
-from ...flow.start import train
+from ...training.plan import Plan
+from ...training.start import train
 from .. import clauses
 from ..base import Statement
 from ..cursor import Cursor
@@ -51,7 +51,7 @@ class ExplainTrain:
     train: Train
 
     def run(self, session: Session) -> pa.Table:
-        from ...flow.explain import explain
+        from ...training.explain import explain
 
         with self.train.query.expanded(session) as query, clauses.placing(self.train.given, query):
             return explain(replace(self.train.plan, query=query.text), session.engine, session.models)

@@ -1,0 +1,1 @@
+"""Models of items and users: related items, vectors, recommendation."""

@@ -1,0 +1,88 @@
+"""SLRM: sparse linear recommendation, a weight for each ordered pair of items: having the one speaks for the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+
+from ...platform.errors import OptionError, suggestion
+from ...platform.operators.base import Operator, TableSpec
+from ...platform.operators.ftrl import FtrlOptions, ftrl
+from ...platform.options import Part, option
+from ..base import Algorithm, Inputs, Layout, Negatives, Pairs
+from ..linear.scores import linear_scores
+from ..losses import LOGLOSS
+
+
+@dataclass(frozen=True)
+class SlrmOptions:
+    item: str = option("item", "the slot of the item that is taken, or was offered")
+    history: str = option("history", "the array slot of the items that the user has")
+    negatives: int = option(
+        20, "items drawn at random as not taken, for each row; 0 where the data has rows of label 0", minimum=0, maximum=1000
+    )
+    power: float = option(
+        0.5, "they are drawn by count^power: 1 recommends the less popular, 0 the more popular", minimum=-2, maximum=2
+    )
+    alpha: float = option(
+        0.5, "learning rate; lower it for long logs, and to 0.1 for histories of hundreds", minimum=0, open_minimum=True
+    )
+    l1: float = option(0.5, "L1 penalty; raise it for fewer pairs", minimum=0)
+    l2: float = option(1.0, "L2 penalty; raise it where pairs are seen seldom", minimum=0)
+
+
+def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
+    """Learn sparse weights of ordered pairs of items from a stream: score = b + sum over the history of w(had, item).
+
+    A row says that a user with a history took an item (label 1) or did not (0). Rows of random items are added as not taken,
+    unless the user has them, which WITH (share = (history AS item)) tells, with the pairs that other rows have; then no item
+    has a pair with itself. A pair is a feature: its key is the upper half of the item's key, then the upper half of the key of
+    what was had. ML.RELATED gives the pairs as a table of items, related items and scores.
+
+    Source: Ning and Karypis, "SLIM: Sparse Linear Methods for Top-N Recommender Systems", ICDM 2011, with logistic instead of
+    squared loss and random zeros instead of all; learned by FTRL-proximal, whose L1 keeps weights at 0: McMahan et al., "Ad
+    Click Prediction: a View from the Trenches", KDD 2013.
+
+    Raises:
+        OptionError: a slot that is named is not there, or there are others.
+    """
+    pairs = Pairs(place(options.item, layout.scalar, "item"), place(options.history, layout.bags, "history"))
+    item, history = (layout.scalar[pairs.item],), (layout.bags[pairs.history],)
+    if len(layout.slots) > 2:
+        others = [slot for slot in layout.slots if slot.lower() not in (options.item.lower(), options.history.lower())]
+        raise OptionError(
+            f"Algorithm slrm learns from an item and a history alone; leave {others[0]} out or name it in IGNORE."
+        )
+
+    def optimizer(table: TableSpec) -> Operator:
+        return ftrl(FtrlOptions(alpha=options.alpha, l1=options.l1, l2=options.l2), table)
+
+    def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        return linear_scores(parameters["weights"], inputs)
+
+    return Algorithm(
+        tables=(TableSpec("weights", 1),),
+        optimizer=optimizer,
+        scores=scores,
+        link=LOGLOSS.link,
+        loss=LOGLOSS.value,
+        negatives=Negatives(options.negatives, options.power, item, history) if options.negatives else None,
+        pairs=pairs,
+    )
+
+
+def place(name: str, slots: tuple[str, ...], what: str) -> int:
+    """Return where a slot stands among others, compared without case."""
+    lowered = [slot.lower() for slot in slots]
+    if name.lower() not in lowered:
+        kind = "categorical" if what == "item" else "array"
+        raise OptionError(
+            f"Option {what} of algorithm slrm names {name!r}, which is no {kind} slot.{suggestion(name, slots)} "
+            f"Set {what} = the slot's name."
+        )
+    return lowered.index(name.lower())
+
+
+SLRM = Part("slrm", SlrmOptions, slrm)

@@ -1,0 +1,127 @@
+"""XSVD: SVD++ with side features, learned from a stream: what a user, and what was seen of him, has in common with an item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.errors import OptionError
+from ...platform.operators.base import Operator, TableSpec
+from ...platform.operators.ftrl import FtrlOptions, ftrl
+from ...platform.options import Part, option
+from ..base import Algorithm, Inputs, Layout, Negatives
+from ..layers.initial import uniform
+from ..layers.pooling import all_vectors, first_values
+from ..linear.scores import linear_scores
+from ..losses import LossOptions, loss_of
+from ..positions import places
+
+
+@dataclass(frozen=True)
+class XsvdOptions(LossOptions):
+    user: tuple = option(  # type: ignore[type-arg]
+        ("user",), "slots that describe the user: id, profile, session; () where feedback says enough"
+    )
+    item: tuple = option(("item",), "slots that describe the item: id first, then side features")  # type: ignore[type-arg]
+    feedback: tuple = option((), "multi-valued slots of items that the user gave feedback on")  # type: ignore[type-arg]
+    feedback_items: int = option(
+        0,
+        "so many items of each feedback slot are taken, the first ones; 0 for all, fewer where old items say little",
+        minimum=0,
+        maximum=2**31 - 1,
+    )
+    negatives: int = option(
+        0, "items drawn at random as not taken, for each row; 20 where the data has no rows of label 0", minimum=0, maximum=1000
+    )
+    power: float = option(
+        0.5, "they are drawn by count^power: 1 recommends the less popular, 0 the more popular", minimum=-2, maximum=2
+    )
+    dim: int = option(
+        16, "elements of a feature's vector; 32 or 64 for catalogues of thousands of items", minimum=1, maximum=1024
+    )
+    alpha: float = option(0.1, "learning rate of the weights; raise it for short logs", minimum=0, open_minimum=True)
+    vector_alpha: float = option(
+        0.05, "learning rate of the vectors; 0.1 with several passes for short logs", minimum=0, open_minimum=True
+    )
+    init_scale: float = option(0.05, "standard deviation of new vectors; raise it where they stay small", minimum=0)
+    intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")
+
+
+def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
+    """Learn weights of all features, and vectors whose inner product is the match of user and item, by FTRL-proximal.
+
+        score = b + sum of weights + <sum of item vectors, sum of user vectors + |N|^(-1/2) sum of feedback vectors>
+
+    N are the items of a feedback slot, or the first `feedback_items` of them. WITH (share = (history AS item)) lets them use
+    the items' own rows, which halves what is to be learned. Vectors of other slots of several values, such as tags of an item,
+    are summed as feedback is, over the root of their number, in a map of the sum of its numbers without sign. Slots that are in
+    no list have weights only: cross(item, history_item) gives the item-pair weights of SLIM.
+
+    A log of what was taken, label 1 alone, needs `negatives`: after each row so many are added, with the slots of the item of
+    another row and label 0. A row of the item that was taken, or of one in a feedback slot that shares the items' rows, has
+    weight 0. All rows that are added are in the counts and metrics of training: where items are few, those that have weight 0
+    make its pcopc larger and its auc smaller than those of what is learned.
+
+    Source: Koren, "Factorization Meets the Neighborhood", KDD 2008, equation 15; Chen et al., "SVDFeature", JMLR 2012, for side
+    features; Ning and Karypis, "SLIM", ICDM 2011, for weights of pairs of items.
+    """
+    loss = loss_of(options)
+    if not options.item:
+        raise OptionError("option item of algorithm xsvd expects one or more slots, like item = (id).")
+    if not (options.user or options.feedback):
+        raise OptionError("algorithm xsvd expects slots of the user or of feedback, like user = (id).")
+    user = places(options.user, layout.slots, "option user of algorithm xsvd")
+    item = places(options.item, layout.slots, "option item of algorithm xsvd")
+    feedback = places(options.feedback, layout.bags, "option feedback of algorithm xsvd", len(layout.scalar))
+    bags = [place - len(layout.scalar) for place in feedback]
+
+    def optimizer(table: TableSpec) -> Operator:
+        return ftrl(FtrlOptions(alpha=options.alpha if table.name == "weights" else options.vector_alpha), table)
+
+    def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        if options.feedback_items:
+            inputs = first_values(inputs, len(layout.bags), bags, options.feedback_items)
+        vectors = all_vectors(parameters["vectors"], inputs, layout, "root")
+        theirs = vectors[:, jnp.array(item)].sum(axis=1)
+        own = vectors[:, jnp.array(user + feedback)].sum(axis=1)
+        return linear_scores(parameters["weights"], inputs) + (own * theirs).sum(axis=1, keepdims=True)
+
+    return Algorithm(
+        tables=(TableSpec("weights", 1), TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))),
+        optimizer=optimizer,
+        scores=scores,
+        link=loss.link,
+        loss=loss.value,
+        classifier=loss.classifier,
+        standardised=not loss.classifier,
+        intercept=options.intercept,
+        baseline=None if options.negatives else loss.baseline,
+        begins_at_mean=True,
+        negatives=negatives_of(options, layout, item, feedback),
+    )
+
+
+def negatives_of(options: XsvdOptions, layout: Layout, item: list[int], feedback: list[int]) -> Negatives | None:
+    """Return which rows a training adds.
+
+    Args:
+        item, feedback: places of these slots among all.
+
+    Raises:
+        OptionError: no categorical slot tells items apart.
+    """
+    if not options.negatives:
+        return None
+    if item[0] >= len(layout.scalar):
+        raise OptionError(
+            f"option negatives of algorithm xsvd draws items by the first slot of option item, and {options.item[0]} is not "
+            "categorical. Name the item's id first; CAST it to BIGINT or STRING."
+        )
+    described, had = (tuple(layout.slots[place] for place in places) for places in (item, feedback))
+    return Negatives(options.negatives, options.power, described, had)
+
+
+XSVD = Part("xsvd", XsvdOptions, xsvd)

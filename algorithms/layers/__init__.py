@@ -1,0 +1,1 @@
+"""What networks are made of: lookups, poolings, activations, dense layers."""

@@ -1,0 +1,97 @@
+"""Dense layers: what they keep, and how they are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.operators.base import DenseSpec
+from ...platform.operators.draws import mixed
+from .activations import ACTIVATIONS
+from .stacked import Stacked
+
+Parameters = Mapping[str, jax.Array]
+
+EPSILON = 1e-5
+
+
+class Layer(NamedTuple):
+    """A layer y = activation(x W + b), with x added where `residual` is set and the widths agree.
+
+    Attributes:
+        name: its parameters' names begin with it and a dot.
+        number: of the layer in its network, for its random numbers.
+        inputs, units: widths.
+        activation: a name in ACTIVATIONS.
+        dropout: the share of units that a training step leaves out.
+    """
+
+    name: str
+    number: int
+    inputs: int
+    units: int
+    activation: str
+    residual: bool = False
+    dropout: float = 0.0
+
+    def specs(self) -> tuple[DenseSpec, ...]:
+        """Return its dense parameters: `kernel`, `bias` and what its activation learns."""
+        learned = ACTIVATIONS[self.activation].init(self.units)
+        own = {
+            "kernel": ((self.inputs, self.units), he_uniform(self.number, self.inputs, self.units)),
+            "bias": ((self.units,), None),
+        }
+        more = {name: (values.shape, constant(values)) for name, values in learned.items()}
+        return tuple(DenseSpec(f"{self.name}.{name}", shape, init) for name, (shape, init) in {**own, **more}.items())
+
+    def apply(self, parameters: Parameters, x: jax.Array | Stacked, random: jax.Array | None) -> jax.Array:
+        """Return float32[batch, units] for x float32[batch, inputs]; `random` as in Inputs."""
+        prefix = f"{self.name}."
+        own = {name.removeprefix(prefix): values for name, values in parameters.items() if name.startswith(prefix)}
+        product = x.times(own["kernel"]) if isinstance(x, Stacked) else x @ own["kernel"]
+        y = ACTIVATIONS[self.activation].apply(own, product + own["bias"])
+        if self.dropout and random is not None:
+            y = dropped(y, self.dropout, random, self.number)
+        if not self.residual or self.inputs != self.units:
+            return y
+        return y + (x.whole() if isinstance(x, Stacked) else x)
+
+
+def he_uniform(number: int, inputs: int, units: int) -> Callable[[int], jax.Array]:
+    """Return an initializer that keeps the variance of what goes through a rectified layer.
+
+    Source: He et al., "Delving Deep into Rectifiers", ICCV 2015.
+    """
+
+    def init(seed: int) -> jax.Array:
+        limit = (6 / max(inputs, 1)) ** 0.5
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        return jax.random.uniform(key, (inputs, units), minval=-limit, maxval=limit)
+
+    return init
+
+
+def constant(values: jax.Array) -> Callable[[int], jax.Array]:
+    return lambda seed: values
+
+
+def dropped(x: jax.Array, share: float, random: jax.Array, number: int) -> jax.Array:
+    """Return x with a share of its elements 0 and the others scaled up, a function of `random` and the layer's number.
+
+    Source: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", JMLR 2014.
+    """
+    element = jax.lax.iota(jnp.uint32, x.size).reshape(x.shape)
+    bits = mixed(mixed(element ^ random[0]) + random[1] + jnp.uint32(number))
+    return jnp.where(bits >= jnp.uint32(share * 2**32), x / (1 - share), 0)
+
+
+def layer_norm(x: jax.Array) -> jax.Array:
+    """Return each example's inputs, less their mean, over their standard deviation.
+
+    Source: Ba, Kiros and Hinton, "Layer Normalization", 2016, without gain and bias, which the next layer has.
+    """
+    centred = x - x.mean(axis=1, keepdims=True)
+    return centred * jax.lax.rsqrt((centred * centred).mean(axis=1, keepdims=True) + EPSILON)

@@ -1,0 +1,301 @@
+// Rows of a matrix by index, summed over examples, and the gradients of that: what XLA does element by element on CPUs.
+// Each function is a custom call of XLA; the mathematics, and the same in JAX, is algorithms/layers/lookups.py.
+#include <nanobind/nanobind.h>
+#include <xla/ffi/api/ffi.h>
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+
+#include "parallel.hpp"
+#include "projection.hpp"
+
+namespace nb = nanobind;
+namespace ffi = xla::ffi;
+
+namespace xpsql {
+
+namespace {
+
+using Floats = ffi::Buffer<ffi::F32>;
+using Indices = ffi::Buffer<ffi::S32>;
+using FloatsOut = ffi::Result<Floats>;
+
+constexpr size_t most_dim = 1024;  // of the vectors of algorithms that meet
+constexpr size_t run = 128;        // examples that a thread takes at a time
+
+// Calls use(width), with the number of floats known to the compiler where it is a usual one.
+template <size_t n>
+struct Known {
+    static constexpr size_t value = n;
+    constexpr operator size_t() const { return n; }
+};
+
+template <class Use>
+void with_width(size_t width, Use use) {
+    switch (width) {
+        case 1: return use(Known<1>{});
+        case 4: return use(Known<4>{});
+        case 8: return use(Known<8>{});
+        case 16: return use(Known<16>{});
+        case 32: return use(Known<32>{});
+        default: return use(width);
+    }
+}
+
+struct Shape {
+    size_t rows, dim, lines, batch;
+};
+
+Shape shape_of(const Floats& vectors, const Indices& index) {
+    const auto v = vectors.dimensions(), i = index.dimensions();
+    return {size_t(v[0]), size_t(v[1]), size_t(i[0]), size_t(i[1])};
+}
+
+// Calls act(begin, end) for runs of lines that have no row in common: few, since each run goes through all examples.
+template <class Act>
+void by_lines(const Indices& index, Act act) {
+    const size_t lines = index.dimensions()[0], most = 2 * Team::get().threads();
+    std::vector<size_t> begins = {0};
+    for (const size_t begin : disjoint(spans_of(index.typed_data(), lines, index.dimensions()[1])))
+        if (begin * most >= lines * begins.size() || begin == lines) begins.push_back(begin);
+    Team::get().run(begins.size() - 1, [&](size_t part) { act(begins[part], begins[part + 1]); });
+}
+
+// gathered[b, l] = vectors[index[l, b]]
+ffi::Error gather(Floats vectors, Indices index, FloatsOut gathered) {
+    const Shape shape = shape_of(vectors, index);
+    const float* from = vectors.typed_data();
+    const int32_t* at = index.typed_data();
+    float* to = gathered->typed_data();
+    with_width(shape.dim, [&](auto dim) {
+        for (size_t b = 0; b < shape.batch; ++b)
+            for (size_t l = 0; l < shape.lines; ++l, to += dim)
+                std::memcpy(to, from + size_t(at[l * shape.batch + b]) * dim, dim * sizeof(float));
+    });
+    return ffi::Error::Success();
+}
+
+// gradient[index[l, b]] += gathered[b, l]
+ffi::Error scatter(Floats gathered, Indices index, FloatsOut gradient) {
+    const size_t dim = gradient->dimensions()[1], lines = index.dimensions()[0], batch = index.dimensions()[1];
+    const float* from = gathered.typed_data();
+    const int32_t* at = index.typed_data();
+    float* to = gradient->typed_data();
+    std::memset(to, 0, gradient->size_bytes());
+    with_width(dim, [&](auto dim) {
+        for (size_t b = 0; b < batch; ++b)
+            for (size_t l = 0; l < lines; ++l, from += dim) {
+                float* row = to + size_t(at[l * batch + b]) * dim;
+                for (size_t d = 0; d < dim; ++d) row[d] += from[d];
+            }
+    });
+    return ffi::Error::Success();
+}
+
+// sums[b] = sum over l of vectors[index[l, b]]; squares likewise of their squares
+ffi::Error sum(Floats vectors, Indices index, FloatsOut sums, FloatsOut squares) {
+    const Shape shape = shape_of(vectors, index);
+    const float* from = vectors.typed_data();
+    const int32_t* at = index.typed_data();
+    std::memset(sums->typed_data(), 0, sums->size_bytes());
+    std::memset(squares->typed_data(), 0, squares->size_bytes());
+    with_width(shape.dim, [&](auto dim) {
+        for (size_t l = 0; l < shape.lines; ++l) {
+            float* sum = sums->typed_data();
+            float* square = squares->typed_data();
+            for (size_t b = 0; b < shape.batch; ++b, ++at, sum += dim, square += dim) {
+                const float* row = from + size_t(*at) * dim;
+                for (size_t d = 0; d < dim; ++d) {
+                    sum[d] += row[d];
+                    square[d] += row[d] * row[d];
+                }
+            }
+        }
+    });
+    return ffi::Error::Success();
+}
+
+// gradient[index[l, b]] += sums[b] + 2 squares[b] vectors[index[l, b]]
+ffi::Error sum_gradient(Floats vectors, Indices index, Floats sums, Floats squares, FloatsOut gradient) {
+    const Shape shape = shape_of(vectors, index);
+    const float* from = vectors.typed_data();
+    const int32_t* at = index.typed_data();
+    std::memset(gradient->typed_data(), 0, gradient->size_bytes());
+    with_width(shape.dim, [&](auto dim) {
+        for (size_t l = 0; l < shape.lines; ++l) {
+            const float* sum = sums.typed_data();
+            const float* square = squares.typed_data();
+            for (size_t b = 0; b < shape.batch; ++b, ++at, sum += dim, square += dim) {
+                const float* row = from + size_t(*at) * dim;
+                float* to = gradient->typed_data() + size_t(*at) * dim;
+                for (size_t d = 0; d < dim; ++d) to[d] += sum[d] + 2 * square[d] * row[d];
+            }
+        }
+    });
+    return ffi::Error::Success();
+}
+
+// totals[b] = sum over l of weights[index[l, b]]
+ffi::Error total(Floats weights, Indices index, FloatsOut totals) {
+    const size_t lines = index.dimensions()[0], batch = index.dimensions()[1];
+    const float* from = weights.typed_data();
+    const int32_t* at = index.typed_data();
+    float* to = totals->typed_data();
+    std::memset(to, 0, totals->size_bytes());
+    for (size_t l = 0; l < lines; ++l, at += batch)
+        for (size_t b = 0; b < batch; ++b) to[b] += from[at[b]];
+    return ffi::Error::Success();
+}
+
+// gradient[index[l, b]] += totals[b]
+ffi::Error total_gradient(Floats totals, Indices index, FloatsOut gradient) {
+    const size_t lines = index.dimensions()[0], batch = index.dimensions()[1];
+    const float* from = totals.typed_data();
+    const int32_t* at = index.typed_data();
+    float* to = gradient->typed_data();
+    std::memset(to, 0, gradient->size_bytes());
+    for (size_t l = 0; l < lines; ++l, at += batch)
+        for (size_t b = 0; b < batch; ++b) to[at[b]] += from[b];
+    return ffi::Error::Success();
+}
+
+// Row s of an example has, from s' dim on, what slot s has for meeting slot s'. scores[b] = sum over l < k of
+// <vectors[index[l, b]][k], vectors[index[k, b]][l]>
+ffi::Error meet(Floats vectors, Indices index, FloatsOut scores) {
+    const Shape shape = shape_of(vectors, index);
+    const float* from = vectors.typed_data();
+    const int32_t* at = index.typed_data();
+    float* to = scores->typed_data();
+    with_width(shape.dim / shape.lines, [&](auto dim) {
+        in_runs(shape.batch, run, [&](size_t begin, size_t end) {
+            for (size_t b = begin; b < end; ++b) {
+                float products[most_dim] = {};
+                for (size_t l = 1; l < shape.lines; ++l) {
+                    const float* own = from + size_t(at[l * shape.batch + b]) * shape.dim;
+                    for (size_t k = 0; k < l; ++k) {
+                        const float* other = from + size_t(at[k * shape.batch + b]) * shape.dim + l * dim;
+                        for (size_t d = 0; d < dim; ++d) products[d] += own[k * dim + d] * other[d];
+                    }
+                }
+                to[b] = std::accumulate(products, products + dim, 0.0f);
+            }
+        });
+    });
+    return ffi::Error::Success();
+}
+
+// gradient[index[l, b]][k] += scores[b] vectors[index[k, b]][l], and the same with l and k exchanged
+ffi::Error meet_gradient(Floats vectors, Indices index, Floats scores, FloatsOut gradient) {
+    const Shape shape = shape_of(vectors, index);
+    const float* from = vectors.typed_data();
+    const int32_t* at = index.typed_data();
+    float* to = gradient->typed_data();
+    std::memset(to, 0, gradient->size_bytes());
+    with_width(shape.dim / shape.lines, [&](auto dim) {
+        by_lines(index, [&](size_t begin, size_t end) {
+            for (size_t b = 0; b < shape.batch; ++b) {
+                const float score = scores.typed_data()[b];
+                for (size_t l = begin; l < end; ++l) {
+                    float* row = to + size_t(at[l * shape.batch + b]) * shape.dim;
+                    for (size_t k = 0; k < shape.lines; ++k) {
+                        if (k == l) continue;
+                        const float* other = from + size_t(at[k * shape.batch + b]) * shape.dim + l * dim;
+                        for (size_t d = 0; d < dim; ++d) row[k * dim + d] += score * other[d];
+                    }
+                }
+            }
+        });
+    });
+    return ffi::Error::Success();
+}
+
+#if defined(__x86_64__)
+#define XPSQL_WIDE __attribute__((target("avx2,fma")))
+bool wide() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#else
+#define XPSQL_WIDE
+bool wide() { return true; }
+#endif
+
+using projection::Lines;
+using projection::Product;
+using projection::ProductGradients;
+using projection::Sizes;
+
+Lines find_lines(const int32_t* index, const Sizes& sizes) { return Lines(index, sizes); }
+void multiply(const Product& product, size_t part) { product.multiply(part); }
+void add_up(const Product& product, size_t part) { product.add_up(part); }
+void add_gradients(const ProductGradients& gradients, size_t unit, size_t part) { gradients.add(unit, part); }
+XPSQL_WIDE Lines find_lines_wide(const int32_t* index, const Sizes& sizes) { return Lines(index, sizes); }
+XPSQL_WIDE void multiply_wide(const Product& product, size_t part) { product.multiply(part); }
+XPSQL_WIDE void add_up_wide(const Product& product, size_t part) { product.add_up(part); }
+XPSQL_WIDE void add_gradients_wide(const ProductGradients& gradients, size_t unit, size_t part) { gradients.add(unit, part); }
+
+Sizes sizes_of(const Floats& vectors, const Indices& index, const Floats& kernel) {
+    const Shape shape = shape_of(vectors, index);
+    return {shape.rows, shape.dim, shape.lines, shape.batch, size_t(kernel.dimensions()[1])};
+}
+
+Lines lines_of(const Indices& index, const Sizes& sizes) { return (wide() ? find_lines_wide : find_lines)(index.typed_data(), sizes); }
+
+// sums[b] = sum over l of vectors[index[l, b]] kernel[l]
+ffi::Error project(Floats vectors, Indices index, Floats kernel, FloatsOut sums) {
+    const Sizes sizes = sizes_of(vectors, index, kernel);
+    const Product product(sizes, lines_of(index, sizes), vectors.typed_data(), kernel.typed_data(), sums->typed_data());
+    const auto first = wide() ? multiply_wide : multiply, second = wide() ? add_up_wide : add_up;
+    Team::get().run(product.factors(), [&](size_t part) { first(product, part); });
+    Team::get().run(product.sums(), [&](size_t part) { second(product, part); });
+    return ffi::Error::Success();
+}
+
+ffi::Error project_gradients(Floats vectors, Indices index, Floats kernel, Floats sums, FloatsOut by_vectors, FloatsOut by_kernel) {
+    const Sizes sizes = sizes_of(vectors, index, kernel);
+    const ProductGradients gradients(sizes, lines_of(index, sizes), vectors.typed_data(), kernel.typed_data(), sums.typed_data(),
+                                     {by_vectors->typed_data(), by_kernel->typed_data()});
+    const auto add = wide() ? add_gradients_wide : add_gradients;
+    for (size_t unit = 0; unit < gradients.units(); unit += gradients.width(unit))
+        Team::get().run(gradients.runs(), [&](size_t part) { add(gradients, unit, part); });
+    return ffi::Error::Success();
+}
+
+XLA_FFI_DEFINE_HANDLER(gather_handler, gather, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(scatter_handler, scatter, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(sum_handler, sum, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(sum_gradient_handler, sum_gradient,
+                       ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Arg<Floats>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(total_handler, total, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(total_gradient_handler, total_gradient, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(meet_handler, meet, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(meet_gradient_handler, meet_gradient,
+                       ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Ret<Floats>());
+
+XLA_FFI_DEFINE_HANDLER(project_handler, project, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(project_gradients_handler, project_gradients,
+                       ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Arg<Floats>().Ret<Floats>().Ret<Floats>());
+
+}  // namespace
+
+}  // namespace xpsql
+
+NB_MODULE(_lookups, module) {
+    module.doc() = "Look-ups of rows, and their gradients, as custom calls of XLA.";
+    module.def("set_threads", [](size_t count) { xpsql::Team::get().set_threads(count); }, nb::arg("count"));
+    module.def("calls", [] {
+        nb::dict calls;
+        const auto add = [&](const char* name, XLA_FFI_Handler* handler) {
+            calls[name] = nb::capsule(reinterpret_cast<void*>(handler));
+        };
+        add("gather", xpsql::gather_handler);
+        add("scatter", xpsql::scatter_handler);
+        add("sum", xpsql::sum_handler);
+        add("sum_gradient", xpsql::sum_gradient_handler);
+        add("total", xpsql::total_handler);
+        add("total_gradient", xpsql::total_gradient_handler);
+        add("meet", xpsql::meet_handler);
+        add("meet_gradient", xpsql::meet_gradient_handler);
+        add("project", xpsql::project_handler);
+        add("project_gradients", xpsql::project_gradients_handler);
+        return calls;
+    });
+}

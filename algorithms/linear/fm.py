@@ -1,0 +1,84 @@
+"""FM: a linear model plus a vector per feature, whose inner products are the features' pairwise interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+
+from ...platform.operators.base import Operator, TableSpec
+from ...platform.operators.ftrl import FtrlOptions, ftrl
+from ...platform.options import Part, option
+from ..base import Algorithm, Inputs, Layout
+from ..layers.initial import uniform
+from ..layers.lookups import sums, taken
+from ..losses import LossOptions, loss_of
+from .scores import linear_scores
+
+
+@dataclass(frozen=True)
+class FmOptions(LossOptions):
+    dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
+    alpha: float = option(0.1, "learning rate of the linear weights", minimum=0, open_minimum=True)
+    vector_alpha: float = option(0.02, "learning rate of the vectors; raise it for long logs", minimum=0, open_minimum=True)
+    init_scale: float = option(0.01, "standard deviation of new vectors", minimum=0)
+    intercept: bool = option(True, "learn an intercept")
+
+
+def fm(options: FmOptions, layout: Layout) -> Algorithm:
+    """Learn a factorization machine: a weight and a vector per feature, both by FTRL-proximal.
+
+    Source: Rendle, Factorization Machines, ICDM 2010; the sum over pairs is computed in linear time by its lemma 3.1.
+    """
+
+    loss = loss_of(options)
+
+    def optimizer(table: TableSpec) -> Operator:
+        return ftrl(FtrlOptions(alpha=options.alpha if table.name == "weights" else options.vector_alpha), table)
+
+    def scores(rows: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        return linear_scores(rows["weights"], inputs) + pair_scores(rows["vectors"], features_only(inputs, options.intercept))
+
+    return Algorithm(
+        tables=(TableSpec("weights", 1), TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))),
+        optimizer=optimizer,
+        scores=scores,
+        link=loss.link,
+        loss=loss.value,
+        classifier=loss.classifier,
+        standardised=not loss.classifier,
+        intercept=options.intercept,
+        baseline=loss.baseline,
+    )
+
+
+def features_only(inputs: Inputs, intercept: bool) -> Inputs:
+    """Return the inputs without the intercept, which interacts with nothing."""
+    return inputs._replace(scalar=inputs.scalar[:-1]) if intercept else inputs
+
+
+def pair_scores(vectors: jax.Array, inputs: Inputs) -> jax.Array:
+    """Return the sum over pairs of features of <v_i, v_j> x_i x_j.
+
+    Args:
+        vectors: float32[n, dim].
+        inputs: one batch.
+
+    Returns:
+        float32[batch, 1]
+    """
+    total, squares = sums(vectors, inputs.scalar)
+    if inputs.bag_index.size:
+        values = taken(vectors, inputs.bag_index) * inputs.bag_weight[:, None]
+        batch = len(inputs.weight)
+        total += jax.ops.segment_sum(values, inputs.bag_example, num_segments=batch)
+        squares += jax.ops.segment_sum(values * values, inputs.bag_example, num_segments=batch)
+    if inputs.dense.shape[1]:
+        own = taken(vectors, inputs.dense_index)
+        total += inputs.dense @ own
+        squares += (inputs.dense * inputs.dense) @ (own * own)
+    return 0.5 * (total * total - squares).sum(axis=1, keepdims=True)
+
+
+FM = Part("fm", FmOptions, fm)

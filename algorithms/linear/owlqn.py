@@ -1,0 +1,87 @@
+"""OWL-QN: a sparse linear model of all data at once, to the optimum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from ...platform.operators.base import Column, Operator, TableSpec
+from ...platform.options import Part, option
+from ..base import Algorithm, Doubles, Inputs, Known, Layout, Objective
+from ..losses import LOGLOSS, SQUARED
+from .quasi_newton import minimise
+from .scores import linear_scores
+
+CURVATURE = {"logloss": 0.25, "squared": 1.0}  # the most that a loss bends, by its score
+
+
+@dataclass(frozen=True)
+class OwlqnOptions:
+    loss: str = option("logloss", "what is minimised; squared takes any number as label", choices=("logloss", "squared"))
+    l1: float = option(0.0, "L1 penalty, against the sum of losses; raise it for fewer weights that are not 0", minimum=0)
+    l2: float = option(10.0, "L2 penalty, against the sum of losses; lower it where every feature is seen often", minimum=0)
+    iterations: int = option(
+        100,
+        "steps at most, each reads the data in memory once or twice; raise it where the objective still falls at the end",
+        minimum=1,
+        maximum=100_000,
+    )
+    tolerance: float = option(1e-5, "relative improvement below which it ends; lower it for more exact weights", minimum=0)
+    history: int = option(
+        10,
+        "steps from which curvature is estimated; each takes 16 bytes per feature; fewer where memory is short",
+        minimum=1,
+        maximum=1000,
+    )
+    intercept: bool = option(True, "learn an intercept, which has no penalty; false where a score without features must be 0")
+
+
+def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
+    """Find the weights of least loss and penalty over the whole data, by L-BFGS, or OWL-QN where there is an L1 penalty.
+
+        sum of losses + l1 sum |w| + l2 / 2 sum w^2
+
+    Every worker keeps its examples encoded in memory, 4 bytes for each value; their gradients are summed for each step.
+    CONTINUE begins at the weights of the version that it continues and minimises over the new data; features that these lack
+    stay as they are. Its training's metrics are of the weights found, on the examples that they were found on.
+
+    Source: Andrew and Gao, "Scalable Training of L1-Regularized Log-Linear Models", ICML 2007; Liu and Nocedal, "On the Limited
+    Memory BFGS Method for Large Scale Optimization", Mathematical Programming 1989.
+    """
+    loss = {"logloss": LOGLOSS, "squared": SQUARED}[options.loss]
+
+    def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        return linear_scores(parameters["weights"], inputs)
+
+    def solve(objective: Objective, known: Known, told: Callable[[int, float], None]) -> Doubles:
+        l1, l2 = (np.where(known.intercept, 0.0, strength) for strength in (options.l1, options.l2))
+        unit = 1 / np.sqrt(CURVATURE[options.loss] * known.counts + l2)  # weights are sought in these: all bend about alike
+
+        def smooth(z: Doubles) -> tuple[float, Doubles]:
+            x = unit * z
+            value, gradient = objective(x)
+            shrinking = l2 * x
+            gradient += shrinking
+            gradient *= unit
+            return value + 0.5 * float(shrinking @ x), gradient
+
+        found = minimise(smooth, known.start / unit, l1 * unit, options.iterations, options.tolerance, options.history, told)
+        return unit * found
+
+    return Algorithm(
+        tables=(TableSpec("weights", 1),),
+        optimizer=lambda table: Operator({"w": Column(table.dim)}, optimizer=True, name="owlqn"),
+        scores=scores,
+        link=loss.link,
+        loss=loss.value,
+        classifier=loss.classifier,
+        standardised=not loss.classifier,
+        intercept=options.intercept,
+        solve=solve,
+    )
+
+
+OWLQN = Part("owlqn", OwlqnOptions, owlqn)

@@ -1,0 +1,143 @@
+"""L-BFGS, and OWL-QN where there is an L1 penalty: the least of a convex function of many variables."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..base import Doubles
+
+Function = Callable[[Doubles], tuple[float, Doubles]]
+
+DECREASE = 1e-4  # of what the slope promises, that a step must bring
+HALVINGS = 30
+RECENT = 5  # iterations whose mean improvement is compared with the tolerance
+CURVATURE = 1e-10
+
+
+class Point(NamedTuple):
+    """Where the search is: x, the smooth part's gradient there, the value of all, and the pseudo-gradient of all."""
+
+    x: Doubles
+    gradient: Doubles
+    value: float
+    slope: Doubles
+
+
+class Memory:
+    """The last steps and what they did to the gradient, from which curvature is estimated.
+
+    Source: Nocedal and Wright, "Numerical Optimization", 2006, algorithm 7.4.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._pairs: deque[tuple[Doubles, Doubles, float]] = deque(maxlen=size)
+
+    def add(self, step: Doubles, change: Doubles) -> None:
+        """Take in a step and the change of the gradient, where the curvature between is positive."""
+        curvature = float(step @ change)
+        if curvature > CURVATURE * float(change @ change):
+            self._pairs.append((step, change, 1 / curvature))
+
+    def clear(self) -> None:
+        self._pairs.clear()
+
+    def direction(self, slope: Doubles) -> Doubles:
+        """Return minus the inverse of the estimated curvature, times the slope."""
+        q, room, factors = -slope, np.empty_like(slope), []
+        for step, change, rho in reversed(self._pairs):
+            factors.append(rho * float(step @ q))
+            q -= np.multiply(change, factors[-1], out=room)
+        if self._pairs:
+            step, change, rho = self._pairs[-1]
+            q /= rho * float(change @ change)
+        else:
+            q /= max(float(np.sqrt(slope @ slope)), 1e-300)  # the first step has length 1
+        for (step, change, rho), factor in zip(self._pairs, reversed(factors), strict=True):
+            q += np.multiply(step, factor - rho * float(change @ q), out=room)
+        return q
+
+
+def minimise(
+    function: Function,
+    start: Doubles,
+    l1: Doubles,
+    iterations: int,
+    tolerance: float,
+    history: int,
+    told: Callable[[int, float], None],
+) -> Doubles:
+    """Return where function(x) + sum of l1 |x| is least.
+
+    The search ends after `iterations`, or when the mean relative improvement of the last five is below `tolerance`.
+
+    Args:
+        function: x -> value and gradient of the smooth part.
+        start: float64[n].
+        l1: float64[n], the penalty of each variable; 0 for none.
+        history: steps from which curvature is estimated.
+        told: the iteration and the value, after each.
+
+    Source: Andrew and Gao, "Scalable Training of L1-Regularized Log-Linear Models", ICML 2007; without a penalty it is L-BFGS.
+    """
+
+    def evaluated(x: Doubles) -> Point:
+        value, gradient = function(x)
+        return Point(x, gradient, value + float(l1 @ np.abs(x)), pseudo_gradient(x, gradient, l1))
+
+    at, memory = evaluated(start), Memory(history)
+    values = deque([at.value], maxlen=RECENT + 1)
+    for iteration in range(1, iterations + 1):
+        found = line_search(evaluated, at, memory.direction(at.slope), l1)
+        if found is None:
+            memory.clear()  # curvature may mislead; steepest descent cannot
+            found = line_search(evaluated, at, memory.direction(at.slope), l1)
+        if found is None:
+            break
+        memory.add(found.x - at.x, found.gradient - at.gradient)
+        at = found
+        values.append(at.value)
+        told(iteration, at.value)
+        if len(values) > RECENT and (values[0] - values[-1]) / RECENT <= tolerance * max(abs(at.value), 1e-300):
+            break
+    return at.x
+
+
+def pseudo_gradient(x: Doubles, gradient: Doubles, l1: Doubles) -> Doubles:
+    """Return the gradient of all where it exists; at x = 0 the one-sided derivative that descends, 0 where none does.
+
+    Source: Andrew and Gao 2007, equation 4.
+    """
+    if not l1.any():
+        return gradient
+    right, left = gradient + l1, gradient - l1
+    at_zero = np.where(right < 0, right, np.where(left > 0, left, 0.0))
+    return np.where(x == 0, at_zero, gradient + l1 * np.sign(x))
+
+
+def line_search(evaluated: Callable[[Doubles], Point], at: Point, direction: Doubles, l1: Doubles) -> Point | None:
+    """Return the first point along a direction, halving the step, that is low enough; None where there is none.
+
+    The direction loses, in place, what leads uphill.
+
+    Variables with a penalty keep their sign, or become 0: they are projected on the orthant that the search is in.
+    """
+    penalised = np.flatnonzero(l1)
+    downhill = direction[penalised] * at.slope[penalised] < 0
+    direction[penalised] *= downhill
+    if not float(direction @ at.slope) < 0:
+        return None
+    own = at.x[penalised]
+    orthant = np.where(own != 0, np.sign(own), -np.sign(at.slope[penalised]))
+    step = 1.0
+    for _ in range(HALVINGS):
+        x = at.x + step * direction
+        x[penalised] *= np.sign(x[penalised]) == orthant
+        found = evaluated(x)
+        if found.value <= at.value + DECREASE * float(at.slope @ (x - at.x)):
+            return found
+        step /= 2
+    return None

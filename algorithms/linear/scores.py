@@ -1,0 +1,99 @@
+"""Linear models: the sum of the weights of an example's features, and the algorithms that are nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.operators.adagrad import AdagradOptions, adagrad
+from ...platform.operators.base import INTERCEPT_NUMBER, Context, Operator, Rows, TableSpec
+from ...platform.options import option
+from ..base import Algorithm, Inputs, Layout
+from ..layers.lookups import taken, totals
+from ..losses import Loss
+
+ACCUMULATOR = 1.0  # of AdaGrad: damps the first updates of a feature, whose gradients say little
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearOptions:
+    """The options of linear models; a base of theirs."""
+
+    learning_rate: float = option(
+        0.1,
+        f"learning rate of AdaGrad, whose sums of squares start with {ACCUMULATOR:g}; raise it for short logs",
+        minimum=0,
+        open_minimum=True,
+    )
+    l2: float = option(0.0, "L2 penalty per example; raise it where features are many and examples few", minimum=0)
+    intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")
+
+
+def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorithm:
+    """Return a linear model: a weight per feature, by AdaGrad where the statement names no other optimizer.
+
+    It minimises the mean over examples of the loss plus, of each feature that the example has, l2 / 2 times its weight squared.
+    """
+
+    def optimizer(table: TableSpec) -> Operator:
+        return adagrad(AdagradOptions(learning_rate=options.learning_rate, initial_accumulator=ACCUMULATOR), table)
+
+    def operators(table: TableSpec) -> tuple[Operator, ...]:
+        return (penalty(options.l2),) if options.l2 else ()
+
+    def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        return linear_scores(parameters["weights"], inputs)
+
+    return Algorithm(
+        tables=(TableSpec("weights", len(layout.labels)),),
+        optimizer=optimizer,
+        scores=scores,
+        link=loss.link,
+        loss=loss.value,
+        classifier=loss.classifier,
+        standardised=not loss.classifier,
+        intercept=options.intercept,
+        baseline=loss.baseline,
+        begins_at_mean=True,
+        operators=operators,
+        multi_label=True,
+        large_batches=True,
+    )
+
+
+def penalty(l2: float) -> Operator:
+    """Return the operator that adds the gradient of l2 / 2 w^2, once per occurrence of a feature; the intercept has none."""
+
+    def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
+        strength = jnp.where(context.slot == INTERCEPT_NUMBER, 0, l2 * context.count.astype(jnp.float32))
+        return gradients + strength[:, None] * rows["w"], rows
+
+    return Operator({}, before, name="penalty")
+
+
+def linear_scores(weights: jax.Array, inputs: Inputs) -> jax.Array:
+    """Return the sum of weight x value over the features of each example, for each label.
+
+    Args:
+        weights: float32[n, num_labels].
+        inputs: one batch.
+
+    Returns:
+        float32[batch, num_labels]
+    """
+    # Vectors are summed several times faster than matrices of one column.
+    return jnp.stack([column_scores(weights[:, label], inputs) for label in range(weights.shape[1])], axis=1)
+
+
+def column_scores(column: jax.Array, inputs: Inputs) -> jax.Array:
+    batch = len(inputs.weight)
+    total = totals(column, inputs.scalar)
+    if inputs.bag_index.size:
+        values = taken(column, inputs.bag_index) * inputs.bag_weight
+        total += jax.ops.segment_sum(values, inputs.bag_example, num_segments=batch)
+    if inputs.dense.shape[1]:
+        total += inputs.dense @ taken(column, inputs.dense_index)
+    return total

@@ -1,0 +1,58 @@
+"""XFTRL: sparse logistic regression, or another linear model, one weight per feature, learned online by FTRL-proximal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+
+from ...platform.operators.base import Operator, TableSpec
+from ...platform.operators.ftrl import FtrlOptions, ftrl
+from ...platform.options import Part, option
+from ..base import Algorithm, Inputs, Layout
+from ..losses import LossOptions, loss_of
+from .scores import linear_scores
+
+
+@dataclass(frozen=True)
+class XftrlOptions(LossOptions):
+    alpha: float = option(0.1, "learning rate; raise it for short logs", minimum=0, open_minimum=True)
+    beta: float = option(1.0, "smooths the learning rate of rare features", minimum=0, open_minimum=True)
+    l1: float = option(0.0, "L1 penalty; features below it have weight 0", minimum=0)
+    l2: float = option(0.0, "L2 penalty", minimum=0)
+    intercept: bool = option(True, "learn an intercept")
+
+
+def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
+    """Learn a sparse linear model with FTRL-proximal, by default a logistic regression, one pass, any number of features.
+
+    Source: McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013.
+    """
+
+    loss = loss_of(options)
+
+    def optimizer(table: TableSpec) -> Operator:
+        return ftrl(FtrlOptions(alpha=options.alpha, beta=options.beta, l1=options.l1, l2=options.l2), table)
+
+    return Algorithm(
+        tables=(TableSpec("weights", len(layout.labels)),),
+        optimizer=optimizer,
+        scores=scores,
+        link=loss.link,
+        loss=loss.value,
+        classifier=loss.classifier,
+        standardised=not loss.classifier,
+        intercept=options.intercept,
+        baseline=loss.baseline,
+        begins_at_mean=True,
+        multi_label=True,
+        large_batches=True,
+    )
+
+
+def scores(rows: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+    return linear_scores(rows["weights"], inputs)
+
+
+XFTRL = Part("xftrl", XftrlOptions, xftrl)

@@ -1,0 +1,1 @@
+"""Networks over a vector per slot."""

@@ -1,0 +1,88 @@
+"""DCN v2: layers that multiply the inputs with what they have made of them, beside a network and a linear part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+
+from ...platform.operators.base import DenseSpec
+from ...platform.options import Part, option
+from ..base import Algorithm, Inputs, Layout
+from ..layers.dense import Layer, he_uniform
+from ..linear.scores import linear_scores
+from .deep import DeepOptions, Parameters, deep, deep_tower, network_inputs, num_inputs
+
+FIRST_CROSS = 101  # the numbers of cross layers, whose first values differ from those of hidden layers
+
+
+@dataclass(frozen=True)
+class DcnOptions(DeepOptions):
+    cross: int = option(2, "cross layers: k of them reach products of k + 1 inputs; 3 for long logs", minimum=1, maximum=16)
+    rank: int = option(
+        32, "rank of a cross layer's matrix; 0 is the full one, for few slots or long logs", minimum=0, maximum=4096
+    )
+
+
+class Cross(NamedTuple):
+    """A cross layer y = x0 * (x W + b) + x, with W of `rank`, as a product of two matrices; of full rank where `rank` is 0.
+
+    Attributes:
+        number: of the layer, from 1.
+        width: of its inputs, which are as many as its outputs.
+    """
+
+    number: int
+    width: int
+    rank: int
+
+    def specs(self) -> tuple[DenseSpec, ...]:
+        """Return its dense parameters: `kernel`, or `down` and `up`, and `bias`.
+
+        W begins at 0: products of inputs that are large, as continuous slots are, would drown what is to be learned.
+        """
+        name = f"cross_{self.number}"
+        bias = DenseSpec(f"{name}.bias", (self.width,))
+        if not self.rank:
+            return DenseSpec(f"{name}.kernel", (self.width, self.width)), bias
+        init = he_uniform(FIRST_CROSS + 2 * self.number, self.width, self.rank)
+        down = DenseSpec(f"{name}.down", (self.width, self.rank), init)
+        return down, DenseSpec(f"{name}.up", (self.rank, self.width)), bias
+
+    def apply(self, parameters: Parameters, first: jax.Array, x: jax.Array) -> jax.Array:
+        """Return float32[batch, width] for the network's inputs and the layer's, of that shape too."""
+        names = ("down", "up") if self.rank else ("kernel",)
+        y = x
+        for name in names:
+            y = y @ parameters[f"cross_{self.number}.{name}"]
+        return first * (y + parameters[f"cross_{self.number}.bias"]) + x
+
+
+def dcn(options: DcnOptions, layout: Layout) -> Algorithm:
+    """Learn cross layers and hidden layers side by side over a vector per slot, with a weight per feature.
+
+        x_0 = vectors and dense values;  x_{l+1} = x_0 * (W_l x_l + b_l) + x_l
+
+    Source: Wang et al., "DCN V2: Improved Deep & Cross Network and Practical Lessons for Web-scale Learning to Rank Systems",
+    WWW 2021, equations 1 and 2, and the low rank of section 4.1; the weight per feature is that of Wide & Deep.
+    """
+    width = num_inputs(options, layout)
+    crosses = tuple(Cross(number, width, min(options.rank, width)) for number in range(1, options.cross + 1))
+    output = Layer("cross_output", FIRST_CROSS, width, len(layout.labels), "linear")
+    tower = deep_tower(options, layout, "dcn")
+
+    def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
+        stacked = network_inputs(parameters, inputs, layout)
+        first = x = stacked.whole()
+        for cross in crosses:
+            x = cross.apply(parameters, first, x)
+        deep_part = tower.apply(parameters, stacked, inputs.random)
+        return linear_scores(parameters["weights"], inputs) + output.apply(parameters, x, None) + deep_part
+
+    layers = tuple(spec for cross in crosses for spec in cross.specs())
+    outputs = tuple(spec._replace(init=None) for spec in output.specs())
+    return deep(options, layout, (*tower.specs, *layers, *outputs), scores)
+
+
+DCN = Part("dcn", DcnOptions, dcn)

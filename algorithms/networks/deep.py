@@ -1,0 +1,118 @@
+"""What networks over a vector per slot share: options, inputs, and the optimizers of weights, vectors and layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+
+from ...platform.operators.adagrad import AdagradOptions, adagrad
+from ...platform.operators.base import DenseSpec, Operator, TableSpec
+from ...platform.operators.ftrl import FtrlOptions, ftrl
+from ...platform.options import option
+from ..base import Algorithm, Inputs, Layout
+from ..layers.activations import ACTIVATIONS
+from ..layers.initial import uniform
+from ..layers.pooling import stacked
+from ..layers.stacked import Stacked
+from ..losses import LossOptions, loss_of
+from .tower import Tower, activations_of, check_hidden
+
+if TYPE_CHECKING:
+    import optax
+
+Parameters = Mapping[str, jax.Array]
+
+
+@dataclass(frozen=True)
+class DeepOptions(LossOptions):
+    """The options of wide_deep, deepfm and dcn."""
+
+    dim: int = option(8, "elements of a feature's vector; 16 for tens of millions of examples", minimum=1, maximum=1024)
+    hidden: tuple = option((128, 64), "units of each hidden layer; wider for long logs")  # type: ignore[type-arg]
+    activation: tuple = option(  # type: ignore[type-arg]
+        ("relu",),
+        "of the hidden layers: one for all, or one for each; prelu and dice bend by what they learn, for long logs",
+        choices=tuple(ACTIVATIONS),
+    )
+    dropout: float = option(
+        0.0,
+        "share of hidden units left out of each update; raise it where several passes overfit",
+        minimum=0,
+        maximum=1,
+        open_maximum=True,
+    )
+    alpha: float = option(0.1, "learning rate of the linear weights; raise it for short logs", minimum=0, open_minimum=True)
+    vector_learning_rate: float = option(
+        0.02, "learning rate of the vectors; raise it for short logs", minimum=0, open_minimum=True
+    )
+    learning_rate: float = option(
+        0.001, "learning rate of the layers; lower it where the loss jumps", minimum=0, open_minimum=True
+    )
+    init_scale: float = option(0.01, "standard deviation of new vectors; raise it for short logs", minimum=0)
+
+
+def deep(
+    options: DeepOptions,
+    layout: Layout,
+    dense: tuple[DenseSpec, ...],
+    scores: Callable[[Parameters, Inputs], jax.Array],
+) -> Algorithm:
+    """Return a network with a linear part: FTRL for its table `weights`, AdaGrad for `vectors`, Adam for layers.
+
+    Args:
+        dense: the parameters of the layers.
+        scores: as of Algorithm.
+    """
+    loss = loss_of(options)
+
+    def optimizer(table: TableSpec) -> Operator:
+        if table.name == "weights":
+            return ftrl(FtrlOptions(alpha=options.alpha), table)
+        return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
+
+    def dense_optimizer() -> optax.GradientTransformation:
+        import optax  # costs 0.2 s, which algorithms without layers need not pay
+
+        return optax.adam(options.learning_rate)
+
+    vectors = TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))
+    return Algorithm(
+        tables=(TableSpec("weights", len(layout.labels)), vectors),
+        optimizer=optimizer,
+        scores=scores,
+        link=loss.link,
+        loss=loss.value,
+        classifier=loss.classifier,
+        standardised=not loss.classifier,
+        baseline=loss.baseline,
+        dense=dense,
+        dense_optimizer=dense_optimizer,
+        multi_label=True,
+        random=options.dropout > 0,
+    )
+
+
+def num_inputs(options: DeepOptions, layout: Layout) -> int:
+    """Return how many inputs layers have; see network_inputs."""
+    vectors = len(layout.scalar) + len(layout.bags)
+    return vectors * options.dim + len(layout.continuous) + sum(elements for _, elements in layout.vectors)
+
+
+def network_inputs(parameters: Parameters, inputs: Inputs, layout: Layout) -> Stacked:
+    """Return the vectors of slots and the dense values of each example."""
+    return stacked(parameters["vectors"], inputs, layout, "sum", inputs.dense)
+
+
+def deep_tower(options: DeepOptions, layout: Layout, algorithm: str) -> Tower:
+    """Return the hidden layers over network_inputs, with an output per label.
+
+    Raises:
+        OptionError: a hidden layer without a number of units or without an activation; names the algorithm.
+    """
+    check_hidden(options.hidden, algorithm)
+    outputs = len(layout.labels)
+    activations = activations_of(options.activation, options.hidden, algorithm)
+    return Tower(num_inputs(options, layout), options.hidden, outputs, activations, False, options.dropout)

@@ -1,0 +1,165 @@
+"""XNN: a vector per feature, pooled per slot, and a network over all slots, beside a linear part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.operators.adagrad import AdagradOptions, adagrad
+from ...platform.operators.admit import AdmitOptions, admit
+from ...platform.operators.base import DenseSpec, Operator, TableSpec
+from ...platform.operators.ftrl import FtrlOptions, ftrl
+from ...platform.options import Part, option
+from ..base import Algorithm, Inputs, Layout
+from ..layers.activations import ACTIVATIONS
+from ..layers.dense import layer_norm
+from ..layers.initial import uniform
+from ..layers.pooling import POOLINGS, dense_vectors, slot_vectors, stacked
+from ..layers.stacked import Stacked
+from ..linear.interactions import bi_interaction, pair_score
+from ..linear.scores import linear_scores
+from ..losses import LossOptions, loss_of
+from ..positions import groups_of
+from .tower import Tower, activations_of, check_hidden
+
+if TYPE_CHECKING:
+    import optax
+
+LONG = "long_vectors"
+
+
+@dataclass(frozen=True)
+class XnnOptions(LossOptions):
+    dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
+    long_dim: int = option(0, "elements of a second vector, for features that tell much; 0 for none", minimum=0, maximum=1024)
+    long_information: float = option(10.0, "information that a feature must exceed to have it, in nats", minimum=0)
+    hidden: tuple = option((128, 64), "units of each hidden layer")  # type: ignore[type-arg]
+    activation: tuple = option(  # type: ignore[type-arg]
+        ("relu",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
+    )
+    residual: bool = option(False, "add a layer's inputs to its outputs where it has as many")
+    dropout: float = option(0.0, "share of hidden units left out of each update", minimum=0, maximum=1, open_maximum=True)
+    groups: tuple = option((), "slots whose vectors are summed to one: ((user, city), (item, brand))")  # type: ignore[type-arg]
+    pooling: str = option(
+        "sum",
+        "how the vectors of a slot of several values are joined; in a map, each times its number, and mean and root divide by "
+        "the sum of the numbers without sign, or its root",
+        choices=POOLINGS,
+    )
+    continuous: str = option(
+        "standardise",
+        "what is seen of continuous slots: values less their running mean, over their deviation; log1p takes logarithms before",
+        choices=("standardise", "log1p"),
+    )
+    normalise: str = option("none", "normalisation of the network's inputs", choices=("none", "layer_norm"))
+    interaction: str = option(
+        "none",
+        "what is added of pairs of slots: bi is the sum of all, an input too; pairs learns a weight for each",
+        choices=("none", "bi", "pairs"),
+    )
+    wide: bool = option(True, "add the sum of a weight per feature, with an intercept")
+    alpha: float = option(0.1, "learning rate of those weights", minimum=0, open_minimum=True)
+    vector_learning_rate: float = option(0.02, "learning rate of the vectors", minimum=0, open_minimum=True)
+    learning_rate: float = option(0.001, "learning rate of the network", minimum=0, open_minimum=True)
+    init_scale: float = option(0.01, "standard deviation of new vectors", minimum=0)
+
+
+def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
+    """Learn a neural network over a vector per slot: FTRL for weights, AdaGrad for vectors, Adam for layers.
+
+    A feature whose information exceeds `long_information` gets a second vector of `long_dim` elements, from zero on: the
+    dimension of a feature grows with what is known of it. The second vectors are a table that admit(information > x) guards.
+
+    Source: He and Chua, Neural Factorization Machines for Sparse Predictive Analytics, SIGIR 2017 (interaction = 'bi'); Pan et
+    al., Field-weighted Factorization Machines, WWW 2018 ('pairs'); Cheng et al., Wide & Deep Learning for Recommender Systems,
+    2016 (wide).
+    """
+    check_hidden(options.hidden, "xnn")
+    loss, network = loss_of(options), Network(options, layout)
+
+    def optimizer(table: TableSpec) -> Operator:
+        if table.name == "weights":
+            return ftrl(FtrlOptions(alpha=options.alpha), table)
+        return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
+
+    def dense_optimizer() -> optax.GradientTransformation:
+        import optax  # costs 0.2 s, which algorithms without layers need not pay
+
+        return optax.adam(options.learning_rate)
+
+    def operators(table: TableSpec) -> tuple[Operator, ...]:
+        return (admit(AdmitOptions(information=options.long_information), table),) if table.name == LONG else ()
+
+    weights = (TableSpec("weights", len(layout.labels)),) if options.wide else ()
+    long = (TableSpec(LONG, options.long_dim),) if options.long_dim else ()
+    return Algorithm(
+        tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)), *long),
+        optimizer=optimizer,
+        scores=network.scores,
+        link=loss.link,
+        loss=loss.value,
+        classifier=loss.classifier,
+        standardised=not loss.classifier,
+        baseline=loss.baseline,
+        intercept=options.wide,
+        dense=network.specs,
+        dense_optimizer=dense_optimizer,
+        operators=operators,
+        multi_label=True,
+        random=options.dropout > 0,
+        logarithmic=options.continuous == "log1p",
+    )
+
+
+class Network:
+    """The network of a model: its layers, and how they score a batch."""
+
+    def __init__(self, options: XnnOptions, layout: Layout) -> None:
+        self._options = options
+        self._layout = layout
+        self._groups = groups_of(options.groups, layout, "option groups of algorithm xnn")
+        pooled, labels = len(self._groups), len(layout.labels)
+        continuous = len(layout.continuous) + sum(elements for _, elements in layout.vectors)
+        inputs = pooled * (options.dim + options.long_dim) + continuous
+        inputs += options.dim if options.interaction == "bi" else 0
+        activations = activations_of(options.activation, options.hidden, "xnn")
+        self._tower = Tower(inputs, options.hidden, labels, activations, options.residual, options.dropout)
+        pairs = pooled + len(layout.continuous) + len(layout.vectors)
+        strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
+        self.specs = (*self._tower.specs, *((strength,) if options.interaction == "pairs" else ()))
+
+    def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        """Return float32[batch, num_labels]."""
+        more, score = [inputs.dense], jnp.zeros(())
+        if self._options.long_dim:
+            more.append(self._slots(parameters[LONG], inputs).reshape(len(inputs.weight), -1))
+        if self._options.interaction != "none":
+            slots = self._slots(parameters["vectors"], inputs)
+            if self._layout.continuous or self._layout.vectors:
+                slots = jnp.concatenate([slots, dense_vectors(parameters["vectors"], inputs, self._layout)], axis=1)
+            if self._options.interaction == "bi":
+                more.append(bi_interaction(slots))
+                score += more[-1].sum(axis=1, keepdims=True)
+            else:
+                score += pair_score(slots, parameters["pairs"])
+        if self._options.wide:
+            score += linear_scores(parameters["weights"], inputs)
+        return score + self._tower.apply(parameters, self._inputs(parameters["vectors"], inputs, more), inputs.random)
+
+    def _inputs(self, vectors: jax.Array, inputs: Inputs, more: list[jax.Array]) -> jax.Array | Stacked:
+        """Return what goes into the network: the vectors of slots, and more."""
+        if self._options.normalise == "none" and not self._groups.joined:
+            return stacked(vectors, inputs, self._layout, self._options.pooling, *more)
+        x = jnp.concatenate([self._slots(vectors, inputs).reshape(len(inputs.weight), -1), *more], axis=1)
+        return layer_norm(x) if self._options.normalise == "layer_norm" else x
+
+    def _slots(self, vectors: jax.Array, inputs: Inputs) -> jax.Array:
+        """Return the vectors of slots and groups, float32[batch, slots, dim]."""
+        return self._groups.sums(slot_vectors(vectors, inputs, self._layout, self._options.pooling))
+
+
+XNN = Part("xnn", XnnOptions, xnn)

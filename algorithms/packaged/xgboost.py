@@ -1,0 +1,200 @@
+"""XGBoost: boosted trees, by the package of that name."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...platform.errors import LostError, OptionError, StatementError, TrainingError
+from ...platform.options import Part, option
+from ..base import Algorithm, Layout, Learner, Matrix, Peers, Predict
+from ..losses import check_positive_weight
+from .learners import learned_by
+
+PEER_SECONDS = 600
+OBJECTIVES = {"logloss": "binary:logistic", "squared": "reg:squarederror"}
+
+
+@dataclass(frozen=True)
+class XgboostOptions:
+    loss: str = option("logloss", "what is minimised; squared takes any number as label", choices=tuple(OBJECTIVES))
+    rounds: int = option(200, "trees; more with a lower learning_rate, fewer for short data", minimum=1, maximum=100_000)
+    learning_rate: float = option(
+        0.1,
+        "share of each tree that is added; lower it, with more rounds",
+        minimum=0,
+        open_minimum=True,
+        maximum=1,
+    )
+    max_depth: int = option(6, "levels of a tree; lower it for short or noisy data", minimum=1, maximum=64)
+    min_child_weight: float = option(1.0, "least curvature in a leaf; raise it for noisy labels", minimum=0)
+    subsample: float = option(
+        1.0, "share of rows that a tree is grown from; lower it against overfitting", minimum=0, open_minimum=True, maximum=1
+    )
+    columns: float = option(
+        1.0,
+        "share of columns that a tree is grown from; lower it where many say the same",
+        minimum=0,
+        open_minimum=True,
+        maximum=1,
+    )
+    l1: float = option(0.0, "L1 penalty of leaves; raise it for noisy labels", minimum=0)
+    l2: float = option(1.0, "L2 penalty of leaves; raise it for noisy labels", minimum=0)
+    positive_weight: float = option(
+        1.0,
+        "weight of examples whose label is 1, not with squared; raise it where missing one costs more",
+        minimum=0,
+        open_minimum=True,
+    )
+    bins: int = option(
+        256, "values that a continuous slot is told apart by; more where close values differ", minimum=2, maximum=65_536
+    )
+    categories: int = option(
+        254,
+        "values of a categorical slot that are told apart, the most frequent, others are missing; more for long data",
+        minimum=1,
+        maximum=65_536,
+    )
+
+
+def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
+    """Grow trees one after the other, each on what those before leave, by the package xgboost (pip install 'xpsql[xgboost]').
+
+    Categorical slots are xgboost's categories, NULL one of them; continuous slots and elements of vectors are as they are, NULL
+    is missing, and an infinite value is the largest float. A row of ML.WEIGHTS is a category, its weight the category's number,
+    from 1 on. All rows of the query are kept in memory: in the process that runs the statement, on Spark in the tasks, each of
+    which has some and learns with the others as xgboost.spark does, by sums of histograms; where a slot has more values than
+    bins, these depend a little on who has which rows. CONTINUE is a warm start: it adds rounds, on the new data, as trees that
+    are there are not learned again. The metrics of training are of the rows learned from.
+
+    Source: Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016.
+
+    Raises:
+        StatementError: the package is not installed.
+        OptionError: a multi-valued or weighted slot, or a positive_weight where labels are any numbers.
+    """
+    if importlib.util.find_spec("xgboost") is None:
+        raise StatementError("Algorithm xgboost needs the package xgboost: pip install 'xpsql[xgboost]'.")
+    if layout.bags:
+        raise OptionError(
+            f"Algorithm xgboost takes no arrays or maps, and {layout.bags[0]} is one: name it in IGNORE, or select its values "
+            "or its size as columns."
+        )
+    classifier = options.loss == "logloss"
+    check_positive_weight(options.positive_weight, classifier)
+    return learned_by(Booster(options), classifier)
+
+
+class Booster(Learner):
+    """Trees as xgboost keeps them.
+
+    Args:
+        options: as given.
+    """
+
+    def __init__(self, options: XgboostOptions) -> None:
+        self._options = options
+        self.categories = options.categories
+
+    @contextmanager
+    def gathering(self, count: int, host: str) -> Iterator[int]:
+        """See Learner."""
+        from xgboost.core import XGBoostError
+        from xgboost.tracker import RabitTracker
+
+        tracker = RabitTracker(n_workers=count, host_ip=host, sortby="task")
+        tracker.start()
+        try:
+            yield int(tracker.worker_args()["dmlc_tracker_port"])
+            with suppress(XGBoostError):  # all have learned; here they say goodbye
+                tracker.wait_for(PEER_SECONDS)
+        finally:
+            with suppress(XGBoostError):  # of processes that never came, which is told where they are missed
+                tracker.free()
+
+    def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None, peers: Peers | None) -> bytes:
+        """See Learner."""
+        import xgboost
+
+        weight = matrix.weight * np.where(matrix.label > 0, self._options.positive_weight, 1)
+        parameters = {**self._parameters(), "seed": seed, "nthread": threads}
+        with together(peers):
+            data = xgboost.DMatrix(matrix.values, matrix.label, weight=weight, **described(matrix), nthread=threads)
+            model = xgboost.Booster(model_file=bytearray(before)) if before is not None else None
+            grown = xgboost.train(parameters, data, self._options.rounds, xgb_model=model)
+            return bytes(grown.save_raw("ubj"))
+
+    def load(self, model: bytes) -> Predict:
+        """See Learner."""
+        import xgboost
+
+        booster = xgboost.Booster(model_file=bytearray(model))
+
+        def predict(matrix: Matrix) -> Any:
+            return booster.predict(xgboost.DMatrix(matrix.values, **described(matrix)))
+
+        return predict
+
+    def _parameters(self) -> dict[str, Any]:
+        own = self._options
+        return {
+            "objective": OBJECTIVES[own.loss],
+            "tree_method": "hist",
+            "eta": own.learning_rate,
+            "max_depth": own.max_depth,
+            "min_child_weight": own.min_child_weight,
+            "subsample": own.subsample,
+            "colsample_bytree": own.columns,
+            "alpha": own.l1,
+            "lambda": own.l2,
+            "max_bin": own.bins,
+        }
+
+
+@contextmanager
+def together(peers: Peers | None) -> Iterator[None]:
+    """Let xgboost sum its histograms over all peers while the block runs.
+
+    Raises:
+        TrainingError: without peers, of what xgboost says.
+        LostError: of what xgboost says, which with options and data that were checked is that a peer has gone.
+    """
+    from xgboost import collective
+    from xgboost.core import XGBoostError
+
+    if peers is None:
+        try:
+            yield
+        except XGBoostError as error:
+            said = str(error).partition("\n")[0]
+            raise TrainingError(
+                f"xgboost cannot learn from these examples; their WEIGHT must not be 0 throughout: {said}"
+            ) from error
+        return
+    try:
+        collective.init(
+            dmlc_tracker_uri=peers.host,
+            dmlc_tracker_port=peers.port,
+            dmlc_task_id=f"{peers.number:06d}",
+            dmlc_timeout=PEER_SECONDS,
+        )
+        yield
+    except XGBoostError as error:
+        raise LostError(f"xgboost lost one of the workers that it learns with: {error}") from error
+    finally:
+        with suppress(XGBoostError):  # who does not say goodbye in order has learned all the same, or its loss is told above
+            collective.finalize()
+
+
+def described(matrix: Matrix) -> dict[str, Any]:
+    """Return what xgboost is told of the columns."""
+    types = ["c"] * matrix.num_categorical + ["q"] * (len(matrix.names) - matrix.num_categorical)
+    return {"feature_names": list(matrix.names), "feature_types": types, "enable_categorical": True}
+
+
+XGBOOST = Part("xgboost", XgboostOptions, xgboost)

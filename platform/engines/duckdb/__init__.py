@@ -1,0 +1,1 @@
+"""The embedded engine: Spark SQL on DuckDB, tables of the warehouse, files."""

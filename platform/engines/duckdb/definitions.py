@@ -1,0 +1,217 @@
+"""Statements that make, fill, drop and list tables and views."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pyarrow as pa
+
+from ....warehouse.tables import Change, Tables
+from ....warehouse.views import View, Views
+from ...errors import StatementError
+from ..base import INTERNAL
+from ..spark_sql.columns import column_types
+from ..spark_sql.parsing import parse_query
+from ..spark_sql.statements import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, name_sql
+from ..spark_sql.types import quoted, type_words
+from . import parquet
+from .connection import cursor
+from .failures import absent
+from .files.source import open_source
+from .inserts import fitted
+from .queries import Queries
+from .relations import Relations
+from .results import is_known, streamed
+
+DESCRIPTION = pa.schema([(name, pa.string()) for name in ("col_name", "data_type", "comment")])
+OR_REPLACE, WITH_REPLACE = "use OR REPLACE", "use WITH (replace = true)"
+Definition = FileView | CreateView | CreateTable | Insert | Drop | ShowTables | Describe
+
+
+class Definitions:
+    """Runs the statements that are no queries."""
+
+    def __init__(self, queries: Queries, relations: Relations, tables: Tables, views: Views) -> None:
+        self._queries = queries
+        self._relations = relations
+        self._tables = tables
+        self._views = views
+
+    def run(self, statement: Definition) -> pa.Table | None:
+        """Run a statement; rows for SHOW and DESCRIBE.
+
+        Raises:
+            StatementError: it cannot run; nothing changed.
+            ModelError: the warehouse is not writable; nothing changed.
+        """
+        match statement:
+            case ShowTables():
+                return self._show(statement)
+            case Describe():
+                return self._describe(statement)
+            case FileView():
+                self._create_file_view(statement)
+            case CreateView():
+                self._create_view(statement)
+            case CreateTable():
+                self._create_table(statement)
+            case Insert():
+                self._insert(statement)
+            case Drop():
+                self._drop(statement)
+        return None
+
+    def write_table(self, name: Name, query: Query, replace: bool) -> int:
+        """Make the rows of a query a table, and return how many there are."""
+        check_new_table(name, self._tables, self._views, replace, WITH_REPLACE)
+        return self._put(name, self._queries.stream(query), "replace" if replace else "new")
+
+    def _show(self, statement: ShowTables) -> pa.Table:
+        temporary = set(self._relations.temporary)
+        views = temporary | set(self._views.names())
+        names = sorted(views if statement.kind == "VIEWS" else views | set(self._tables.names()))
+        shown = [name for name in names if any(fnmatchcase(name, p) for p in statement.pattern.lower().split("|"))]
+        column = "viewName" if statement.kind == "VIEWS" else "tableName"
+        rows = [{"namespace": "" if n in temporary else "default", column: n, "isTemporary": n in temporary} for n in shown]
+        fields = [("namespace", pa.string()), (column, pa.string()), ("isTemporary", pa.bool_())]
+        return pa.Table.from_pylist(rows, pa.schema(fields))
+
+    def _describe(self, statement: Describe) -> pa.Table:
+        if statement.name is not None:
+            self._relations.find(statement.name.name, statement.name.position)
+        schema = self._queries.schema(statement.query or whole(statement.name))
+        rows = [{"col_name": field.name, "data_type": type_words(field.type)} for field in schema]
+        return pa.Table.from_pylist(rows, DESCRIPTION)
+
+    def _create_file_view(self, statement: FileView) -> None:
+        name = statement.name
+        if name.name in self._relations.temporary and not statement.replace:
+            raise exists("temporary view", name, OR_REPLACE)
+        columns = None if statement.columns is None else column_types(statement.columns, name.position)
+        connection = cursor(self._queries.wide)
+        self._relations.temporary[name.name] = open_source(
+            connection, statement.format, statement.options, columns, name.position, statement.places
+        )
+
+    def _create_view(self, statement: CreateView) -> None:
+        name, view = statement.name, View(statement.query.text.strip(), statement.columns)
+        if name.name in (self._relations.temporary if statement.temporary else self._views.names()) and not statement.replace:
+            if statement.if_absent:
+                return
+            raise exists("view", name, OR_REPLACE)
+        if not statement.temporary and self._tables.exists(name.name):
+            raise exists("table", name)
+        if not name.name.startswith(INTERNAL):  # ours are read as soon as they are made, which tells what is wrong with them
+            check_width(statement, len(self._queries.schema(statement.query)))
+        self._relations.check_view(parse_query(statement.query.text), name.name, statement.temporary)
+        if statement.temporary:
+            self._relations.temporary[name.name] = view
+        else:
+            self._views.put(name.name, view)
+
+    def _create_table(self, statement: CreateTable) -> None:
+        name = statement.name
+        if statement.if_absent and self._tables.exists(name.name):
+            return
+        check_new_table(name, self._tables, self._views, statement.replace, OR_REPLACE)
+        rows = self._no_rows(statement) if statement.query is None else self._queries.stream(statement.query)
+        self._put(name, rows, "replace" if statement.replace else "new")
+
+    def _no_rows(self, statement: CreateTable) -> pa.RecordBatchReader:
+        """Return an empty stream of the columns that a statement lists."""
+        columns = column_types(statement.columns or "", statement.name.position)
+        items = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(column)}" for column, kind in columns.items())
+        return streamed(cursor(self._queries.wide), f"SELECT {items} LIMIT 0", "")
+
+    def _insert(self, statement: Insert) -> None:
+        name = statement.name
+        if not self._tables.exists(name.name):
+            self._relations.find(name.name, name.position)
+            raise StatementError(f"{name.name} is a view; INSERT takes a table.", name.position)
+        schema = self._queries.schema(whole(name))
+        with self._queries.ready(statement.query, self._queries.wide) as (connection, sql):
+            rows = streamed(connection, fitted(connection, sql, schema, statement), statement.query.text)
+        self._put(name, rows, "overwrite" if statement.overwrite else "append")
+
+    def _drop(self, statement: Drop) -> None:
+        name = statement.name
+        if statement.kind == "TABLE" and self._tables.exists(name.name):
+            self._tables.drop(name.name)
+        elif statement.kind == "VIEW" and name.name in self._relations.temporary:
+            del self._relations.temporary[name.name]
+        elif statement.kind == "VIEW" and name.name in self._views.names():
+            self._views.drop(name.name)
+        elif name.name in self._relations.names():
+            other = "VIEW" if statement.kind == "TABLE" else "TABLE"
+            raise StatementError(f"{name.name} is a {other.lower()}. Use DROP {other}.", name.position)
+        elif not statement.if_exists:
+            raise absent(statement.kind.lower(), name.name, self._relations.names(), name.position)
+
+    def _put(self, name: Name, rows: pa.RecordBatchReader, change: Change) -> int:
+        """Write rows to a file, make it a table or a part of one, and return how many rows there are."""
+        check_columns(rows.schema)
+        with self._tables.draft() as draft:
+            count = parquet.write(draft / "part.parquet", rows)
+            if not self._tables.put(name.name, draft, change):
+                known = self._relations.names()
+                raise exists("table", name) if change == "new" else absent("table", name.name, known, name.position)
+        return count
+
+
+def whole(name: Name | None) -> Query:
+    """Return the query of all that a name has."""
+    assert name is not None  # the grammar has a name where it has no query
+    return Query(f"SELECT * FROM {name_sql(name)}")
+
+
+def exists(what: str, name: Name, *ways: str) -> StatementError:
+    """Return the error of a name that is taken.
+
+    Args:
+        ways: how the statement can take its place.
+    """
+    listed = ", ".join(("Drop it", *ways, "or choose another name"))
+    return StatementError(f"The {what} {name.name} exists. {listed}.", name.position)
+
+
+def check_new_table(name: Name, tables: Tables, views: Views, replace: bool, way: str) -> None:
+    """Require that a table can be made by a name.
+
+    Args:
+        way: how the statement could take the place of a table.
+
+    Raises:
+        StatementError: a view has the name, or a table that is not to be replaced.
+    """
+    if name.name in views.names():
+        raise exists("view", name)
+    if tables.exists(name.name) and not replace:
+        raise exists("table", name, way)
+
+
+def check_width(statement: CreateView, width: int) -> None:
+    """Require that a view names as many columns as its query has, if it names any.
+
+    Raises:
+        StatementError: it names more or fewer.
+    """
+    if statement.columns and width != len(statement.columns):
+        message = f"The view names {len(statement.columns)} columns, its query has {width}."
+        raise StatementError(message, statement.name.position)
+
+
+def check_columns(schema: pa.Schema) -> None:
+    """Require that a table can have these columns.
+
+    Raises:
+        StatementError: two columns have one name, or a column has no type that a table can have.
+    """
+    names = [name.lower() for name in schema.names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise StatementError(f"The query has two columns named {', '.join(twice)}; name them apart with AS.")
+    for field in schema:
+        if pa.types.is_null(field.type):
+            raise StatementError(f"The column {field.name} is NULL without a type; CAST it in the query.")
+        if not is_known(field.type):
+            raise StatementError(f"The column {field.name} is {field.type}, which tables cannot hold; CAST it in the query.")

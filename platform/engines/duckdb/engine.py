@@ -1,0 +1,105 @@
+"""The embedded engine: Spark SQL on DuckDB in memory, over files and the tables of a warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from ....warehouse.names import part_name
+from ....warehouse.tables import Tables
+from ....warehouse.views import Views
+from ...errors import StatementError
+from ..base import Scan, Staged, Statements, WriteFile
+from ..spark_sql.statements import QUERY_STARTS, STATEMENTS, Query, name_sql, read, read_name, read_query
+from . import parquet
+from .definitions import Definitions
+from .files.source import Source, check_names
+from .queries import Queries
+from .relations import Relations
+from .scans import scan_of, staged_scan
+
+
+class DuckDBEngine:
+    """Runs Spark SQL in this process.
+
+    Nothing is kept in DuckDB: tables and views are the warehouse's, temporary views the session's, and what a query reads is
+    made known to DuckDB for the length of the query.
+
+    Args:
+        warehouse: the folder of tables, views and models; made by the first statement that writes.
+    """
+
+    name = "duckdb"
+    statements = Statements((*QUERY_STARTS, *STATEMENTS), others=False)
+    tasks = None
+
+    def __init__(self, warehouse: Path) -> None:
+        tables, views = Tables(warehouse), Views(warehouse)
+        self._relations = Relations(tables, views)
+        self._queries = Queries(self._relations)
+        self._definitions = Definitions(self._queries, self._relations, tables, views)
+
+    def execute(self, statement: str) -> pa.Table | None:
+        """Run one statement."""
+        parsed = read(statement)
+        if isinstance(parsed, Query):
+            return self._queries.stream(parsed).read_all()
+        return self._definitions.run(parsed)
+
+    def schema(self, query: str) -> pa.Schema:
+        """Return the columns of a query."""
+        return self._queries.schema(read_query(query))
+
+    def reader(self, query: str) -> pa.RecordBatchReader:
+        """Run a query and stream its rows."""
+        return self._queries.stream(read_query(query))
+
+    def scan(self, query: str) -> Scan | Staged:
+        """Return how to read a query's result in place, or why it has to be staged."""
+        return scan_of(read_query(query), self._relations, self._queries)
+
+    def stage(self, query: str, folder: Path) -> Scan:
+        """Run a query steadily and write its rows."""
+        rows = self._queries.stream(read_query(query), steady=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder.absolute() / part_name(0)
+        parquet.write(path, rows)
+        return staged_scan((str(path),), rows.schema)
+
+    def write_files(self, query: str, folder: Path, suffix: str, write: WriteFile) -> int:
+        """Run a query and write its rows to one file."""
+        return write(folder / part_name(0, suffix), self.reader(query))
+
+    def register(self, name: str, files: Sequence[Path]) -> None:
+        """Make Parquet files a temporary view.
+
+        Raises:
+            StatementError: the first file's columns are not told apart by their names.
+        """
+        if files:
+            check_names(files[0])
+        self._relations.temporary[name.lower()] = Source.of_files([str(file.absolute()) for file in files])
+
+    def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
+        """Write the rows of a query as a warehouse table, and return how many there are.
+
+        Raises:
+            StatementError: the format is another than parquet.
+        """
+        if format.lower() != "parquet":
+            raise StatementError(f"Tables of the embedded engine are parquet, got {format}. Leave it out, or use Spark.")
+        return self._definitions.write_table(read_name(name), read_query(query), replace)
+
+    def relations(self) -> list[str]:
+        """Return the names of tables and views."""
+        return self._relations.names()
+
+    def columns(self, relation: str) -> list[str]:
+        """Return a table's or view's column names."""
+        return list(self.schema(f"SELECT * FROM {name_sql(read_name(relation))}").names)
+
+    def close(self) -> None:
+        """Close the databases."""
+        self._queries.close()

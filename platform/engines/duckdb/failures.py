@@ -1,0 +1,120 @@
+"""Failures of DuckDB as StatementErrors: our words, and the place in the text that was given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from ...errors import Position, StatementError, suggestion
+from ..spark_sql.tokens import find_word
+
+COLUMN_MISSING = re.compile(
+    r'(?:Referenced column|does not have a column named) "(?P<name>[^"]+)"'
+    r'|Column "(?P<own>[^"]+)" referenced that exists in the SELECT clause'
+    r'|Alias with name "+(?P<grouped>[^"]+)"+ exists, but aliases cannot be used'
+)
+TABLE_MISSING = re.compile(r'Referenced table "(?P<name>[^"]+)" not found')
+AMBIGUOUS = re.compile(r'Ambiguous reference to column name "(?P<name>[^"]+)"')
+UNGROUPED = re.compile(r'column "?(?P<name>[^" ]+)"? must appear in the GROUP BY')
+MACRO = re.compile(r"Macro \w+\(\) does not support the supplied arguments.*Candidate macros?:(?P<forms>.*)", re.DOTALL)
+NO_ARRAY = "Invalid LIST argument during lambda function binding"
+CANDIDATES = re.compile(r"Candidate tables?:.*", re.DOTALL)
+BROKEN_LINE = "does not support null_padding in conjunction with quoted new lines"
+BROKEN_JSON = re.compile(
+    r"(?:(?P<malformed>Malformed JSON)|JSON transform error(?=.*: Expected OBJECT)) "
+    r'in file "(?P<file>[^"]*)", .*?in \S+ (?P<line>\d+): (?P<why>.*)'
+)
+PREFIX = re.compile(r"^(?:[A-Z][A-Za-z/ -]*? (?:Error|Exception): )+")
+EXCERPT = re.compile(r"\s*\nLINE \d+:.*", re.DOTALL)
+SETTINGS = re.compile(r"\n  file = (?P<file>.*?)\n.*", re.DOTALL)
+ADVICE = re.compile(r'\s*Did you mean "[^"]*"\?')
+TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "VARCHAR": "STRING", "BLOB": "BINARY"}
+TYPE = re.compile(rf"\b({'|'.join(TYPES)})\b")
+READS = re.compile(r"(?:read_(?P<kind>parquet|csv|json).*|read_files|parquet_scan)")
+GONE = re.compile(r'No files found that match the pattern "(?P<sought>[^"]*)"|Cannot open file "(?P<file>[^"]*)": No such file')
+GENERATED = re.compile(r'"?xpsql_relation_\d+"?\.?')
+
+
+def no_function(name: str, hint: str, position: Position | None) -> StatementError:
+    """Return the error of a function that there is not; one by which others read files has its own hint.
+
+    Args:
+        hint: follows the message.
+    """
+    if (reads := READS.fullmatch(name.lower())) is not None:
+        kind = reads["kind"] or "parquet"
+        hint = f" Read files as a table: {kind}.`path`, or CREATE TEMPORARY VIEW v USING {kind} OPTIONS (path 'path')."
+    return StatementError(f"There is no function {name}.{hint}", position)
+
+
+@contextmanager
+def explained(text: str, columns: Callable[[], Iterable[str]] = tuple) -> Iterator[None]:
+    """Turn failures of DuckDB inside the block into StatementErrors about `text`.
+
+    Args:
+        text: what the user wrote, or nothing where the failure is of no text.
+        columns: tells the columns that a query of the text can name.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise explain(str(error), text, columns) from error
+
+
+def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> StatementError:
+    """Return a failure of DuckDB in our words."""
+    if found := COLUMN_MISSING.search(message):
+        name = found["name"] or found["own"] or found["grouped"]
+        return absent("column", name, {*columns()}, find_word(text, name))
+    if found := TABLE_MISSING.search(message):
+        return absent("table or alias", found["name"], tables_near(message), find_word(text, found["name"]))
+    if found := AMBIGUOUS.search(message):
+        told = f"Column {found['name']} is in several tables of the query; say which one with the table's name before it."
+        return StatementError(told, find_word(text, found["name"]))
+    if found := UNGROUPED.search(message):
+        told = f"Column {found['name']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
+        return StatementError(told, find_word(text, found["name"]))
+    if found := MACRO.search(message):
+        forms = [form.strip().removeprefix("spark_") for form in found["forms"].strip().splitlines()]
+        name = forms[0].partition("(")[0]
+        return StatementError(f"{name} does not take these arguments. Write {' or '.join(forms)}.", find_word(text, name))
+    if NO_ARRAY in message:
+        return StatementError("A function that takes an array got something else. Give it one: array(1, 2).")
+    if BROKEN_LINE in message:
+        return StatementError("A quoted value of the CSV file has a line break; read it with the option multiLine 'true'.")
+    if found := BROKEN_JSON.search(message):
+        line = int(found["line"]) - bool(found["malformed"])  # DuckDB counts a line that it cannot parse twice
+        told = f"{found['file']} has no JSON object in line {line}, not counting empty ones: {found['why'].strip(' .')}."
+        return StatementError(f"{told} Correct it, or read an object of several lines with the option multiLine 'true'.")
+    return StatementError(f"The query failed: {plain(message)}")
+
+
+def tables_near(message: str) -> set[str]:
+    """Return the tables that DuckDB would accept in place of one that it does not find."""
+    near = CANDIDATES.search(message)
+    return set(re.findall(r'"([^"]+)"', near[0])) if near else set()
+
+
+def absent(what: str, name: str, known: Iterable[str], position: Position | None) -> StatementError:
+    """Return the error of a name that nothing has."""
+    names = list(known)
+    return StatementError(f"There is no {what} {name}.{suggestion(name, names) if names else ''}", position)
+
+
+def gone(path: str) -> str:
+    """Return what to say of a file that was there when a statement began."""
+    return f"{path} is gone: it was deleted, or its table or model replaced or dropped, while the statement ran. Run it again."
+
+
+def plain(message: str) -> str:
+    """Return DuckDB's message without its prefixes, settings, excerpts of SQL that nobody wrote, and names that nobody gave."""
+    if found := GONE.search(message):
+        return gone(found["sought"] or found["file"])
+    text = SETTINGS.sub(r" File: \g<file>.", PREFIX.sub("", message.strip()))
+    text = " ".join(ADVICE.sub("", GENERATED.sub("", EXCERPT.sub("", text))).split())
+    text = TYPE.sub(lambda found: TYPES[found[0]], text)
+    return text if text.endswith((".", "!", "?")) else f"{text}."

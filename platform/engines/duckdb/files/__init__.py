@@ -1,0 +1,1 @@
+"""Reading files as Spark does: CSV, JSON, Parquet."""

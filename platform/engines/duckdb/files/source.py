@@ -1,0 +1,108 @@
+"""Files as relations: what a format and its options make of a path."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ....errors import Position, StatementError, suggestion
+from ...spark_sql.types import quoted
+from ..failures import explained
+from .csv import CSV_OPTIONS, csv_sql, truth
+from .json import JSON_OPTIONS, json_sql
+from .paths import Listing, listing
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+TRUTHS = ("true", "false")
+OPTIONS = {"csv": CSV_OPTIONS, "json": JSON_OPTIONS, "parquet": {"path": None, "mergeschema": "false"}}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files that a query reads.
+
+    Attributes:
+        sql: DuckDB's query of their rows, in order.
+        parquet: the files, where a reader of Parquet gets the same rows and columns from them; otherwise None.
+    """
+
+    sql: str
+    parquet: tuple[str, ...] | None = None
+
+    @classmethod
+    def of_parquet(cls, found: Listing, merge: bool = False) -> Source:
+        """Return the rows of Parquet files; `merge` gives columns that only some files have."""
+        union = ", union_by_name = true" if merge else ""
+        sql = f"SELECT * FROM read_parquet({found.array}, {found.arguments}{union})"
+        return cls(sql, None if found.partitions or merge else found.files)
+
+    @classmethod
+    def of_files(cls, files: Sequence[str]) -> Source:
+        """Return the rows of Parquet files that are known to exist."""
+        return cls.of_parquet(Listing(tuple(files), {}))
+
+
+def open_source(
+    connection: DuckDBPyConnection,
+    format: str,
+    options: Mapping[str, str],
+    columns: Mapping[str, str] | None,
+    position: Position | None,
+    places: Mapping[str, Position],
+) -> Source:
+    """Return what a format and its options make of files.
+
+    Args:
+        options: names in lower case; `path` is one of them.
+        columns: name -> DuckDB type where the statement gives them.
+        position: where the files are named.
+        places: where each option stands, of those that were written.
+
+    Raises:
+        StatementError: an option is unknown or `path` is missing, the path does not exist, or its files cannot be read.
+    """
+    for name, value in options.items():
+        if name not in OPTIONS[format]:
+            told = f"There is no option {name!r} of {format} files.{suggestion(name, OPTIONS[format])}"
+            raise StatementError(told, places.get(name, position))
+        if OPTIONS[format][name] in TRUTHS and value.lower() not in TRUTHS:
+            raise StatementError(f"The option {name} takes true or false, got {value!r}.", places.get(name, position))
+    if not options.get("path"):
+        raise StatementError("OPTIONS must have path: the file, folder or glob to read.", position)
+    found = listing(options["path"], places.get("path", position))
+    given = {name: value for name, value in {**OPTIONS[format], **options}.items() if value is not None}
+    if format != "parquet":
+        with explained(""):
+            return Source((csv_sql if format == "csv" else json_sql)(connection, found, given, columns))
+    check_names(found.first, places.get("path", position))
+    source = Source.of_parquet(found, truth(given, "mergeschema"))
+    if columns is None:
+        return source
+    items = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in columns.items())
+    return Source(f"SELECT {items} FROM ({source.sql})")
+
+
+def check_names(file: Path, position: Position | None = None) -> None:
+    """Require that the columns of a Parquet file have names that tell them apart, whatever their case.
+
+    Raises:
+        StatementError: they do not, or the file cannot be read.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        names = pq.read_schema(file).names
+    except (pa.ArrowException, OSError) as error:
+        raise StatementError(f"{file} cannot be read as Parquet: {error}.", position) from error
+    count = Counter(map(str.lower, names))
+    wrong = [repr(name) for name in names if not name or count[name.lower()] > 1]
+    if wrong:
+        told = f"Columns of {file} are not told apart by their names: {', '.join(wrong)}. Rename them in the file."
+        raise StatementError(told, position)

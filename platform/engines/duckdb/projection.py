@@ -1,0 +1,101 @@
+"""Rows of a query made piece by piece: a table of stored columns in, a table of result columns out."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ..spark_sql.types import duckdb_type, quoted
+from .connection import cursor
+from .failures import explained
+from .results import simplified
+from .translation.transpile import translate
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from .files.source import Source
+
+PIECE = "xpsql_piece"
+ROWS = "xpsql_rows"
+ROW_WISE = frozenset(("PROJECTION", "FILTER", "PYTHON_ARROW_SCAN", "EMPTY_RESULT"))
+
+
+class Projection:
+    """Makes the result's rows of one piece, in their order; from any thread, a connection for each.
+
+    Attributes:
+        needed: the stored columns that a piece has.
+    """
+
+    def __init__(self, sql: str, needed: tuple[str, ...], schema: pa.Schema, database: DuckDBPyConnection) -> None:
+        self.needed = needed
+        self._sql = sql
+        self._schema = schema
+        self._database = database
+        self._own = threading.local()
+
+    def __call__(self, piece: pa.Table) -> pa.Table:
+        connection = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = self._own.connection = cursor(self._database)
+        connection.register(ROWS, piece)
+        try:
+            with explained(""):
+                return connection.sql(self._sql).to_arrow_table().cast(self._schema)
+        finally:
+            connection.unregister(ROWS)
+
+
+def projection_of(
+    tree: exp.Query, source: Source, stored: pa.Schema, schema: pa.Schema, database: DuckDBPyConnection
+) -> Projection | None:
+    """Return what makes a query's rows of a piece; None where a row of the result depends on several rows.
+
+    Args:
+        tree: the query, which reads PIECE; it has no WITH.
+        stored: the files' columns.
+        schema: the result's columns.
+    """
+    connection = cursor(database)
+    connection.execute(f"CREATE TEMP VIEW {PIECE} AS {simplified(connection, source.sql)}")
+    sql = simplified(connection, translate(tree, connection))
+    connection.execute(f"DROP VIEW {PIECE}")
+    connection.register(ROWS, stored.empty_table())
+    plan = plan_of(connection, over_piece(sql, stored, stored.names))
+    if any(step["name"] not in ROW_WISE for step in plan):
+        return None
+    used = {name for step in plan if step["name"] == "PYTHON_ARROW_SCAN" for name in listed(step)}
+    needed = tuple(n for n in stored.names if any(u == n or u.startswith(f"{n}.") for u in used)) or tuple(stored.names[:1])
+    return Projection(over_piece(sql, stored, needed), needed, schema, database)
+
+
+def over_piece(sql: str, stored: pa.Schema, needed: Sequence[str]) -> str:
+    """Return a query whose PIECE is a table of the needed columns; the others are NULL, and nobody reads them."""
+    values = [(quoted(field.name) if field.name in needed else "NULL", field) for field in stored]
+    items = ", ".join(f"CAST({value} AS {duckdb_type(field.type)}) AS {quoted(field.name)}" for value, field in values)
+    return f"WITH {PIECE} AS (SELECT {items} FROM {ROWS}) {sql}"
+
+
+def plan_of(connection: DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+    """Return the steps of DuckDB's plan of a query."""
+    row = connection.execute(f"EXPLAIN (FORMAT json) {sql}").fetchone()
+    assert row is not None  # EXPLAIN has one row
+    return list(steps(json.loads(row[1])[0]))
+
+
+def steps(step: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield step
+    for child in step["children"]:
+        yield from steps(child)
+
+
+def listed(step: dict[str, Any]) -> list[str]:
+    """Return the columns that a scan reads; one alone stands without a list."""
+    columns = step["extra_info"].get("Projections", [])
+    return [columns] if isinstance(columns, str) else list(columns)

@@ -1,0 +1,71 @@
+"""Queries run on DuckDB, each on a connection of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...cores import cores
+from ..spark_sql.parsing import parse_query
+from ..spark_sql.statements import Query
+from ..spark_sql.types import spark_schema
+from .connection import connect, cursor
+from .failures import explained
+from .relations import Relations
+from .results import found_schema, streamed
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+class Queries:
+    """Runs queries over a session's relations.
+
+    Queries run on all cores, or steadily: on one thread, where two runs give the same rows in the same order, which joins,
+    groups and ties of an order do not on several.
+    """
+
+    def __init__(self, relations: Relations) -> None:
+        self._relations = relations
+
+    @cached_property
+    def wide(self) -> DuckDBPyConnection:
+        """A database that uses all cores."""
+        return connect(cores())
+
+    @cached_property
+    def steady(self) -> DuckDBPyConnection:
+        """A database whose queries run on the thread that asks."""
+        return connect(1)
+
+    @contextmanager
+    def ready(self, query: Query, database: DuckDBPyConnection) -> Iterator[tuple[DuckDBPyConnection, str]]:
+        """Give a connection on which a query can start until the block ends, and the query in DuckDB's SQL.
+
+        Raises:
+            StatementError: the query cannot run.
+        """
+        connection = cursor(database)
+        tree = parse_query(query.text)
+        with self._relations.bound(tree, connection) as bound, explained(query.text, bound.columns):
+            yield connection, bound.sql
+
+    def schema(self, query: Query) -> pa.Schema:
+        """Return a query's columns in Spark's types, without running it."""
+        with self.ready(query, self.wide) as (connection, sql):
+            return spark_schema(found_schema(connection, sql))
+
+    def stream(self, query: Query, steady: bool = False) -> pa.RecordBatchReader:
+        """Start a query and return its rows in Spark's types."""
+        with self.ready(query, self.steady if steady else self.wide) as (connection, sql):
+            return streamed(connection, sql, query.text)
+
+    def close(self) -> None:
+        """Close the databases that were opened."""
+        for name in ("wide", "steady"):
+            if name in self.__dict__:
+                self.__dict__.pop(name).close()

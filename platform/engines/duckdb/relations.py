@@ -1,0 +1,180 @@
+"""Names of tables, views and files in a query, resolved to relations of DuckDB that live as long as the query."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlglot import exp
+
+from ....warehouse.tables import Tables
+from ....warehouse.views import View, Views
+from ...errors import Position, StatementError
+from ..base import INTERNAL
+from ..spark_sql.dialect import position_of
+from ..spark_sql.parsing import parse_query
+from ..spark_sql.statements import FORMATS, unqualified
+from ..spark_sql.types import quoted
+from .connection import cursor
+from .failures import absent, explained
+from .files.source import Source, open_source
+from .results import simplified
+from .translation.transpile import translate
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+class Bound(NamedTuple):
+    """A query in DuckDB's SQL, and what tells the names of its relations' columns."""
+
+    sql: str
+    columns: Callable[[], Iterable[str]]
+
+
+class Relations:
+    """What names mean in a session: temporary views, the warehouse's tables and views, and files by path.
+
+    Attributes:
+        temporary: the session's views, by name.
+    """
+
+    def __init__(self, tables: Tables, views: Views) -> None:
+        self.temporary: dict[str, Source | View] = {}
+        self._tables = tables
+        self._views = views
+        self._numbers = itertools.count(1)
+
+    def names(self) -> list[str]:
+        """Return the names that the user's queries can use, sorted."""
+        names = {*self.temporary, *self._tables.names(), *self._views.names()}
+        return sorted(name for name in names if not name.startswith(INTERNAL))
+
+    def find(self, name: str, position: Position | None, qualified: bool = False) -> Source | View:
+        """Return what a name stands for; temporary views come first, unless a database is named.
+
+        Raises:
+            StatementError: nothing has this name.
+        """
+        if not qualified and (found := self.temporary.get(name)) is not None:
+            return found
+        if (files := self._tables.files(name)) is not None:
+            return Source.of_files(files)
+        if (view := self._views.get(name)) is not None:
+            return view
+        raise absent("table or view", name, self.names(), position)
+
+    def resolve(self, node: exp.Table, connection: DuckDBPyConnection) -> Source | View:
+        """Return what a reference stands for.
+
+        Raises:
+            StatementError: nothing has this name, or a path does not exist.
+        """
+        position = position_of(node.this)
+        if node.db.lower() in FORMATS and not node.catalog:
+            return open_source(connection, node.db.lower(), {"path": node.name}, None, position, {})
+        parts = [part for part in (node.catalog, node.db, node.name) if part]
+        return self.find(unqualified(parts, position), position, bool(node.db))
+
+    def check_view(self, query: exp.Query, view: str, temporary: bool) -> None:
+        """Require that a view reads neither itself nor, where it is persistent, what ends with the session.
+
+        Raises:
+            StatementError: it does.
+        """
+        for node in names_in(query):
+            if node.db.lower() in FORMATS:
+                continue
+            name = node.name.lower()
+            if name == view and not (temporary and node.db):
+                raise StatementError(f"The view {view} would read itself.", position_of(node.this))
+            if name in self.temporary and not node.db and not temporary:
+                message = f"The view {view} would outlive the temporary view {name}. Use CREATE TEMPORARY VIEW."
+                raise StatementError(message, position_of(node.this))
+
+    @contextmanager
+    def bound(self, query: exp.Query, connection: DuckDBPyConnection) -> Iterator[Bound]:
+        """Give a query as DuckDB's SQL, whose relations exist until the block ends.
+
+        Raises:
+            StatementError: a name, or a view that it stands for, cannot be read.
+        """
+        made: list[str] = []
+        # A connection whose result is still being read takes no other statement.
+        with cursor(connection) as own:
+            try:
+                yield self._bind(query, own, made, ())
+            finally:
+                for name in reversed(made):
+                    own.execute(f"DROP VIEW IF EXISTS {name}")
+
+    def _bind(self, query: exp.Query, connection: DuckDBPyConnection, made: list[str], within: tuple[str, ...]) -> Bound:
+        """Make the relations of a query, and return it as DuckDB's SQL over them."""
+        names = []
+        for node, relation in [(node, self.resolve(node, connection)) for node in names_in(query)]:
+            name = f"xpsql_relation_{next(self._numbers)}"
+            if isinstance(relation, Source):
+                with explained(""):
+                    connection.execute(f"CREATE VIEW {name} AS {simplified(connection, relation.sql)}")
+            else:
+                self._make_view(relation, node.name, name, connection, made, within)
+            made.append(name)
+            names.append(name)
+            rename(node, name)
+        return Bound(translate(query, connection), lambda: {c for n in names for c in connection.table(n).columns})
+
+    def _make_view(
+        self, view: View, shown: str, name: str, connection: DuckDBPyConnection, made: list[str], within: tuple[str, ...]
+    ) -> None:
+        """Make a view of the session or the warehouse one of DuckDB, inside of the views that lead to it."""
+        if view.query in within:
+            raise StatementError(f"The view {shown} reads itself.")
+        try:
+            bound = self._bind(parse_query(view.query), connection, made, (*within, view.query))
+            columns = f" ({', '.join(map(quoted, view.columns))})" if view.columns else ""
+            with explained(view.query, bound.columns):
+                connection.execute(f"CREATE VIEW {name}{columns} AS {bound.sql}")
+        except StatementError as error:
+            # Its position is one in the view's text, not in the statement's.
+            raise StatementError(f"The view {shown} cannot be read: {error}") from error
+
+
+def names_in(query: exp.Expr) -> list[exp.Table]:
+    """Return the nodes that name relations from outside of a query."""
+    return [node for node in query.find_all(exp.Table) if isinstance(node.this, exp.Identifier) and not is_local(node)]
+
+
+def rename(node: exp.Table, name: str) -> None:
+    """Let a reference read another relation; columns can still be qualified with the name that it had."""
+    if not node.alias and node.db.lower() not in FORMATS:
+        node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+    for part in ("db", "catalog"):
+        node.set(part, None)
+    node.set("this", exp.to_identifier(name))
+
+
+def is_local(table: exp.Table) -> bool:
+    """Tell whether a name is one that the query itself gives, in a WITH clause that the reference sees."""
+    if table.db:
+        return False
+    node: exp.Expr = table
+    while node.parent is not None:
+        parent = node.parent
+        scope = parent if isinstance(parent, exp.With) else parent.args.get("with_")
+        if scope is not None and node is not scope:
+            names = [cte.alias.lower() for cte in visible(scope, node)]
+            if table.name.lower() in names:
+                return True
+        node = parent
+    return False
+
+
+def visible(scope: exp.With, node: exp.Expr) -> list[exp.Expr]:
+    """Return the tables of a WITH clause that a child of it, or of its query, sees: a table sees those before it."""
+    tables: list[exp.Expr] = scope.expressions
+    if node.parent is not scope:
+        return tables
+    place = next(i for i, table in enumerate(tables) if table is node)
+    return tables[: place + 1] if scope.args.get("recursive") else tables[:place]

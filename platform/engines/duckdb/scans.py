@@ -1,0 +1,122 @@
+"""Which queries are read in place: row by row over Parquet files, directly, or through views and subqueries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ..base import Scan, Staged
+from ..spark_sql.parsing import parse_query
+from ..spark_sql.statements import Query
+from .files.source import Source
+from .projection import PIECE, projection_of
+from .references import references
+from .relations import Relations, names_in, rename
+from .results import is_known
+from .translation.functions import VARYING
+
+if TYPE_CHECKING:
+    from .queries import Queries
+
+CLAUSES = ("expressions", "from_", "where", "kind", "hint")
+ORIGIN = ("this", "db", "catalog", "alias")
+ROWS = "its rows are not made one by one of the rows of Parquet files"
+MOMENTS = frozenset(("now", "curdate", "current_date", "current_time", "current_timestamp", "localtimestamp"))
+
+
+def staged_scan(files: tuple[str, ...], schema: pa.Schema) -> Scan:
+    """Return the scan of files that a query's rows were written to."""
+    names = tuple(schema.names)
+    return Scan(files, dict(zip(names, names, strict=True)), None, names, schema, staged=True)
+
+
+def scan_of(query: Query, relations: Relations, queries: Queries) -> Scan | Staged:
+    """Return how to read a query's result in place, or why it has to be staged.
+
+    Raises:
+        StatementError: the query cannot run.
+    """
+    schema = queries.schema(query)
+    tree = parse_query(query.text)
+    source = origin_of(tree, relations, queries)
+    if len({name.lower() for name in schema.names}) < len(schema):
+        return Staged(schema, "two of its columns have one name")
+    if source is None or source.parquet is None:
+        return Staged(schema, ROWS)
+    stored = stored_schema(source.parquet)
+    if stored is None:
+        return Staged(schema, "its files differ in their columns, or have types that Spark does not")
+    columns = references(tree, stored.names)
+    if columns is not None and as_stored(columns, schema, stored):
+        return Scan(source.parquet, columns, None, tuple(dict.fromkeys(columns.values())), schema)
+    project = projection_of(tree, source, stored, schema, queries.steady)
+    if project is None:
+        return Staged(schema, ROWS)
+    return Scan(source.parquet, {name: name for name in schema.names}, project, project.needed, schema)
+
+
+def origin_of(tree: exp.Expr, relations: Relations, queries: Queries) -> Source | None:
+    """Return the files that a nest of simple SELECTs reads, and let the tree read a piece of them; None for other queries.
+
+    Views become subqueries, so that the tree tells all.
+    """
+    if not simple(tree):
+        return None
+    origin = tree.args["from_"].this
+    if isinstance(origin, exp.Subquery):
+        return origin_of(origin.this, relations, queries) if bare(origin, ORIGIN) else None
+    if not isinstance(origin, exp.Table) or not bare(origin, ORIGIN) or not names_in(tree):
+        return None
+    found = relations.resolve(origin, queries.wide)
+    if isinstance(found, Source):
+        rename(origin, PIECE)
+        return found
+    inner = parse_query(found.query)
+    columns = [exp.to_identifier(column, quoted=True) for column in found.columns]
+    alias = exp.TableAlias(this=exp.to_identifier(origin.alias_or_name, quoted=True), columns=columns)
+    origin.replace(exp.Subquery(this=inner, alias=alias))
+    return origin_of(inner, relations, queries)
+
+
+def simple(tree: exp.Expr) -> bool:
+    """Tell whether a query is a SELECT of expressions FROM one relation, filtered at most, always with the same result."""
+    if not isinstance(tree, exp.Select) or not tree.args.get("from_") or not bare(tree, CLAUSES):
+        return False
+    parts = [*tree.expressions, *([tree.args["where"]] if tree.args.get("where") else [])]
+    return not any(differs(node) for part in parts for node in part.walk())
+
+
+def bare(node: exp.Expr, clauses: Collection[str]) -> bool:
+    """Tell whether a node has these clauses at most."""
+    return not any(value for clause, value in node.args.items() if clause not in clauses)
+
+
+def differs(node: exp.Expr) -> bool:
+    """Tell whether a node reads other relations, or gives another value the next time."""
+    if isinstance(node, exp.Query | exp.CurrentTimestamp | exp.CurrentDate):
+        return True
+    if not isinstance(node, exp.Anonymous):
+        return False
+    return node.name.lower() in VARYING | MOMENTS or (node.name.lower() == "unix_timestamp" and not node.expressions)
+
+
+def stored_schema(files: tuple[str, ...]) -> pa.Schema | None:
+    """Return the columns of files; None where they differ, or have a type that Spark does not."""
+    import pyarrow.parquet as pq
+
+    schemas = [pq.read_schema(file) for file in files]
+    same = all(schema.equals(schemas[0]) for schema in schemas)
+    return schemas[0] if same and all(map(is_known, schemas[0].types)) else None
+
+
+def as_stored(columns: dict[str, str], schema: pa.Schema, stored: pa.Schema) -> bool:
+    """Tell whether the files have the result's columns in the result's types; a timestamp without zone is one in UTC."""
+    kinds = [(schema.field(name).type, stored.field(own).type) for name, own in columns.items()]
+    return all(kind == (own.value_type if pa.types.is_dictionary(own) else in_utc(own)) for kind, own in kinds)
+
+
+def in_utc(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(kind) and kind.unit != "ns" else kind

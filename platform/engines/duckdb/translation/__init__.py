@@ -1,0 +1,1 @@
+"""Spark SQL to DuckDB's SQL, with Spark's values and types."""

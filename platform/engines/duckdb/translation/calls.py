@@ -1,0 +1,104 @@
+"""Calls of Spark's functions as they are translated, and small makers of DuckDB nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from ....errors import StatementError
+from .typer import Typer
+
+
+def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    """Return a call that DuckDB sees exactly as named."""
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def cast(value: exp.Expr, to: str) -> exp.Cast:
+    """Return DuckDB's own cast, `to` in DuckDB's words."""
+    return exp.Cast(this=value, to=exp.DataType.build(to, dialect="duckdb", udt=True))
+
+
+def number(value: int) -> exp.Expr:
+    return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
+
+
+def string(value: str) -> exp.Literal:
+    return exp.Literal.string(value)
+
+
+def case(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr | None) -> exp.Case:
+    return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
+
+
+def not_null(value: exp.Expr) -> exp.Expr:
+    return exp.Not(this=exp.Is(this=value, expression=exp.null()))
+
+
+def strict(made: exp.Expr, arguments: Sequence[exp.Expr]) -> exp.Expr:
+    """Return what a call makes; NULL where an argument is."""
+    return case(exp.or_(*(exp.Is(this=item.copy(), expression=exp.null()) for item in arguments)), exp.null(), made)
+
+
+def function(body: exp.Expr, *parameters: str) -> exp.Lambda:
+    return exp.Lambda(this=body, expressions=[exp.to_identifier(name) for name in parameters])
+
+
+def wrap(call: exp.Expr, template: str) -> exp.Expr:
+    """Ask that a call be wrapped with its FILTER, OVER and other clauses; `template` is DuckDB's, `:x` the whole."""
+    call.meta["wrap"] = template
+    return call
+
+
+def beside(call: exp.Expr, **others: exp.Expr) -> exp.Expr:
+    """Give the template of a call's `wrap` other calls, by name, which get the clauses of this one."""
+    call.meta["beside"] = others
+    return call
+
+
+def filled(template: str, **values: exp.Expr) -> exp.Expr:
+    """Return a DuckDB expression with `:name` replaced by nodes."""
+    tree: exp.Expr = exp.maybe_parse(template, dialect="duckdb", copy=False)
+    for hole in list(tree.find_all(exp.Placeholder)):
+        hole.replace(values[hole.name].copy())
+    return tree
+
+
+class Call(NamedTuple):
+    """A call whose arguments are rewritten already."""
+
+    name: str
+    arguments: list[exp.Expr]
+    node: exp.Expr
+    typer: Typer
+
+    def kind(self, index: int) -> str | None:
+        """Return the id of an argument's type: "list", "decimal", "varchar"."""
+        kind = self.typer.type_of(self.arguments[index])
+        return kind.id if kind is not None else None
+
+    def literal(self, index: int, what: str) -> str:
+        """Return an argument that must be a literal text.
+
+        Raises:
+            StatementError: it is not.
+        """
+        node = self.arguments[index]
+        if isinstance(node, exp.Literal) and node.is_string:
+            return str(node.this)
+        raise StatementError(f"{self.name} needs {what} as a literal, got {node.sql('spark')}.")
+
+
+Maker = Callable[[Call], exp.Expr]
+
+
+def renamed(name: str, template: str = "") -> Maker:
+    """Return a maker of the same call under DuckDB's name; `template` as of `wrap`."""
+
+    def make(of: Call) -> exp.Expr:
+        made = call(name, *of.arguments)
+        return wrap(made, template) if template else made
+
+    return make

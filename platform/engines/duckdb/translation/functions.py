@@ -1,0 +1,317 @@
+"""Spark's functions on DuckDB: what a call of each becomes.
+
+A function is one of: the same in DuckDB (SAME), another name (RENAMED), a macro of macros.sql (SPARK_MACROS), a maker in
+SPECIAL, or an aggregate in `aggregates`. FUNCTIONS names them all; a call of any other is an error. The parity table holds
+every one to the values and types of a live Spark.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from pathlib import Path
+
+from sqlglot import exp
+
+from ....errors import StatementError
+from .aggregates import AGGREGATES
+from .arithmetic import ARITHMETIC
+from .calls import Call, Maker, call, cast, filled, function, renamed, strict, string
+from .casts import concatenated, null_text, spark_cast, string_of
+from .coercion import map_of, nullif, nvl2, of_one_type
+from .generators import GENERATORS
+from .json_text import json_text
+from .lambdas import HIGHER_ORDER
+from .macros import SPARK_MACROS
+from .ordering import sorted_array
+from .rounding import ceil_floor, rounding
+from .times import TIMES
+
+SAME = frozenset(
+    [
+        "abs",
+        "exp",
+        "cbrt",
+        "cos",
+        "sin",
+        "tan",
+        "atan",
+        "atan2",
+        "sinh",
+        "cosh",
+        "tanh",
+        "degrees",
+        "radians",
+        "pi",
+        "pow",
+        "translate",
+        "contains",
+        "md5",
+        "sha1",
+        "base64",
+        "unhex",
+        "map_keys",
+        "map_values",
+        "map_entries",
+        "map_from_entries",
+        "uuid",
+    ]
+)
+RENAMED = {
+    "ceiling": "ceil",
+    "lcase": "lower",
+    "ucase": "upper",
+    "char_length": "length",
+    "character_length": "length",
+    "char": "chr",
+    "btrim": "trim",
+    "substr": "substring",
+    "dayofmonth": "day",
+    "date_diff": "datediff",
+    "to_unix_timestamp": "unix_timestamp",
+    "regexp": "regexp_like",
+    "rlike": "regexp_like",
+    "sha": "sha1",
+    "power": "pow",
+    "cardinality": "size",
+    "ifnull": "coalesce",
+    "nvl": "coalesce",
+    "reduce": "aggregate",
+    "printf": "format_string",
+    "position": "locate",
+    "signum": "sign",
+    "date_part": "extract",
+    "datepart": "extract",
+    "now": "current_timestamp",
+    "curdate": "current_date",
+}
+CONVERSION = re.compile(r"%(?![%n])(?:(\d+)\$)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z])|%[%n]")
+TYPE_NAMES = {
+    "double",
+    "int",
+    "string",
+    "bigint",
+    "float",
+    "decimal",
+    "smallint",
+    "tinyint",
+    "boolean",
+    "date",
+    "timestamp",
+    "binary",
+}
+
+
+@functools.cache
+def held() -> frozenset[str]:
+    """Return the functions that the parity table holds to Spark's answers: those that a query may call."""
+    return frozenset(json.loads((Path(__file__).parent / "parity.json").read_text(encoding="utf-8"))["functions"])
+
+
+def text_of(of: Call, index: int) -> exp.Expr:
+    return string_of(of.arguments[index], of.typer.type_of(of.arguments[index]))
+
+
+def concat(of: Call) -> exp.Expr:
+    if of.kind(0) == "list":
+        return strict(call("list_concat", *of.arguments), of.arguments)
+    return concatenated(*(text_of(of, index) for index in range(len(of.arguments))))
+
+
+def concat_ws(of: Call) -> exp.Expr:
+    parts = [
+        spark_cast_list(of, index) if of.kind(index) == "list" else call("list_value", text_of(of, index))
+        for index in range(1, len(of.arguments))
+    ]
+    values = call("list_concat", *parts) if parts else call("list_value", cast(exp.null(), "VARCHAR"))
+    kept = filled("list_filter(:items, lambda e: e IS NOT NULL)", items=values)
+    return filled("array_to_string(:kept, :sep)", kept=kept, sep=of.arguments[0])
+
+
+def spark_cast_list(of: Call, index: int) -> exp.Expr:
+    kind = of.typer.type_of(of.arguments[index])
+    return spark_cast(of.arguments[index], kind, exp.DataType.build("ARRAY<STRING>", dialect="spark"))
+
+
+def reverse(of: Call) -> exp.Expr:
+    return call("list_reverse", *of.arguments) if of.kind(0) == "list" else call("reverse", text_of(of, 0))
+
+
+def sort_array(of: Call) -> exp.Expr:
+    values, *others = of.arguments
+    return sorted_array(f"spark_{of.name}", values, others, of.typer.type_of(values))
+
+
+def size(of: Call) -> exp.Expr:
+    return call("xpsql_map_size" if of.kind(0) == "map" else "spark_array_size", *of.arguments)
+
+
+def element_at(of: Call) -> exp.Expr:
+    if of.kind(0) == "map":
+        return call("map_extract_value", *of.arguments)
+    return call("xpsql_array_element", *of.arguments)
+
+
+def try_element_at(of: Call) -> exp.Expr:
+    return call("map_extract_value" if of.kind(0) == "map" else "xpsql_try_array_element", *of.arguments)
+
+
+def struct(of: Call) -> exp.Expr:
+    fields = [(field_name(item, index), field_value(item)) for index, item in enumerate(of.arguments, start=1)]
+    return structure(fields)
+
+
+def field_name(item: exp.Expr, index: int) -> str:
+    return item.alias_or_name if isinstance(item, exp.Alias | exp.Column | exp.Identifier | exp.PropertyEQ) else f"col{index}"
+
+
+def field_value(item: exp.Expr) -> exp.Expr:
+    return item.expression if isinstance(item, exp.PropertyEQ) else item.this if isinstance(item, exp.Alias) else item
+
+
+def structure(fields: list[tuple[str, exp.Expr]]) -> exp.Expr:
+    return exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier(n, quoted=True), expression=v) for n, v in fields])
+
+
+def named_struct(of: Call) -> exp.Expr:
+    names = [of.literal(index, "field names") for index in range(0, len(of.arguments), 2)]
+    return structure(list(zip(names, of.arguments[1::2], strict=True)))
+
+
+def arrays_zip(of: Call) -> exp.Expr:
+    names = [item.name if isinstance(item, exp.Column) else str(index) for index, item in enumerate(of.arguments)]
+    items = structure([(name, filled(f"e[{k}]")) for k, name in enumerate(names, 1)])
+    return strict(call("list_transform", call("list_zip", *of.arguments), function(items, "e")), of.arguments)
+
+
+def from_json(of: Call) -> exp.Expr:
+    schema = of.literal(1, "its schema")
+    try:
+        kind = exp.DataType.build(schema, dialect="spark") if "<" in schema.split(" ")[0] else struct_type(schema)
+    except Exception as error:
+        raise StatementError(f"{schema!r} is not a schema: write 'a INT, b STRING' or 'ARRAY<INT>'.") from error
+    return filled("from_json(TRY_CAST(:j AS JSON), :shape)", j=of.arguments[0], shape=string(json_shape(kind)))
+
+
+def struct_type(schema: str) -> exp.DataType:
+    return exp.DataType.build(f"STRUCT<{schema}>", dialect="spark")
+
+
+def json_shape(kind: exp.DataType) -> str:
+    if kind.is_type("array"):
+        return f"[{json_shape(kind.expressions[0])}]"
+    if kind.is_type("struct"):
+        return "{" + ", ".join(f'"{field.name}": {json_shape(field.args["kind"])}' for field in kind.expressions) + "}"
+    return f'"{kind.sql("duckdb")}"'
+
+
+def to_json(of: Call) -> exp.Expr:
+    """to_json: of a value with parts.
+
+    Raises:
+        StatementError: of any other.
+    """
+    if of.kind(0) not in ("struct", "map", "list", "null", None):
+        raise StatementError("to_json takes a struct, a map or an array. Write to_json(struct(x)).")
+    return strict(json_text(of.arguments[0], of.typer.type_of(of.arguments[0])), of.arguments[:1])
+
+
+def encode(of: Call) -> exp.Expr:
+    return call("encode", of.arguments[0])
+
+
+def decode(of: Call) -> exp.Expr:
+    return call("decode", of.arguments[0])
+
+
+def unbase64(of: Call) -> exp.Expr:
+    return call("from_base64", of.arguments[0])
+
+
+def format_string(of: Call) -> exp.Expr:
+    """format_string: %s takes a text of any value, other conversions a number as it is."""
+    written = of.arguments[0]
+    shown = as_text(written.name) if isinstance(written, exp.Literal) else range(1, len(of.arguments))
+    values = [null_text(item, of.typer.type_of(item)) if k in shown else item for k, item in enumerate(of.arguments)]
+    return call("printf", written, *values[1:])
+
+
+def as_text(format: str) -> set[int]:
+    """Return the places of the arguments that a format shows by %s."""
+    found, place = set(), 0
+    for own, kind in CONVERSION.findall(format):
+        place += bool(kind) and not own
+        if kind == "s":
+            found.add(int(own or place))
+    return found
+
+
+def constant(template: str) -> Maker:
+    return lambda of: filled(template)
+
+
+def url_encode(of: Call) -> exp.Expr:
+    return call("replace", call("url_encode", *of.arguments), string("%20"), string("+"))
+
+
+def url_decode(of: Call) -> exp.Expr:
+    return call("url_decode", call("replace", of.arguments[0], string("+"), string(" ")))
+
+
+def random(of: Call) -> exp.Expr:
+    """rand and random: without a seed, whose numbers would not be Spark's."""
+    if of.arguments:
+        raise StatementError(f"{of.name} takes no seed here. Use xxhash64 of a column for numbers that stay the same.")
+    return call("random")
+
+
+SPECIAL: dict[str, Maker] = {
+    **TIMES,
+    **ARITHMETIC,
+    "url_encode": url_encode,
+    "url_decode": url_decode,
+    "rand": random,
+    "random": random,
+    "startswith": renamed("starts_with"),
+    "endswith": renamed("ends_with"),
+    "array_min": renamed("list_min"),
+    "array_max": renamed("list_max"),
+    "concat": concat,
+    "concat_ws": concat_ws,
+    "reverse": reverse,
+    "sort_array": sort_array,
+    "array_sort": sort_array,
+    "size": size,
+    "element_at": element_at,
+    "try_element_at": try_element_at,
+    "ceil": ceil_floor,
+    "floor": ceil_floor,
+    "round": rounding,
+    "bround": rounding,
+    "struct": struct,
+    "named_struct": named_struct,
+    "array": of_one_type("list_value"),
+    "coalesce": of_one_type("coalesce"),
+    "least": of_one_type("least"),
+    "greatest": of_one_type("greatest"),
+    "nvl2": nvl2,
+    "nullif": nullif,
+    "map": map_of,
+    "arrays_zip": arrays_zip,
+    "map_concat": lambda of: strict(call("map_concat", *of.arguments), of.arguments),
+    "from_json": from_json,
+    "to_json": to_json,
+    "encode": encode,
+    "decode": decode,
+    "unbase64": unbase64,
+    "format_string": format_string,
+    "xxhash64": renamed("xpsql_xxhash64"),
+    "current_timestamp": constant("now()"),
+    "current_date": constant("CAST(now() AS DATE)"),
+}
+VARYING = frozenset(("rand", "randn", "random", "uuid", "shuffle"))
+"""Those with another value for every row and call."""
+FUNCTIONS = (
+    SAME | SPARK_MACROS | RENAMED.keys() | SPECIAL.keys() | TYPE_NAMES | AGGREGATES.keys() | HIGHER_ORDER.keys() | GENERATORS
+)

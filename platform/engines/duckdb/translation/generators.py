@@ -1,0 +1,110 @@
+"""Functions that make rows: explode and its kin, stack, inline and range, in FROM, LATERAL VIEW and SELECT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ....errors import StatementError
+from .calls import call, case, cast, number, string
+from .kinds import child
+from .kinds import names as field_names
+
+if TYPE_CHECKING:
+    from duckdb.sqltypes import DuckDBPyType
+
+    from .typer import Typer
+
+EXPLODES = frozenset(
+    ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple")
+)
+GENERATORS = EXPLODES | {"range"}
+
+
+def generated(node: exp.Anonymous, typer: Typer, names: list[str], outer: bool = False) -> list[exp.Expr]:
+    """Return the columns that a call makes, each with `unnest` in it, aliased; all of them advance together.
+
+    Args:
+        node: the call, its arguments rewritten.
+        typer: types of the arguments.
+        names: names given to the columns; none: Spark's own.
+        outer: keep a row of NULLs where there is nothing to make rows of.
+    """
+    name = node.name.lower()
+    outer = outer or name.endswith("_outer")
+    name = name.removesuffix("_outer")
+    if name == "json_tuple":
+        value, first, *others = node.expressions
+        columns = fields_of_json(value, first, *others)
+    else:
+        columns = stacked(node, typer) if name == "stack" else unnested(name, node.expressions[0], typer, outer)
+    if names and len(names) != len(columns):
+        raise StatementError(f"{node.name} makes {len(columns)} columns, got {len(names)} names for them.")
+    return [exp.alias_(value, names[k] if names else own, quoted=True) for k, (own, value) in enumerate(columns)]
+
+
+def unnested(name: str, value: exp.Expr, typer: Typer, outer: bool) -> list[tuple[str, exp.Expr]]:
+    kind = typer.type_of(value)
+    entries = kind is not None and kind.id == "map"
+    values = call("map_entries", value) if entries else value
+    items = kept(values) if outer else values
+    if name == "inline":
+        return [(field, call("struct_extract", unnest(items), string(field))) for field in fields(kind)]
+    made: list[tuple[str, exp.Expr]]
+    if entries:
+        made = [(part, call("struct_extract", unnest(items), string(part))) for part in ("key", "value")]
+    else:
+        made = [("col", unnest(items))]
+    if name == "posexplode":
+        counted = call("generate_series", number(0), exp.Sub(this=call("len", values.copy()), expression=number(1)))
+        made.insert(0, ("pos", cast(unnest(kept(counted) if outer else counted), "INTEGER")))
+    return made
+
+
+def fields_of_json(value: exp.Expr, *names: exp.Expr) -> list[tuple[str, exp.Expr]]:
+    paths = [exp.DPipe(this=string("$."), expression=name) for name in names]
+    return [(f"c{k}", call("spark_get_json_object", value.copy(), path)) for k, path in enumerate(paths)]
+
+
+def fields(kind: DuckDBPyType | None) -> list[str]:
+    if kind is None or kind.id != "list" or child(kind, 0).id != "struct":
+        raise StatementError("inline takes an array of structs.")
+    return field_names(child(kind, 0))
+
+
+def unnest(values: exp.Expr) -> exp.Expr:
+    return call("unnest", values.copy())
+
+
+def kept(values: exp.Expr) -> exp.Expr:
+    """Return the list, or [NULL] for an absent or empty one."""
+    some = exp.GT(this=call("len", values.copy()), expression=number(0))
+    return case(some, values.copy(), call("list_value", exp.null()))
+
+
+def stacked(node: exp.Anonymous, typer: Typer) -> list[tuple[str, exp.Expr]]:
+    rows, values = int(node.expressions[0].sql()), node.expressions[1:]
+    if rows < 1 or not values:
+        raise StatementError("stack takes the number of rows, 1 or more, and their values.")
+    width = -(-len(values) // rows)
+    for column in range(width):
+        kinds = {str(kind) for value in values[column::width] if (kind := typer.type_of(value)) is not None} - {'"NULL"'}
+        if len(kinds) > 1:
+            raise StatementError(f"stack puts values of one type below each other; column {column + 1} has {len(kinds)} types.")
+    padded = [*values, *(exp.null() for _ in range(width * rows - len(values)))]
+    return [(f"col{k}", call("unnest", call("list_value", *(v.copy() for v in padded[k::width])))) for k in range(width)]
+
+
+def range_query(node: exp.Anonymous) -> exp.Select:
+    """Return range(end), range(start, end[, step]) as a query of its one column, id."""
+    arguments = node.expressions[:3]
+    table = exp.Table(this=call("range", *(cast(item, "BIGINT") for item in arguments)))
+    return exp.select(exp.alias_(exp.column("range"), "id")).from_(table)
+
+
+def generator_query(node: exp.Anonymous, typer: Typer, names: list[str], outer: bool = False) -> exp.Select:
+    """Return a generator in FROM or LATERAL as a query."""
+    if node.name.lower() == "range":
+        return range_query(node)
+    return exp.Select(expressions=generated(node, typer, names, outer))

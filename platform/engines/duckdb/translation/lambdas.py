@@ -1,0 +1,138 @@
+"""Spark's higher-order functions on DuckDB: the types of their parameters, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from sqlglot import exp
+
+from ....errors import StatementError
+from .calls import call, filled, number, strict
+
+if TYPE_CHECKING:
+    from duckdb.sqltypes import DuckDBPyType
+
+    from .calls import Call
+
+Kinds = list["DuckDBPyType | None"]
+
+
+class HigherOrder(NamedTuple):
+    """A function that takes lambdas.
+
+    Attributes:
+        parameters: (types of the other arguments) -> DuckDB types of a lambda's parameters, None where unknown.
+        make: the rewritten call, whose arguments include rewritten lambdas.
+    """
+
+    parameters: Callable[[Kinds], list[str | None]]
+    make: Callable[[Call], exp.Expr]
+
+
+def item(kind: DuckDBPyType | None) -> str | None:
+    return str(kind.children[0][1]) if kind is not None and kind.id == "list" else None
+
+
+def entry(kind: DuckDBPyType | None) -> list[str | None]:
+    return [str(child) for _, child in kind.children] if kind is not None and kind.id == "map" else [None, None]
+
+
+def substituted(function: exp.Expr, *values: exp.Expr) -> exp.Expr:
+    """Return a lambda's body with its parameters replaced."""
+    names = {parameter.name: value for parameter, value in zip(function.expressions, values, strict=False)}
+
+    def replace(node: exp.Expr) -> exp.Expr:
+        free = isinstance(node, exp.Identifier) and not isinstance(node.parent, exp.Column | exp.PropertyEQ)
+        return names[node.name].copy() if free and node.name in names else node
+
+    body: exp.Expr = function.this.copy().transform(replace)
+    return body
+
+
+def over(value: exp.Expr, body: exp.Expr, function: str = "list_transform") -> exp.Expr:
+    return call(function, value, exp.Lambda(this=body, expressions=[exp.to_identifier("entry")]))
+
+
+def each(of: Call) -> exp.Expr:
+    """transform and filter; a second parameter counts from 0, DuckDB's from 1."""
+    values, function = of.arguments
+    name = "list_transform" if of.name == "transform" else "list_filter"
+    if len(function.expressions) < 2:
+        return call(name, values, function)
+    first, index = function.expressions
+    body = substituted(function, exp.to_identifier(first.name), filled(f'CAST("{index.name}" - 1 AS INTEGER)'))
+    return call(name, values, exp.Lambda(this=body, expressions=[first, index]))
+
+
+def tested(of: Call) -> exp.Expr:
+    return call(f"spark_{of.name}", call("list_transform", *of.arguments))
+
+
+def folded(of: Call) -> exp.Expr:
+    values, zero, merge = of.arguments[:3]
+    result = call("list_reduce", values, merge, zero)
+    if len(of.arguments) == 3:
+        return result
+    finish = of.arguments[3]
+    return call("list_extract", call("list_transform", call("list_value", result), finish), number(1))
+
+
+def zipped(of: Call) -> exp.Expr:
+    left, right, function = of.arguments
+    body = substituted(function, filled("entry[1]"), filled("entry[2]"))
+    return strict(over(call("list_zip", left, right), body), (left, right))
+
+
+def map_filtered(of: Call) -> exp.Expr:
+    entries, function = call("map_entries", of.arguments[0]), of.arguments[1]
+    return call("map_from_entries", over(entries, substituted(function, *key_and_value()), "list_filter"))
+
+
+def keys_transformed(of: Call) -> exp.Expr:
+    return entries_with(of, key=substituted(of.arguments[1], *key_and_value()))
+
+
+def values_transformed(of: Call) -> exp.Expr:
+    return entries_with(of, value=substituted(of.arguments[1], *key_and_value()))
+
+
+def key_and_value() -> tuple[exp.Expr, exp.Expr]:
+    return filled("entry.key"), filled("entry.value")
+
+
+def entries_with(of: Call, key: exp.Expr | None = None, value: exp.Expr | None = None) -> exp.Expr:
+    old_key, old_value = key_and_value()
+    pair = filled("{'key': :k, 'value': :v}", k=key or old_key, v=value or old_value)
+    return call("map_from_entries", over(call("map_entries", of.arguments[0]), pair))
+
+
+def compared(of: Call) -> NoReturn:
+    """Refuse array_sort with a comparison; alone it takes no lambda.
+
+    Raises:
+        StatementError: always.
+    """
+    raise StatementError("array_sort takes no comparison here. Sort by the values of transform(...), or use sort_array.")
+
+
+def elements(kinds: Kinds) -> list[str | None]:
+    return [item(kinds[0]), "INTEGER"]
+
+
+def accumulation(kinds: Kinds) -> list[str | None]:
+    return [str(kinds[1]) if kinds[1] is not None else None, item(kinds[0])]
+
+
+HIGHER_ORDER: dict[str, HigherOrder] = {
+    "transform": HigherOrder(elements, each),
+    "filter": HigherOrder(elements, each),
+    "exists": HigherOrder(elements, tested),
+    "forall": HigherOrder(elements, tested),
+    "aggregate": HigherOrder(accumulation, folded),
+    "zip_with": HigherOrder(lambda kinds: [item(kinds[0]), item(kinds[1])], zipped),
+    "array_sort": HigherOrder(elements, compared),
+    "map_filter": HigherOrder(lambda kinds: entry(kinds[0]), map_filtered),
+    "transform_keys": HigherOrder(lambda kinds: entry(kinds[0]), keys_transformed),
+    "transform_values": HigherOrder(lambda kinds: entry(kinds[0]), values_transformed),
+}

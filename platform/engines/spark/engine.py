@@ -1,0 +1,190 @@
+"""The Spark engine: queries as they are, run by a Spark session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ... import udf
+from ...errors import StatementError
+from ..base import INTERNAL, Scan, Staged, Statements, WriteFile
+from ..duckdb.definitions import WITH_REPLACE, exists
+from ..duckdb.scans import staged_scan
+from ..spark_sql.statements import Name, insert_in, read_name
+from ..spark_sql.tokens import place, tokens_of
+from .actions import interruptible
+from .calls import Sent, sent
+from .failures import explained
+from .files import SparkFiles, pattern
+from .frames import collected, counted, described, schema_of, streamed
+from .plans import reading_of
+from .start import check_running
+from .tables import SparkTables
+from .tasks import SparkTasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
+# Words of Spark's grammar that also begin statements of ours.
+COMMANDS = ("ALTER", "CREATE", "DESC", "DESCRIBE", "DROP", "EXPLAIN", "SHOW")
+HEADLINE = 80
+NO_TEXT = Sent("")
+
+
+class SparkEngine:
+    """Runs Spark SQL in a Spark application.
+
+    Args:
+        spark: the session; its catalog, settings and temporary views are what queries see.
+        warehouse: the folder of tables, views and models; made by the first statement that writes.
+        owned: stop the application when the engine is closed.
+    """
+
+    name = "spark"
+    statements = Statements((*QUERY_STARTS, *COMMANDS), others=True)  # those that extensions of Spark add
+
+    def __init__(self, spark: SparkSession, warehouse: Path, owned: bool) -> None:
+        self.spark = spark
+        self.tasks = SparkTasks(spark)
+        self._owned = owned
+        self._files = SparkFiles(spark, warehouse)
+        self._tables = SparkTables(spark, warehouse, self._files, self._frame)
+        udf.register_in_spark(spark)
+
+    @interruptible
+    def execute(self, statement: str) -> pa.Table | None:
+        """Run one statement."""
+        text = sent(statement)
+        with self._explained(text), described(self.spark, f"xpsql: {headline(statement)}"):
+            if self._tables.run(statement):
+                return None
+            self._tables.prepare(statement)
+            frame = self.spark.sql(text.text)
+            return collected(frame) if frame.columns else None
+
+    @interruptible
+    def schema(self, query: str) -> pa.Schema:
+        """Return the columns of a query."""
+        return schema_of(self._frame(query))
+
+    @interruptible
+    def reader(self, query: str) -> pa.RecordBatchReader:
+        """Run a query and stream its rows, a partition at a time."""
+        frame = self._frame(query)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with self._explained(sent(query)), described(self.spark, f"xpsql: {headline(query)}"):
+                yield from streamed(frame)
+
+        return pa.RecordBatchReader.from_batches(schema_of(frame), batches())
+
+    @interruptible
+    def scan(self, query: str) -> Scan | Staged:
+        """Return how to read a query's result in place, or why it has to be staged."""
+        check_query(query)
+        text = sent(query)
+        with self._explained(text):
+            self._tables.prepare(query)
+            return reading_of(self.spark, text.text)
+
+    @interruptible
+    def stage(self, query: str, folder: Path) -> Scan:
+        """Run a query and write its rows; a file is a partition, and files are in the order of rows."""
+        frame = self._frame(query)
+        with self._explained(sent(query)), described(self.spark, "xpsql: stage the query"):
+            self._files.write(frame, folder)
+        files = tuple(str(path) for path in sorted(folder.absolute().glob("*.parquet")))
+        return staged_scan(files, schema_of(frame))
+
+    @interruptible
+    def write_files(self, query: str, folder: Path, suffix: str, write: WriteFile) -> int:
+        """Run a query and let the tasks that compute its rows write them, a file for each partition that has any."""
+        frame = self._frame(query)
+        with self._explained(sent(query)), described(self.spark, f"xpsql: {headline(query)}"):
+            return self._files.write_with(frame, folder, suffix, write)
+
+    @interruptible
+    def register(self, name: str, files: Sequence[Path]) -> None:
+        """Make Parquet files a temporary view."""
+        with self._explained(NO_TEXT):
+            self.spark.read.parquet(*map(pattern, files)).createOrReplaceTempView(name)
+
+    @interruptible
+    def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
+        """Write the rows of a query as a table: one of the warehouse, or of Spark's catalog as the name or the format says."""
+        frame, count = counted(self._frame(query))
+        with self._explained(NO_TEXT), described(self.spark, f"xpsql: write {name}"):
+            if self._tables.are_default and format.lower() == "parquet" and (own := own_name(name)) is not None:
+                self._tables.write(own, frame, replace)
+            elif not replace and self.spark.catalog.tableExists(name):
+                raise exists("table", Name(name), WITH_REPLACE)
+            else:
+                frame.write.mode("overwrite" if replace else "error").saveAsTable(name, format=format)
+        return count()
+
+    @interruptible
+    def relations(self) -> list[str]:
+        """Return the names of tables and views of the current database and the warehouse, and of the user's temporary views."""
+        names = {*self._tables.names(), *(table.name for table in self.spark.catalog.listTables())}
+        return sorted(name for name in names if not name.startswith(INTERNAL))
+
+    def columns(self, relation: str) -> list[str]:
+        """Return a table's or view's column names."""
+        return list(self.schema(f"SELECT * FROM {relation}").names)
+
+    def close(self) -> None:
+        """Stop the application, if it is ours; otherwise leave no table of the warehouse in its catalog."""
+        if self._owned:
+            self.spark.stop()
+        else:
+            self._tables.forget()
+
+    def _explained(self, statement: Sent) -> AbstractContextManager[None]:
+        """Give the block in which failures of Spark are told in our words; see explained."""
+        check_running(self.spark)
+        return explained(statement, self.relations)
+
+    def _frame(self, query: str) -> DataFrame:
+        """Analyse a query.
+
+        Raises:
+            StatementError: it cannot run, or is another statement, which Spark would run at once.
+        """
+        check_query(query)
+        text = sent(query)
+        with self._explained(text):
+            self._tables.prepare(query)
+            return self.spark.sql(text.text)
+
+
+def own_name(name: str) -> Name | None:
+    """Return the name of a table of the warehouse; None for one of another database."""
+    try:
+        return read_name(name)
+    except StatementError:
+        return None
+
+
+def check_query(text: str) -> None:
+    """Require that a text is a query.
+
+    Raises:
+        StatementError: it is another statement.
+    """
+    tokens = tokens_of(text)
+    if (at := insert_in(tokens)) is not None:
+        raise StatementError("A query was expected, got an INSERT.", place(text, tokens[at].start, tokens[at].end + 1))
+    if not tokens or tokens[0].text.upper() not in QUERY_STARTS:
+        position = place(text, tokens[0].start, tokens[0].end + 1) if tokens else None
+        raise StatementError("A query was expected: SELECT, WITH or VALUES.", position)
+
+
+def headline(statement: str) -> str:
+    """Return the beginning of a statement on one line, for Spark's UI."""
+    line = " ".join(statement.split())
+    return line if len(line) <= HEADLINE else f"{line[: HEADLINE - 3]}..."

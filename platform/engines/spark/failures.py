@@ -1,0 +1,204 @@
+"""Failures of Spark as StatementErrors: our words, the place in the text that was given, no stack traces of the JVM."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....warehouse.tables import MANIFEST
+from ...errors import ModelError, Position, StatementError
+from ..duckdb.failures import absent, gone, no_function
+from ..spark_sql.tokens import find_word
+from .calls import Sent
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+
+LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+PLACE = re.compile(r"\bline (?P<line>\d+),? pos (?P<column>\d+)\b")
+CONDITION = re.compile(r"\[(?P<condition>[A-Z][A-Z0-9_.]+)\] ")
+PLACE_AND_PLAN = re.compile(r"; line \d+ pos \d+\b.*", re.DOTALL)  # Spark 3
+SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\b.*", re.DOTALL)
+CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (?P<message>(?!\S+\.DefaultSource$).+)$", re.MULTILINE)  # no class sought
+READING = re.compile(r"\bfile (?P<path>[a-z0-9]+:/.+?)\.\s")  # of the exception around the cause
+JAVA_CLASS = re.compile(r"^(?:An error occurred while calling \S+\s*: )?(?:[\w.$]+(?:Exception|Error): )+")
+STACK = re.compile(r"\n\n|\n\tat |\nDriver stacktrace:")
+TRACEBACK = "Traceback (most recent call last):"
+RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
+PYTHONS = re.compile(r"different version:? \(?(?P<worker>\d+\D+\d+)\)? than that in driver:? \(?(?P<driver>\d+\D+\d+)")
+OUR_ERRORS = "xpsql.platform.errors."
+UNWRITTEN = re.compile(rf"^{re.escape(OUR_ERRORS)}ModelError: (?P<message>.+)", re.MULTILINE)
+GONE = re.compile(r"^File (?:file:)?(?P<path>/.*) does not exist$")
+NO_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
+ONLY_OURS = (
+    "What a warehouse has changes by CREATE [OR REPLACE], INSERT INTO | OVERWRITE name [BY NAME | (columns)] query, and DROP, "
+    "in the database default."
+)
+SENT = (
+    "Set PYSPARK_PYTHON, before Spark starts, to a Python that has it on every machine, or start with `xpsql submit`, which "
+    "sends what executors need."
+)
+
+
+@contextmanager
+def explained(statement: Sent, relations: Callable[[], Iterable[str]]) -> Iterator[None]:
+    """Turn failures of Spark inside the block into StatementErrors about what the user wrote.
+
+    Args:
+        statement: what runs; an empty one where the failure is of no text.
+        relations: tells the tables and views that there are.
+
+    Raises:
+        ModelError: a task could not write, which is no fault of the statement.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        with unlogged():
+            yield
+    except PySparkException as error:
+        if unwritten := UNWRITTEN.search(str(error)):
+            raise ModelError(unwritten["message"].strip()) from error
+        raise explain(error, statement, relations) from error
+    except Py4JJavaError as error:
+        raise StatementError(f"The query failed: {plain(root_cause(str(error)))}") from error
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Keep PySpark from logging the errors that this thread raises inside the block: they are told once, by us."""
+    try:
+        from pyspark.logger import PySparkLogger  # a logger of another class by one of these names breaks what PySpark logs
+    except ImportError:  # Spark 3 logs none
+        yield
+        return
+    thread = threading.get_ident()
+
+    def by_others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.addFilter(by_others)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(by_others)
+
+
+def explain(error: PySparkException, statement: Sent, relations: Callable[[], Iterable[str]]) -> StatementError:
+    """Return a failure of Spark in our words."""
+    told = {name: bare(value) for name, value in (error.getMessageParameters() or {}).items()}
+    position = position_of(error, statement)
+    match condition_of(error).split("."):
+        case ["UNRESOLVED_COLUMN", *_]:
+            near = [bare(name) for name in told.get("proposal", "").split(", ") if name]
+            return absent("column", told["objectName"], near, position)
+        case ["TABLE_OR_VIEW_NOT_FOUND", *_]:
+            return absent("table or view", told["relationName"], relations(), position)
+        case ["RECURSIVE_VIEW"]:
+            return StatementError(f"The view {told['viewIdent']} would read itself.", position)
+        case ["INVALID_TEMP_OBJ_REFERENCE"]:
+            temporary = f"{told['obj'].lower()} {told['objName']} would outlive the temporary {told['tempObj'].lower()}"
+            return StatementError(f"The {temporary} {told['tempObjName']}. Use CREATE TEMPORARY VIEW.", position)
+        case ["TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"]:
+            message = f"The view {told['relationName']} exists. Drop it, use OR REPLACE, or choose another name."
+            return StatementError(message, position or find_word(statement.written, told["relationName"]))
+        case ["MISSING_AGGREGATION"]:
+            message = f"Column {told['expression']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
+            return StatementError(message, position or find_word(statement.written, told["expression"].rpartition(".")[2]))
+        case ["UNRESOLVED_ROUTINE"]:
+            return no_function(bare(told["routineName"]), "", position)
+        case ["UNRESOLVABLE_TABLE_VALUED_FUNCTION"]:
+            return no_function(bare(told["name"]), "", position)
+        case ["PATH_NOT_FOUND"] if MANIFEST in told["path"]:
+            return StatementError(gone("A table of the statement"), position)
+        case ["PATH_NOT_FOUND"]:
+            return StatementError(f"The path {told['path']} does not exist. Check its spelling.", position)
+        case ["FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"]:
+            kind = told["dataSourceType"]
+            message = f"The files of {kind}.`...` cannot be read: they are not {kind}, or executors do not see them there."
+            return StatementError(message, position)
+        # Spark 3 has no name for it, and tells no paths.
+        case ["UNSUPPORTED_INSERT", "MULTI_PATH"] | ["_LEGACY_ERROR_TEMP_1148"] if MANIFEST in told.get("paths", MANIFEST):
+            return StatementError(f"Spark itself writes into no table of a warehouse. {ONLY_OURS}", position)
+    return StatementError(f"The query failed: {plain(str(error))}", position)
+
+
+def condition_of(error: PySparkException) -> str:
+    """Return the name of what went wrong, "TABLE_OR_VIEW_NOT_FOUND"; empty where it has none."""
+    told = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()  # Spark 3
+    return told or ""
+
+
+def position_of(error: PySparkException, statement: Sent) -> Position | None:
+    """Return where in what the user wrote an error is; None where Spark does not tell, or means the text of a view."""
+    if found := PLACE.search(str(error)):
+        lines = statement.text.splitlines(keepends=True)
+        start = sum(map(len, lines[: int(found["line"]) - 1])) + int(found["column"])
+        word = statement.text[start:].split(maxsplit=1)
+        return statement.position(start, start + len(word[0].rstrip(",;"))) if word else None
+    if not hasattr(error, "getQueryContext"):  # Spark 3
+        return None
+    from pyspark.errors import QueryContextType
+
+    contexts = [c for c in error.getQueryContext() or [] if c.contextType() == QueryContextType.SQL]
+    if not contexts or contexts[0].objectType() or contexts[0].startIndex() < 0:
+        return None
+    return statement.position(contexts[0].startIndex(), contexts[0].stopIndex() + 1)
+
+
+def bare(name: str) -> str:
+    """Return a name without its backticks and quotes: "`t`.`a`" is t.a."""
+    return ".".join(part.strip('`"') for part in name.split(".")).removeprefix("spark_catalog.").removeprefix("default.")
+
+
+def plain(message: str) -> str:
+    """Return what a message says, without the condition's name, SQLSTATE, the query again and stack traces."""
+    if found := PYTHONS.search(message):
+        worker, driver = (re.sub(r"\D+", ".", found[which]) for which in ("worker", "driver"))
+        return (
+            f"The executors run Python {worker}, the driver {driver}; both need the same minor version. "
+            "Set PYSPARK_PYTHON to such a Python on every machine."
+        )
+    if TRACEBACK in message:
+        return raised_in_python(message)
+    text = CONDITION.sub("", PLACE_AND_PLAN.sub("", SQLSTATE.sub("", message.strip())), count=1)
+    text = JAVA_CLASS.sub("", STACK.split(text, maxsplit=1)[0])
+    text = " ".join(text.split())
+    if found := GONE.search(text):
+        return gone(found["path"])
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def raised_in_python(message: str) -> str:
+    """Return the error that a Python function of the query raised, from the traceback that Spark tells."""
+    lines = message.rpartition(TRACEBACK)[2].split("\n")
+    raised = next((found for line in lines if (found := RAISED.match(line.strip("\r"))) and line[:1].strip()), None)
+    if raised is None:
+        return f"a Python function failed: {' '.join(lines[-1].split())}."
+    if raised["kind"].startswith(OUR_ERRORS):
+        return str(raised["message"])
+    told = f"{raised['kind']}: {raised['message']}" if raised["message"] else raised["kind"]
+    if module := NO_MODULE.search(told):
+        return f"the executors have no Python module {module['module']}. {SENT}"
+    return f"a Python function raised {told}"
+
+
+def root_cause(message: str) -> str:
+    """Return the innermost cause that a Java exception's text names, and the file that was read."""
+    if TRACEBACK in message:
+        return message
+    causes = CAUSE.findall(message)
+    if not causes:
+        return message
+    cause: str = causes[-1]
+    reading = READING.search(message)
+    return cause if reading is None or Path(reading["path"]).name in cause else f"{reading['path']}: {cause}"

@@ -1,0 +1,225 @@
+"""Which queries on Spark are read in place: those that Spark's own optimizer reduces to columns of Parquet files.
+
+Views, subqueries and WITH are gone from the optimized plan, so there are two plans by which a query can be read in place:
+
+    Relation [day#1,user#2L] parquet
+
+    Project [user#2L AS who#7L, day#1]
+    +- Relation [day#1,user#2L] parquet
+
+The names that may stand there are known, from the files and from the query's columns, and the plan must be exactly what they
+give; whatever differs is staged. The WHERE of the query itself is taken off before and, where it is simple, done by the reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from ...errors import StatementError
+from ..base import Scan, Staged
+from ..duckdb.scans import CLAUSES, as_stored, bare, stored_schema
+from ..spark_sql.parsing import parse_query
+from ..spark_sql.tokens import level, tokens_of
+from .filters import Kept, NotSimple, Origin
+from .frames import configured, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ID = r"#(\d+)L?"
+
+
+class Unfit(NamedTuple):
+    """What cannot be read in place, and why."""
+
+    reason: str
+
+
+MORE = Unfit("it is more than columns of Parquet files and a simple WHERE")
+PARTITIONED = Unfit("columns of its partitions are in the names of folders, not in the files")
+OTHER_TYPES = Unfit("the files have its columns in other types")
+
+
+class Reference(NamedTuple):
+    """A query whose rows are those of Parquet files.
+
+    Attributes:
+        files: in the order of reading.
+        stored: the files' columns.
+        columns: result column -> stored column.
+    """
+
+    files: tuple[str, ...]
+    stored: pa.Schema
+    columns: dict[str, str]
+
+
+class Split(NamedTuple):
+    """A query cut at its WHERE: without it, what it reads as a whole, the name of that, and the condition."""
+
+    unfiltered: str
+    origin: str
+    name: str
+    condition: exp.Expr
+
+
+def reading_of(spark: SparkSession, query: str) -> Scan | Staged:
+    """Return how to read a query's result in place, or why it has to be staged.
+
+    Raises:
+        StatementError: the query cannot run.
+    """
+    frame = spark.sql(query)
+    schema = schema_of(frame)
+    if len({name.lower() for name in schema.names}) < len(schema):
+        return Staged(schema, "two of its columns have one name")
+    split = split_where(query)
+    found = reference_of(frame if split is None else spark.sql(split.unfiltered))
+    if isinstance(found, Unfit):
+        return Staged(schema, found.reason)
+    scan = scan_of(found, schema) if split is None else filtered(spark, split, found, schema)
+    return Staged(schema, scan.reason) if isinstance(scan, Unfit) else scan
+
+
+def scan_of(found: Reference, schema: pa.Schema) -> Scan | Unfit:
+    """Return how to read the rows of a reference."""
+    if not as_stored(found.columns, schema, found.stored):
+        return OTHER_TYPES
+    return Scan(found.files, found.columns, None, tuple(dict.fromkeys(found.columns.values())), schema)
+
+
+def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Schema) -> Scan | Unfit:
+    """Return how to read the rows of a reference that pass a condition."""
+    if not as_stored(found.columns, schema, found.stored):
+        return OTHER_TYPES
+    whole = spark.sql(split.origin)
+    under = reference_of(whole)
+    if isinstance(under, Unfit):
+        return under
+    columns = {name.lower(): own for name, own in under.columns.items()}
+    types = {field.name.lower(): field.dataType.simpleString() for field in whole.schema.fields}
+    try:
+        condition = Origin(split.name, columns, types).condition(split.condition)
+    except NotSimple:
+        return Unfit("its WHERE is more than comparisons of columns with literals")
+    used = {own for name, own in columns.items() if any(c.name.lower() == name for c in split.condition.find_all(exp.Column))}
+    needed = tuple(name for name in found.stored.names if name in used or name in found.columns.values())
+    own = {name: name for name in schema.names}
+    return Scan(found.files, own, Kept(condition, found.columns, schema), needed, schema)
+
+
+def reference_of(frame: DataFrame) -> Reference | Unfit:
+    """Return the files and columns that a query without WHERE names, if it does nothing else."""
+    plan = plan_of(frame)
+    if len(plan) > 2 or not plan[-1].endswith(" parquet"):
+        return MORE
+    files = local_files(frame.inputFiles())
+    if isinstance(files, Unfit):
+        return files
+    try:
+        stored = stored_schema(files)
+    except (OSError, pa.ArrowException) as error:
+        return Unfit(f"a file cannot be read: {error}")
+    if stored is None:
+        return Unfit("its files differ in their columns, or have types that Spark does not")
+    if any(names_partition(folder.name, stored.names) for file in files for folder in Path(file).parents):
+        return PARTITIONED
+    columns = columns_in(plan, stored.names, frame.columns)
+    if columns is None:
+        return PARTITIONED if any("=" in Path(file).parent.name for file in files) else MORE
+    return Reference(files, stored, columns)
+
+
+def names_partition(folder: str, stored: Collection[str]) -> bool:
+    """Tell whether a folder gives a column of the files its value, as `day=1` does: Spark reads that, not the file's."""
+    column, equals, _ = folder.partition("=")
+    return bool(equals) and unquote(column).lower() in {name.lower() for name in stored}
+
+
+def local_files(found: Iterable[str]) -> tuple[str, ...] | Unfit:
+    """Return the paths of files, sorted; Spark itself reads them in no order.
+
+    A link stands for the file behind it: that of a table's file may go while the file is being read.
+    """
+    urls = [urlsplit(uri) for uri in found]
+    if not urls:
+        return Unfit("it does not read files")
+    if remote := next((url.scheme for url in urls if url.scheme not in ("", "file")), None):
+        return Unfit(f"files of {remote}:// are not mounted as a folder")
+    paths = sorted(Path(unquote(url.path)) for url in urls)
+    return tuple(str(path.parent / path.readlink() if path.is_symlink() else path) for path in paths)
+
+
+def plan_of(frame: DataFrame) -> list[str]:
+    """Return the lines of Spark's optimized plan of a query.
+
+    They are those of EXPLAIN EXTENDED, which would look for the files, read their schema and plan the query all over again.
+    """
+    spark, java = frame.sparkSession, cast(Any, frame)._jdf
+    with configured(spark, {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}), active(spark):
+        text: str = java.queryExecution().optimizedPlan().toString()
+    return text.rstrip("\n").split("\n")
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Let a session's settings hold for what this thread asks of plans."""
+    sessions, java = cast(Any, spark)._jvm.SparkSession, cast(Any, spark)._jsparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(java)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def columns_in(plan: list[str], stored: Iterable[str], names: Iterable[str]) -> dict[str, str] | None:
+    """Return result column -> stored column of a plan; None unless it only names and renames columns of Parquet files."""
+    own = list(stored)
+    listed = ",".join(re.escape(name) + ID for name in own)
+    relation = re.fullmatch(rf"(?:\+- )?Relation [^\[]*\[{listed}\] parquet", plan[-1])
+    if relation is None:
+        return None
+    if len(plan) == 1:
+        return dict(zip(own, own, strict=True)) if own == list(names) else None
+    by_id = dict(zip(relation.groups(), own, strict=True))
+    sources = "|".join(map(re.escape, sorted(own, key=len, reverse=True)))
+    items = ", ".join(f"(?:{re.escape(name)}{ID}|(?:{sources}){ID} AS {re.escape(name)}#\\d+L?)" for name in names)
+    project = re.fullmatch(rf"Project \[{items}\]", plan[0]) if len(plan) == 2 else None
+    if project is None:
+        return None
+    ids = [plain or renamed for plain, renamed in zip(project.groups()[::2], project.groups()[1::2], strict=True)]
+    return {name: by_id[i] for name, i in zip(names, ids, strict=True)} if all(i in by_id for i in ids) else None
+
+
+def split_where(query: str) -> Split | None:
+    """Cut a simple SELECT FROM one relation at its WHERE; None for other queries, and for those that have none."""
+    try:
+        tree = parse_query(query)
+    except StatementError:
+        return None  # Spark reads it, though the embedded engine's parser does not
+    if not isinstance(tree, exp.Select) or not tree.args.get("where") or not bare(tree, CLAUSES):
+        return None
+    depth = 0
+    places: dict[TokenType, int] = {}
+    for token in tokens_of(query):
+        depth += level(token)
+        if depth == 0 and token.token_type in (TokenType.SELECT, TokenType.FROM, TokenType.WHERE):
+            places.setdefault(token.token_type, token.start)
+    if list(places) != [TokenType.SELECT, TokenType.FROM, TokenType.WHERE]:
+        return None
+    source = query[places[TokenType.FROM] : places[TokenType.WHERE]]
+    unfiltered = query[: places[TokenType.WHERE]]
+    return Split(unfiltered, f"SELECT * {source}", tree.args["from_"].this.alias_or_name, tree.args["where"].this)

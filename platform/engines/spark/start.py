@@ -1,0 +1,163 @@
+"""Starting Spark: what has to be there, and the settings that a session of ours has unless the user gives others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ...errors import NotAvailableError, StatementError, XpsqlError
+from .failures import plain, root_cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tells the program where it is
+OLDEST = (3, 5, 4)
+STATIC = {"spark.app.name": "xpsql", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
+SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}  # Spark 4 is so, unless told otherwise
+ENDED = (
+    "The Spark application of this session has ended: it was stopped, or its cluster or JVM ended it. Start Spark and open a "
+    "session on it; RESUME MODEL goes on with a training that was interrupted."
+)
+INSTALL_JAVA = "Install a JDK, version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless), and set JAVA_HOME."
+
+
+def session_of(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, bool]:
+    """Return the Spark session of this process, and whether it was started for this call.
+
+    Args:
+        master: where Spark runs; None for a session that runs already, spark-submit's choice, or local[*].
+        conf: settings of a session that is started.
+
+    Raises:
+        NotAvailableError: PySpark or Java are missing or too old.
+        StatementError: Spark runs already, elsewhere or with other settings; or it does not start.
+    """
+    require_pyspark()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()  # of this thread
+    if running is None and SparkContext._active_spark_context is None:
+        return started(master, conf), True
+    running = running or SparkSession.builder.getOrCreate()
+    check_session(running)
+    if master is not None and master != running.sparkContext.master:
+        raise StatementError(
+            f"Spark runs in this process already, on {running.sparkContext.master}, not on {master}. Leave master out to use "
+            "it, or stop it first."
+        )
+    if differing := {name: value for name, value in conf.items() if running.conf.get(name, None) != value}:
+        name, value = next(iter(differing.items()))
+        raise StatementError(
+            f"Spark runs in this process already, with {name} = {running.conf.get(name, None)}, not {value}. Set it there, or "
+            "stop that session first."
+        )
+    return running, False
+
+
+def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    """Start Spark."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    submitted = SUBMITTED in os.environ
+    if not submitted:
+        require_java()
+    builder = SparkSession.builder
+    if master is not None or not submitted:
+        builder = builder.master(master or "local[*]")
+    for name, value in {**({} if submitted else STATIC), **conf}.items():
+        builder = builder.config(name, value)
+    try:
+        with contextlib.nullcontext() if submitted else executors_python(), warnings.catch_warnings():
+            # JAX warns of forks, which is right for those that go on in Python; this one starts Java at once.
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+            spark = builder.getOrCreate()
+    except (PySparkException, Py4JJavaError, RuntimeError, OSError) as error:
+        raise StatementError(f"Spark does not start: {plain(root_cause(str(error)))} Its own messages stand above.") from error
+    given = spark.sparkContext.getConf()
+    for name, value in SESSION.items():
+        if not given.contains(name):
+            spark.conf.set(name, value)
+    return spark
+
+
+def check_session(spark: object) -> None:
+    """Require a session that can do what trainings need.
+
+    Raises:
+        NotAvailableError: it is none, or one of Spark Connect, which has no executors of its own to offer.
+        XpsqlError: see check_running.
+    """
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    if not isinstance(spark, SparkSession):
+        raise NotAvailableError(
+            f"An engine is 'duckdb', 'spark' or a Spark session of this process, got {type(spark).__module__}."
+            f"{type(spark).__qualname__}. One of Spark Connect has no executors to train on: start Spark with a master."
+        )
+    check_running(spark)
+
+
+def check_running(spark: SparkSession) -> None:
+    """Require that a session's application runs.
+
+    Raises:
+        XpsqlError: it was stopped, here or by its cluster, or its JVM is gone.
+    """
+    if ended(spark):
+        raise XpsqlError(ENDED)
+
+
+def ended(spark: SparkSession) -> bool:
+    """Tell whether a session's application has ended."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return bool(cast(Any, spark)._jsparkSession.sparkContext().isStopped())
+    except (Py4JError, OSError):  # nobody answers
+        return True
+
+
+def require_pyspark() -> None:
+    """Require PySpark of a version that has what we use."""
+    try:
+        import pyspark
+    except ImportError as error:
+        raise NotAvailableError("The engine spark needs PySpark: pip install 'xpsql[spark]'.") from error
+    if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:3])) < OLDEST:  # vendors write 3.5.4+amzn.0 and the like
+        wanted = ".".join(map(str, OLDEST))
+        raise NotAvailableError(f"The engine spark needs PySpark {wanted} or newer, got {pyspark.__version__}. Upgrade it.")
+
+
+def require_java() -> None:
+    """Require a java program to start Spark with."""
+    home = os.environ.get("JAVA_HOME")
+    if home and not (Path(home) / "bin" / "java").exists():
+        raise NotAvailableError(f"JAVA_HOME is {home}, where there is no bin/java. {INSTALL_JAVA}")
+    if not home and shutil.which("java") is None:
+        raise NotAvailableError(f"The engine spark needs Java, and no java is found. {INSTALL_JAVA}")
+
+
+@contextmanager
+def executors_python() -> Iterator[None]:
+    """Let executors run this Python, unless the user has said which one."""
+    if "PYSPARK_PYTHON" in os.environ:
+        yield
+        return
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_PYTHON"]

@@ -1,0 +1,203 @@
+"""Our own code in tasks of a Spark application."""
+
+from __future__ import annotations
+
+import gc
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ...cores import cores
+from ...errors import CancelledError, StatementError, TrainingError
+from ..tasks import Running, Task
+from ..waiting import held
+from .failures import plain, root_cause
+from .start import ENDED, check_running
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+MEBIBYTE = 1 << 20
+UNBOUNDED = 1 << 20
+LOCAL = re.compile(r"local(?:\[(\*|\d+).*)?$")
+UNLIMITED = re.compile(r"local|spark://")  # what runs there is limited by its machine, except the JVM
+COMING_SECONDS = 30.0
+POLL_SECONDS = 0.2
+OVERHEAD_FACTOR = 0.1
+LEAST_OVERHEAD_MEBIBYTES = 384
+DEFAULT_EXECUTOR_MEBIBYTES = 1024
+PYTHON = "spark.executor.pyspark.memory"
+LEAST_PYTHON_MEBIBYTES = 1024  # of addresses, which is what that setting limits: Python and JAX without rows take so many
+SHUT_DOWN = "SparkContext was shut down"
+CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\bJob \d+ cancelled\b")  # of Spark 4 and of 3
+
+
+class SparkTasks:
+    """Starts tasks in a session's application, as jobs beside its queries.
+
+    A job belongs to a daemon thread, so that a driver which ends takes it along.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._context = session.sparkContext
+        self._master = str(self._context.master)
+        self.host = str(self._setting("spark.driver.host") or "127.0.0.1")
+
+    def slots(self, wanted: int, gang: bool) -> int:
+        """See Tasks; dynamic allocation counts with all executors that it may take."""
+        cpus = self._number("spark.task.cpus")
+        if (self._setting("spark.dynamicAllocation.enabled") or "false").lower() == "true":
+            if gang:
+                raise StatementError(
+                    "sync = 'bsp' needs workers that start together, which Spark refuses where spark.dynamicAllocation.enabled "
+                    "is true. Set that to false before Spark starts, or train with sync = 'asp' or 'ssp'."
+                )
+            most = int(self._setting("spark.dynamicAllocation.maxExecutors") or UNBOUNDED)
+            return most * (self._number("spark.executor.cores") // cpus)
+        deadline = time.monotonic() + (0 if on_one_machine(self._master) else COMING_SECONDS)
+        while (found := self._cores() // cpus) < wanted and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return found
+
+    def _cores(self) -> int:
+        """Return the cores of all executors; a setting that hides them is looked behind where it can be."""
+        if self._setting("spark.default.parallelism") is None:
+            with held():
+                return int(self._context.defaultParallelism)
+        if local := LOCAL.match(self._master):
+            return cores() if local[1] == "*" else int(local[1] or 1)
+        return int(self._setting("spark.executor.instances") or UNBOUNDED) * self._number("spark.executor.cores")
+
+    def memory_bytes(self) -> int | None:
+        """See Tasks.
+
+        Spark divides spark.executor.pyspark.memory by the cores of an executor, on every master, and limits each Python process
+        to its part. Without it YARN and Kubernetes limit an executor's container; what that has beside the JVM's heap, the
+        overhead, is shared by as many tasks as the executor runs at once. Other masters limit nothing.
+
+        Source: BasePythonRunner.getWorkerMemoryMb of Spark; "Running Spark on YARN", memoryOverhead.
+        """
+        executor_cores = self._number("spark.executor.cores")
+        if own := self._setting(PYTHON):
+            if (granted := mebibytes(own) // executor_cores) < LEAST_PYTHON_MEBIBYTES:
+                raise StatementError(
+                    f"{PYTHON} = {own} grants the Python of a task {granted} MiB; without any rows it takes about "
+                    f"{LEAST_PYTHON_MEBIBYTES}. Give {LEAST_PYTHON_MEBIBYTES * executor_cores}m or more, or leave it out."
+                )
+            return granted * MEBIBYTE
+        if UNLIMITED.match(self._master):
+            return None
+        heap = mebibytes(self._setting("spark.executor.memory") or f"{DEFAULT_EXECUTOR_MEBIBYTES}m")
+        factor = float(self._setting("spark.executor.memoryOverheadFactor") or OVERHEAD_FACTOR)
+        given = self._setting("spark.executor.memoryOverhead")
+        overhead = mebibytes(given) if given else max(LEAST_OVERHEAD_MEBIBYTES, int(heap * factor))
+        return overhead // max(1, executor_cores // self._number("spark.task.cpus")) * MEBIBYTE
+
+    def start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
+        """See Tasks."""
+        job = None
+        try:
+            with held():
+                check_running(self._session)
+                job = SparkJob(self._context, function, count, name, gang)
+        except KeyboardInterrupt:
+            if job is not None:  # nobody else knows of it
+                job.cancel()
+                while not job.wait(POLL_SECONDS):  # it may not have been there yet
+                    job.cancel()
+            raise
+        return job
+
+    def _number(self, name: str) -> int:
+        """Return a setting that is 1 where it is not given."""
+        return int(self._setting(name) or 1)
+
+    def _setting(self, name: str) -> str | None:
+        with held():
+            check_running(self._session)
+            value: str | None = self._session.conf.get(name, None)
+        return value
+
+
+class SparkJob:
+    """A job whose tasks run a function, and the thread that waits for it.
+
+    The job is one of the thread that makes it: its job group, tags and scheduler pool are the job's too.
+    """
+
+    def __init__(self, context: SparkContext, function: Callable[[Task], None], count: int, name: str, gang: bool) -> None:
+        from pyspark import InheritableThread
+
+        self._context = context
+        self._tag = f"xpsql-{uuid.uuid4().hex}"
+        self._ended = threading.Event()
+        self._error: Exception | None = None
+        self._cancelled = False
+        self._name = name
+        numbers = context.parallelize(range(count), count).setName(name)
+        self._rows = (numbers.barrier() if gang else numbers).mapPartitions(running(function))
+        InheritableThread(self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._context.setJobDescription(self._name)
+            self._context.addJobTag(self._tag)
+            self._context.setInterruptOnCancel(True)
+            self._rows.count()
+        except Exception as error:
+            self._error = error
+        finally:
+            self._ended.set()
+
+    def wait(self, seconds: float) -> bool:
+        """See Running."""
+        if not self._ended.wait(seconds):
+            return False
+        if self._error is not None and not self._cancelled:
+            told = str(self._error)
+            if SHUT_DOWN in told:  # it may not yet say that it has ended
+                raise CancelledError(ENDED) from self._error
+            if CANCELLED.search(told):
+                raise CancelledError(f"The job {self._name!r} was cancelled. {plain(told)}") from self._error
+            raise TrainingError(f"{self._name} failed: {plain(root_cause(told))}") from self._error
+        return True
+
+    def cancel(self) -> None:
+        """See Running."""
+        self._cancelled = True
+        if not self._ended.is_set():
+            with held():
+                self._context.cancelJobsWithTag(self._tag)
+
+
+def running(function: Callable[[Task], None]) -> Callable[[Iterable[int]], Iterator[int]]:
+    """Return what a Spark task does with its partition, one number."""
+
+    def run(numbers: Iterable[int]) -> Iterator[int]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None  # this runs in a task
+        gc.freeze()  # Spark collects garbage after each task of a process: let it pass over what earlier ones left for good
+        for number in numbers:
+            function(Task(number, context.attemptNumber(), context.cpus()))
+            yield number
+
+    return run
+
+
+def on_one_machine(master: str) -> bool:
+    """Tell whether the tasks of a master run in the driver's own process."""
+    return LOCAL.match(master) is not None
+
+
+def mebibytes(text: str) -> int:
+    """Return a size of Spark's settings, such as 512m or 2g, in MiB, which a bare number means."""
+    units = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+    digits = text.strip().lower().rstrip("b").rstrip("i")
+    return int(float(digits[:-1]) * units[digits[-1]]) if digits[-1:] in units else int(digits)

@@ -1,0 +1,1 @@
+"""Spark SQL as text: dialect, statements, names and types, the same on every engine."""

@@ -1,0 +1,83 @@
+"""Reading Spark SQL: one statement's text to a tree whose function calls keep their name, arguments and place.
+
+sqlglot's Spark parser turns many calls into nodes of a common meaning that is nobody's exactly. Here nearly all stay calls, and
+`functions` says what each is in DuckDB.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+from ...errors import Position, StatementError
+
+INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[^']*'>")
+TOKEN = re.compile(r"<Token token_type: .*?, text: (?P<text>.*?), line: .*>")
+SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "SUBSTR", "OVERLAY")
+
+
+class SparkSQL(Spark):
+    """Spark SQL whose function calls are kept as written."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = [*Spark.Tokenizer.STRING_ESCAPES, "'", '"']  # noqa: RUF012 - 'it''s'
+
+    class Parser(SparkParser):
+        ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {}  # array(1, 2)[0] is a call, then an index
+        FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.CROSS}
+        STRICT_CAST = True
+        FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+        FUNCTION_PARSERS = {name: SparkParser.FUNCTION_PARSERS[name] for name in SYNTAX}  # noqa: RUF012
+        NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+            name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "IF")
+        }
+        QUERY_MODIFIER_PARSERS = {  # noqa: RUF012 - without USING SAMPLE
+            token: parse for token, parse in SparkParser.QUERY_MODIFIER_PARSERS.items() if token != TokenType.USING
+        }
+
+        def _parse_star_op(self, *keywords: str) -> list[exp.Expr] | None:
+            """Read what may follow `*`: EXCEPT (columns), of all that other dialects have."""
+            return super()._parse_star_op("EXCEPT") if "EXCEPT" in keywords else None
+
+
+def parse(text: str) -> exp.Expr:
+    """Read one statement.
+
+    Raises:
+        StatementError: text that is not Spark SQL, with the place where reading stopped.
+    """
+    try:
+        trees = [tree for tree in sqlglot.parse(text, read=SparkSQL) if tree is not None]
+    except ParseError as error:
+        raise unreadable(error) from error
+    except TokenError as error:
+        raise StatementError(f"The statement is not Spark SQL: {error}. Close every quote and comment.") from error
+    if len(trees) != 1:
+        raise StatementError(f"One statement was expected, got {len(trees)}. Run them one at a time.")
+    return trees[0]
+
+
+def unreadable(error: ParseError) -> StatementError:
+    detail = error.errors[0] if error.errors else {}
+    reason = INCOMPLETE.sub("something is missing here", str(detail.get("description") or error)).rstrip(".")
+    reason = TOKEN.sub(lambda token: "the end" if token["text"] == "SENTINEL" else repr(token["text"]), reason)
+    found = str(detail.get("highlight") or "")
+    position = Position(detail["line"], detail["col"] - max(len(found) - 1, 0), found) if detail.get("line") else None
+    return StatementError(f"The statement is not Spark SQL: {reason}.", position)
+
+
+def position_of(node: exp.Expr) -> Position | None:
+    """Return where a node stands in the text it was read from: its own place, or that of its first part that has one."""
+    for part in node.walk():
+        if "line" in part.meta:
+            length = part.meta["end"] - part.meta["start"] + 1
+            return Position(part.meta["line"], part.meta["col"] - length + 1, part.name)
+    return None

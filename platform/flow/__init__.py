@@ -1,1 +1,0 @@
-"""One training, as data flows: encode, pull, compute, push."""

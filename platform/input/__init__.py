@@ -1,0 +1,1 @@
+"""The input of trainings and scoring: Arrow columns become slots, splits become batches."""

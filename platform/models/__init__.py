@@ -1,0 +1,1 @@
+"""A model as tables and files: weights, related items, exports, deltas, smaller versions."""

@@ -1,0 +1,158 @@
+"""Weights of a version outside of it: as a warehouse table, or as files that other programs read."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from ...warehouse.durable import clear, remove, storing, sync, sync_tree
+from ...warehouse.manifest import FILE
+from ...warehouse.scratch import sweep
+from ...warehouse.version import Version
+from ..engines.base import WriteFile
+from ..engines.duckdb.parquet import row_groups
+from ..errors import ModelError, XpsqlError
+from .weights import weights
+
+if TYPE_CHECKING:
+    from ..engines.base import Engine
+
+MANIFEST = "_manifest.json"
+DENSE = "_dense"
+PACKAGE = "_package"
+
+
+def export_table(version: Version, engine: Engine, table: str, replace: bool, format: str) -> int:
+    """Write the columns of ML.WEIGHTS to a warehouse table, and return how many rows it has.
+
+    Raises:
+        StatementError: the table exists and is not to be replaced.
+    """
+    with weights(version, engine) as relation:
+        return engine.write_table(table, relation.select(), replace, format)
+
+
+def export_files(version: Version, engine: Engine, folder: Path, format: str) -> int:
+    """Write the columns of ML.WEIGHTS to a folder, which appears whole, and return how many rows it has.
+
+    The rows are one file, on Spark one for each partition that has any, which executors write into the warehouse first.
+    Beside the rows stand `_manifest.json`, with what is needed to score elsewhere (scales of continuous slots), `_dense` where
+    the model has dense parameters, and `_package` where another package learned it; readers of folders of files
+    skip names that begin with `_`. What exports that were killed left beside it goes after a week.
+
+    Raises:
+        ModelError: the folder holds something else than an export, or cannot be written.
+    """
+    chosen = next(f for f in FORMATS if f.name == format)
+    _check_free(folder)
+    draft = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    try:
+        with storing(draft):
+            draft.mkdir(parents=True)
+            sweep(_left(folder))
+            shutil.copyfile(version.folder / FILE, draft / MANIFEST)
+            if version.dense.exists():
+                shutil.copytree(version.dense, draft / DENSE)
+            if version.package.exists():
+                shutil.copytree(version.package, draft / PACKAGE)
+        with weights(version, engine) as relation:
+            rows = engine.write_files(relation.select(), draft, f".{chosen.name}", chosen.write)
+        with storing(folder):
+            sync_tree(draft)
+            _replace(folder, draft)
+    except BaseException as error:
+        _clear(draft, error)
+        raise
+    return rows
+
+
+def _check_free(folder: Path) -> None:
+    """Require that nothing is lost when `folder` is replaced."""
+    if folder.is_dir() and ((folder / MANIFEST).exists() or not any(folder.iterdir())):
+        return
+    if folder.exists():
+        raise ModelError(f"{folder} exists and is no export of a model. Choose another path, or remove it.")
+
+
+def _left(folder: Path) -> list[Path]:
+    """Return the drafts and replaced folders of exports to a folder."""
+    name = re.compile(rf"\.{re.escape(folder.name)}-[0-9a-f]{{32}}(-old)?")
+    return [path for path in folder.parent.iterdir() if name.fullmatch(path.name)]
+
+
+def _replace(folder: Path, draft: Path) -> None:
+    """Put a whole draft in the place of a folder that may exist."""
+    old = draft.with_name(f"{draft.name}-old")
+    try:
+        if folder.exists():
+            folder.rename(old)
+        draft.rename(folder)
+    except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise
+    sync(folder.parent)
+    clear(old)
+
+
+def _clear(draft: Path, error: BaseException) -> None:
+    try:
+        remove(draft)
+    except XpsqlError as second:
+        error.add_note(f"Its unfinished files are left: {second}")
+
+
+def write_parquet(path: Path, rows: pa.RecordBatchReader) -> int:
+    """Write a stream of rows as Parquet, and return how many there were."""
+    import pyarrow.parquet as pq
+
+    count = 0
+    with storing(path), pq.ParquetWriter(path, rows.schema, compression="zstd", use_dictionary=["slot"]) as writer:
+        for group in row_groups(rows):
+            writer.write_table(group)
+            count += group.num_rows
+    return count
+
+
+def write_csv(path: Path, rows: pa.RecordBatchReader) -> int:
+    """Write a stream of rows as CSV with a header, arrays as JSON in a string, and return how many there were."""
+    import pyarrow.csv as csv
+
+    arrays = [field.name for field in rows.schema if pa.types.is_nested(field.type)]
+    schema = pa.schema([field.with_type(pa.string()) if field.name in arrays else field for field in rows.schema])
+    count = 0
+    with storing(path), csv.CSVWriter(path, schema) as writer:
+        for batch in rows:
+            columns = [
+                pa.array([json.dumps(v) for v in column.to_pylist()], pa.string()) if name in arrays else column
+                for name, column in zip(schema.names, batch.columns, strict=True)
+            ]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            count += batch.num_rows
+    return count
+
+
+def write_json(path: Path, rows: pa.RecordBatchReader) -> int:
+    """Write a stream of rows as JSON, one object a line, times in ISO 8601, and return how many there were."""
+    count = 0
+    with storing(path), path.open("w", encoding="utf-8") as file:
+        for batch in rows:
+            file.writelines(json.dumps(row, default=lambda time: time.isoformat()) + "\n" for row in batch.to_pylist())
+            count += batch.num_rows
+    return count
+
+
+class Format(NamedTuple):
+    """A format of exported files: its name in SQL, which is also the files' suffix, and what writes one file."""
+
+    name: str
+    write: WriteFile
+
+
+FORMATS = (Format("parquet", write_parquet), Format("csv", write_csv), Format("json", write_json))

@@ -1,0 +1,72 @@
+"""ML.RELATED: what a model has learned of pairs of items, as a table of their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import StatementError
+from ..input.encode import keys_of
+from ..input.pairs import HALF
+from ..input.slots import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from, matched
+from ..training.recipe import algorithm_of
+from ..training.rows import values
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+LOWER = np.uint64(0xFFFFFFFF)
+
+
+def related(version: Version, item: Slot, history: Slot, catalogue: pa.Table) -> pa.Table:
+    """Return the pairs whose weight is not 0: item, related and score, an item's best first.
+
+    Args:
+        item, history: the slots that `slots_of` gives.
+        catalogue: has a column of the item slot's name; pairs of other items are left out.
+
+    Raises:
+        StatementError: the catalogue lacks the column, or has it as another kind.
+    """
+    (own,) = matched(columns_from(version.manifest), catalogue.schema, [item.name]).values()
+    names = catalogue.column(own).combine_chunks().unique().drop_null()
+    weight, key = stored(version)
+    found, related_at = halves_in(key >> HALF, keys_of(names, item) >> HALF)
+    had, item_at = halves_in(key & LOWER, keys_of(names, history) >> HALF)
+    kept = np.flatnonzero(found & had & (weight != 0))
+    order = kept[np.lexsort((-weight[kept], item_at[kept]))]
+    columns = [names.take(item_at[order]), names.take(related_at[order]), pa.array(weight[order].astype(np.float64))]
+    return pa.table(columns, names=["item", "related", "score"])
+
+
+def slots_of(version: Version) -> tuple[Slot, Slot]:
+    """Return the slots of items and histories.
+
+    Raises:
+        StatementError: the model does not learn pairs.
+    """
+    pairs, columns = algorithm_of(version.manifest).pairs, columns_from(version.manifest)
+    if pairs is None:
+        raise StatementError(
+            f"ML.RELATED tells pairs of items, and {version.manifest.algorithm.name} has none. Use a model of slrm."
+        )
+    return columns.of_kind(CATEGORICAL)[pairs.item], columns.of_kind(MULTI, WEIGHTED)[pairs.history]
+
+
+def stored(version: Version) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:
+    """Return the weights and keys of a version's rows."""
+    batches, none = list(version.rows("weights", ["key", "w"])), np.empty(0, np.int64)
+    keys, weights = (np.concatenate([none, *(values(batch[name]) for batch in batches)]) for name in ("key", "w"))
+    return weights.astype(np.float32), keys.view(np.uint64)
+
+
+def halves_in(halves: NDArray[np.uint64], known: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Return which halves of keys are among known ones, and where."""
+    if not len(known):
+        return np.zeros(len(halves), np.bool_), np.zeros(len(halves), np.intp)
+    order = np.argsort(known)
+    place = order[np.minimum(np.searchsorted(known, halves, sorter=order), len(known) - 1)]
+    return known[place] == halves, place

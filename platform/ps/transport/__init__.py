@@ -1,0 +1,1 @@
+"""Framed messages between clients and servers: codec, handshake, sockets, TLS."""

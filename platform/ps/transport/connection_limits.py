@@ -1,0 +1,45 @@
+"""Room for connections: each takes one of the files that a process may have open, and a thread where it is served."""
+
+from __future__ import annotations
+
+import resource
+import socket
+
+from ...errors import TrainingError
+from .wire import Limits
+
+OWN_FILES = 256  # of the process itself: Parquet files, libraries, the engine's sockets
+
+
+def make_room(connections: int) -> None:
+    """Let this process have so many connections: raise its limit of open files where that is too low.
+
+    Raises:
+        TrainingError: it may not be raised so far; says how far it must be.
+    """
+    files = connections + OWN_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if suffices(soft, files):
+        return
+    if not suffices(hard, files):
+        raise TrainingError(
+            f"A process on {socket.gethostname()} needs {connections} connections at once, so {files} open files, and may have "
+            f"{hard}. Raise its limit (ulimit -Hn) to {files}, or use fewer workers and shards."
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+
+
+def suffices(limit: int, files: int) -> bool:
+    return limit == resource.RLIM_INFINITY or limit >= files
+
+
+def room_for(connections: int) -> Limits:
+    """Make room for so many connections of a job's tasks, and return what their server grants them.
+
+    It takes twice as many, as those of tasks that are lost may linger beside those that replace them.
+
+    Raises:
+        TrainingError: see make_room.
+    """
+    make_room(connections)
+    return Limits(connections=max(Limits().connections, 2 * connections))

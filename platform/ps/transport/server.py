@@ -1,0 +1,242 @@
+"""A server of typed calls: shards for workers, the coordinator for tasks.
+
+A thread serves each connection: it reads a request, answers it and reads the next, so requests of one connection may be sent
+ahead and are answered in order. A peer that is not of the job, or sends what is no request, is refused, logged and closed; the
+others do not notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import selectors
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from ...errors import XpsqlError
+from .._native import Frame, Outgoing
+from .codec import WireError
+from .handshake import full, welcome
+from .sockets import Pipe, Stream, await_frame, listen, pipe, send_whole, tune
+from .tls import Certificate, server_context
+from .wire import FAILURE, Failure, Handler, Limits, Status, failure_of, message, pack
+
+ACCEPT_PAUSE_SECONDS = 0.1
+FINISH_SECONDS = 0.5
+CLOSE_SECONDS = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class Server:
+    """Answers calls until it is closed; a context manager.
+
+    Args:
+        name: for messages and threads, such as "shard 3".
+        handlers: of the calls that it answers.
+        secret: of the job; clients must know it.
+        host: where it listens, and what clients are told; other hosts reach it only under a name that is not this host's alone.
+        limits: what it grants its clients.
+        certificate: for TLS; None for none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        handlers: Sequence[Handler[Any, Any]],
+        secret: bytes,
+        host: str,
+        limits: Limits = Limits(),  # noqa: B008, it is immutable
+        certificate: Certificate | None = None,
+    ) -> None:
+        self.name = name
+        self._handlers = {handler.call.kind: handler for handler in handlers}
+        self._secret = secret
+        self._limits = limits
+        self._tls = None if certificate is None else server_context(certificate)
+        self._listeners, self.address = listen(host)
+        self._wake, self._woken = socket.socketpair()
+        self._closing = threading.Event()
+        self._connections: dict[threading.Thread, socket.socket] = {}
+        self._told: dict[threading.Thread, Callable[[], None]] = {}
+        self._lock = threading.Lock()
+        self._acceptor = threading.Thread(target=self._accept, name=f"xpsql {name}", daemon=True)
+        self._acceptor.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def num_connections(self) -> int:
+        """Connections at this moment, those that still prove themselves included."""
+        with self._lock:
+            return len(self._connections)
+
+    def when_closed(self, told: Callable[[], None]) -> None:
+        """Call a function once the connection is closed whose request is being answered now, unless this server closes it."""
+        self._told[threading.current_thread()] = told
+
+    def close(self) -> None:
+        """Stop within a second or so: calls that are being answered are, if they take less than half of it."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._wake.send(b"\0")
+        self._acceptor.join()
+        for sock in (self._wake, self._woken):  # here, as the acceptor may end before it is woken
+            sock.close()
+        self._shut(socket.SHUT_RD, FINISH_SECONDS)
+        self._shut(socket.SHUT_RDWR, CLOSE_SECONDS - FINISH_SECONDS)
+        if left := self.num_connections:
+            logger.warning("%s: %d calls are still being answered; their clients have been cut off", self.name, left)
+
+    def _shut(self, how: int, seconds: float) -> None:
+        """Shut all connections one way or both, and wait for their threads."""
+        with self._lock:
+            connections = dict(self._connections)
+        for sock in connections.values():
+            with contextlib.suppress(OSError):  # the other end was faster
+                socket.socket.shutdown(sock, how)
+        deadline = time.monotonic() + seconds
+        for thread in connections:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _accept(self) -> None:
+        """Accept connections until the server closes."""
+        with selectors.DefaultSelector() as selector:
+            for listener in (*self._listeners, self._woken):
+                listener.setblocking(False)
+                selector.register(listener, selectors.EVENT_READ)
+            while not self._closing.is_set():
+                for key, _ in selector.select():
+                    if key.fileobj in self._listeners:
+                        self._take(key.fileobj)
+        for listener in self._listeners:
+            listener.close()
+
+    def _take(self, listener: socket.socket) -> None:
+        """Start a thread for a new connection."""
+        try:
+            sock, peer = listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            logger.error("%s: cannot accept a connection: %s", self.name, error)
+            self._closing.wait(ACCEPT_PAUSE_SECONDS)
+            return
+        who = f"{peer[0]}:{peer[1]}" if peer else "a client on this host"
+        with self._lock:
+            crowded = len(self._connections) >= self._limits.connections
+            if not crowded:
+                thread = threading.Thread(target=self._serve, args=(sock, who), name=f"xpsql {self.name} {who}", daemon=True)
+                self._connections[thread] = sock
+        if not crowded:
+            self._start(thread, sock, who)
+            return
+        logger.warning("%s: refused %s: there are %d connections", self.name, who, self._limits.connections)
+        with sock, contextlib.suppress(OSError):
+            sock.setblocking(False)
+            sock.send(full())
+
+    def _start(self, thread: threading.Thread, sock: socket.socket, who: str) -> None:
+        try:
+            thread.start()
+        except RuntimeError as error:  # the machine grants no more threads
+            logger.error("%s: cannot serve %s: %s", self.name, who, error)
+            sock.close()
+            with self._lock:
+                del self._connections[thread]
+
+    def _serve(self, sock: socket.socket, who: str) -> None:
+        """Serve one connection until either end closes it; what goes wrong is logged before it is closed."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._forget)
+            stack.enter_context(sock)
+            try:
+                self._talk(self._opened(sock, stack))
+            except WireError as error:
+                logger.warning("%s: refused %s: %s", self.name, who, error)
+            except OSError as error:
+                logger.warning("%s: lost %s: %s", self.name, who, error)
+        told = self._told.pop(threading.current_thread(), None)
+        if told is not None and not self._closing.is_set():
+            told()
+
+    def _forget(self) -> None:
+        with self._lock:
+            del self._connections[threading.current_thread()]
+
+    def _opened(self, sock: socket.socket, stack: contextlib.ExitStack) -> socket.socket:
+        """Return the socket ready for frames."""
+        sock.settimeout(self._limits.handshake_seconds)
+        tune(sock)
+        if self._tls is None or sock.family == socket.AF_UNIX:
+            return sock
+        try:
+            encrypted = stack.enter_context(self._tls.wrap_socket(sock, server_side=True))
+        except (ssl.SSLError, TimeoutError) as error:
+            raise WireError(f"no TLS: {error}") from error
+        with self._lock:
+            self._connections[threading.current_thread()] = encrypted
+        return encrypted
+
+    def _talk(self, sock: socket.socket) -> None:
+        """Answer the requests of one client."""
+        welcome(Stream(sock, self._limits.handshake_seconds), self._secret)
+        end = pipe(sock, self._limits)
+        while not self._closing.is_set() and self._answer(end):
+            pass
+
+    def _answer(self, end: Pipe) -> bool:
+        """Answer the next request; False if the client has closed the connection instead.
+
+        Raises:
+            WireError: what came is no request that this server knows; the client has been told.
+        """
+        number, seconds = 0, self._limits.stall_seconds
+        try:
+            frame = await_frame(end, seconds)
+            if frame is None:
+                return False
+            handler, number = self._handler(frame), frame.request
+            request = message(frame, handler.call.request)
+        except WireError as error:
+            with contextlib.suppress(OSError, WireError):  # the client may have gone
+                send_whole(end, pack(Status.FAILURE, b"", number, FAILURE, Failure("TrainingError", str(error))), seconds)
+            raise
+        send_whole(end, self._result(handler, request, number), seconds)
+        return True
+
+    def _result(self, handler: Handler[Any, Any], request: object, number: int) -> Outgoing:
+        """Return the frame of what a handler answers or raises."""
+        call = handler.call
+        try:
+            return call.answer.frame(call.answer_head, number, handler.answer(request))
+        except Exception as error:
+            if not isinstance(error, XpsqlError):
+                logger.exception("%s: %s failed", self.name, call.name)
+            return pack(Status.FAILURE, call.kind, number, FAILURE, failure_of(error, call.name))
+
+    def _handler(self, frame: Frame) -> Handler[Any, Any]:
+        """Return the handler that a request asks for.
+
+        Raises:
+            WireError: there is none, or the request is of another version.
+        """
+        if frame.status != Status.REQUEST:
+            raise WireError(f"expected a request, got a frame that is {Status(frame.status).name}")
+        handler = self._handlers.get(frame.kind)
+        if handler is None:
+            kind = frame.kind.rstrip(b"\0").decode("ascii", "backslashreplace")
+            known = ", ".join(sorted(handler.call.name for handler in self._handlers.values()))
+            raise WireError(f"{self.name} does not answer {kind!r}; it answers {known}")
+        return handler

@@ -1,0 +1,262 @@
+"""Addresses and sockets: how ends find each other, and whole frames through a socket.
+
+A server listens on TCP and, on Linux, on a Unix socket of the abstract namespace, which leaves no file behind and which clients
+on the same host prefer. TLS protects TCP only: what goes through a Unix socket never leaves the host.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import ssl
+import sys
+import time
+from typing import NamedTuple, Protocol
+
+from .._native import Channel, Frame, Frames, Outgoing
+from .codec import WireError
+from .wire import Limits, frames
+
+BLOCKED = (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+TLS_BYTES = 1 << 16
+BACKLOG = 4096  # all tasks of a job may come at once; the kernel takes net.core.somaxconn at most
+UNIX_BUFFER_BYTES = 1 << 19
+KEEPALIVE_IDLE_SECONDS = 60
+KEEPALIVE_INTERVAL_SECONDS = 10
+KEEPALIVE_PROBES = 6
+
+
+class Address(NamedTuple):
+    """Where a server listens.
+
+    Attributes:
+        host: a name or number that clients can reach.
+        port: of TCP.
+        unix: the name of its Unix socket in the abstract namespace; empty where there is none.
+    """
+
+    host: str
+    port: int
+    unix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def listen(host: str) -> tuple[list[socket.socket], Address]:
+    """Return listening sockets on a free port of a host, and their address."""
+    family = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
+    tcp = socket.create_server((host, 0), family=family, backlog=BACKLOG)
+    port = tcp.getsockname()[1]
+    if sys.platform != "linux":
+        return [tcp], Address(host, port)
+    name = f"xpsql-{secrets.token_hex(16)}"
+    unix = socket.socket(socket.AF_UNIX)
+    unix.bind("\0" + name)
+    unix.listen(BACKLOG)
+    return [tcp, unix], Address(host, port, name)
+
+
+def connect(address: Address, seconds: float, context: ssl.SSLContext | None) -> socket.socket:
+    """Return a socket to a server: its Unix socket if this is its host, else TCP, with TLS if a context is given.
+
+    Raises:
+        OSError: nobody listens there, or not within `seconds`.
+    """
+    if address.unix and sys.platform == "linux":
+        unix = socket.socket(socket.AF_UNIX)
+        unix.settimeout(seconds)
+        try:
+            unix.connect("\0" + address.unix)
+            tune(unix)
+            return unix
+        except OSError:
+            unix.close()  # another host
+    tcp = socket.create_connection((address.host, address.port), seconds)
+    tune(tcp)
+    return context.wrap_socket(tcp) if context else tcp
+
+
+def tune(sock: socket.socket) -> None:
+    """Let frames go at once; notice a host that is gone, and on this host hand long frames over in few pieces."""
+    if sock.family == socket.AF_UNIX:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNIX_BUFFER_BYTES)
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", KEEPALIVE_IDLE_SECONDS),
+        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_SECONDS),
+        ("TCP_KEEPCNT", KEEPALIVE_PROBES),
+    ):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+class Stream:
+    """The bytes of a handshake through a socket; what it sends fits into the socket's buffer.
+
+    Args:
+        sock: connected.
+        seconds: how long a piece may take.
+    """
+
+    def __init__(self, sock: socket.socket, seconds: float) -> None:
+        self._socket = sock
+        self._seconds = seconds
+
+    def receive(self, size: int) -> bytes:
+        """Return the next bytes.
+
+        Raises:
+            WireError: they end before, or take too long.
+            OSError: the connection is lost.
+        """
+        data, deadline = bytearray(), time.monotonic() + self._seconds
+        while len(data) < size:
+            some = self._some(size - len(data), deadline - time.monotonic())
+            if some is None:
+                raise WireError(f"only {len(data)} of {size} bytes came within {self._seconds:g} s")
+            if not some:
+                raise WireError(f"the other end closed after {len(data)} of {size} bytes")
+            data += some
+        return bytes(data)
+
+    def _some(self, most: int, seconds: float) -> bytes | None:
+        """Return what comes next, nothing at the end of the stream; None if it does not come in time."""
+        if seconds <= 0:
+            return None
+        self._socket.settimeout(seconds)
+        try:
+            return self._socket.recv(most)
+        except TimeoutError:
+            return None
+
+    def send(self, data: bytes) -> None:
+        """Send bytes.
+
+        Raises:
+            OSError: the connection is lost, or the other end does not take them in time.
+        """
+        self._socket.settimeout(self._seconds)
+        self._socket.sendall(data)
+
+
+class Pipe(Protocol):
+    """Frames through a connection; every call returns in time, which is at once where `seconds` is 0."""
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the last frame is complete and no byte of another one is there."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the other end has closed."""
+        ...
+
+    def send(self, frame: Outgoing, seconds: float) -> bool:
+        """Send what the other end takes of a frame; tell whether all of it has gone.
+
+        Raises:
+            OSError: the connection is lost.
+        """
+        ...
+
+    def receive(self, seconds: float) -> Frame | None:
+        """Return the next frame; None while it is not complete.
+
+        Raises:
+            WireError: it is none within the limits.
+            OSError: the connection is lost.
+        """
+        ...
+
+
+def pipe(sock: socket.socket, limits: Limits) -> Pipe:
+    """Return the way of frames through a socket after the handshake."""
+    if isinstance(sock, ssl.SSLSocket):
+        return Encrypted(sock, frames(limits))
+    sock.settimeout(None)
+    return Channel(sock.fileno(), frames(limits))
+
+
+class Encrypted:
+    """Frames through a socket with TLS; see Pipe."""
+
+    def __init__(self, sock: ssl.SSLSocket, incoming: Frames) -> None:
+        self._socket = sock
+        self._incoming = incoming
+        self.is_over = False
+
+    @property
+    def is_between(self) -> bool:
+        return self._incoming.is_between
+
+    def send(self, frame: Outgoing, seconds: float) -> bool:
+        self._bound(seconds)
+        try:
+            while some := frame.next(TLS_BYTES):
+                frame.gone(self._socket.send(some))
+        except BLOCKED:
+            return False
+        return True
+
+    def receive(self, seconds: float) -> Frame | None:
+        frame = self._incoming.take(0)
+        if frame is not None:
+            return frame
+        self._bound(seconds)
+        try:
+            frame = self._take()
+            while frame is None and self._socket.pending():  # decrypted already, which poll does not see
+                frame = self._take()
+        except BLOCKED:
+            return None
+        return frame
+
+    def _take(self) -> Frame | None:
+        """Read once."""
+        count = self._socket.recv_into(self._incoming.room())
+        self.is_over = count == 0
+        return self._incoming.take(count)
+
+    def _bound(self, seconds: float) -> None:
+        if self._socket.gettimeout() != seconds:
+            self._socket.settimeout(seconds)
+
+
+def await_frame(end: Pipe, seconds: float) -> Frame | None:
+    """Return the next frame, however long its first byte takes; None if the other end has closed instead.
+
+    Args:
+        seconds: from its first to its last byte.
+
+    Raises:
+        WireError: it is none within the limits, ends before its end, or takes too long.
+        OSError: the connection is lost.
+    """
+    deadline = None
+    while (frame := end.receive(seconds)) is None:
+        if end.is_over and end.is_between:
+            return None
+        if end.is_over:
+            raise WireError("the other end closed within a frame")
+        if deadline is None and not end.is_between:
+            deadline = time.monotonic() + seconds
+        elif deadline is not None and time.monotonic() >= deadline:
+            raise WireError(f"a frame was not complete within {seconds:g} s")
+    return frame
+
+
+def send_whole(end: Pipe, frame: Outgoing, seconds: float) -> None:
+    """Send a frame.
+
+    Raises:
+        WireError: the other end does not take it in time.
+        OSError: the connection is lost.
+    """
+    deadline = time.monotonic() + seconds
+    while not end.send(frame, seconds):
+        if time.monotonic() >= deadline:
+            raise WireError(f"the other end has not taken {frame.left} bytes within {seconds:g} s")

@@ -1,0 +1,1 @@
+"""Predictions and evaluations by a version of a model."""

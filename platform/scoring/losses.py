@@ -1,0 +1,40 @@
+"""ML.EVALUATE of a model without labels: the mean of what its training minimises."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...algorithms.base import Algorithm
+from ..input.batches import Ladders
+from ..input.encode import encode
+from ..input.scaling import scale
+from ..input.slots import columns_from
+from ..input.source import cut
+from ..input.splits import chunk_rows, read
+from ..ps.ladder import Ladder
+from ..ps.table import BatchId
+from ..training.metrics.metrics import Metrics
+from ..training.online.step import inputs_of, loss_step
+from ..training.rows import moments_of_version
+from .scorer import BATCH_SIZE, Request
+from .weights import Weights
+
+
+def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
+    """Return the metrics of a model without labels on the rows of a query, in this process; the loss is `mae`.
+
+    What is drawn at random is a function of the model's seed and of the rows.
+    """
+    version = request.version
+    columns, step, ladders = columns_from(version.manifest), loss_step(algorithm), Ladders(Ladder(), Ladder())
+    weights, moments, metrics = Weights(version, 0, 1), moments_of_version(version, columns), Metrics(classifier=False)
+    for number, split in enumerate(request.splits):
+        which = BatchId(split=number)
+        for table in read(request.scan, split, list(request.inputs.values()), chunk_rows(BATCH_SIZE)):
+            chunk = encode(table.rename_columns(list(request.inputs)), columns, with_labels=False)
+            for batch in cut(chunk, BATCH_SIZE, which, ladders, algorithm.sampling, version.manifest.seed):
+                pulled, dense = weights.pull(batch.keys, batch.size), scale(batch.dense, moments, BATCH_SIZE)
+                found = step({**pulled.weights, **pulled.dense}, inputs_of(batch, dense, None))
+                metrics.add(np.zeros(batch.examples, np.float32), np.asarray(found)[: batch.examples, 0])
+                which = batch.id._replace(batch=batch.id.batch + 1)
+    return metrics

@@ -1,0 +1,127 @@
+"""ML.PREDICT: a query's rows with a version's predictions, as Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..cores import cores
+from ..engines.base import Engine, Scan, staged
+from ..engines.tasks import Tasks
+from ..errors import StatementError
+from ..input.slots import columns_from, matched
+from ..input.splits import splits_of
+from ..training.compiled import share_work
+from .scorer import Request, Scored, Scorer
+from .tasks import score_on
+from .weights import Weights
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+    from ..progress import Reporter
+
+VECTOR = pa.field("predicted_vector", pa.list_(pa.float32()))
+SMALL_ROWS = 100_000
+"""Up to so many rows, of the input and of the version, the driver scores alone: tasks take longer to start."""
+
+
+class Prediction:
+    """A query's columns and predicted_<label>, checked and to be written.
+
+    Attributes:
+        schema: the result's columns.
+
+    Raises:
+        StatementError: the query cannot run, lacks a column of the model or has it as another kind, or has one already that
+            is named as a prediction.
+    """
+
+    def __init__(self, version: Version, engine: Engine, query: str) -> None:
+        self._version, self._engine, self._query = version, engine, query
+        self._found = engine.scan(query)
+        self._inputs = inputs_of(version, self._found.schema)
+        added = predictions_of(version)
+        clash = {field.name.lower() for field in added} & {name.lower() for name in self._found.schema.names}
+        if clash:
+            raise StatementError(f"The input already has the column {', '.join(sorted(clash))}; rename it with AS.")
+        self.schema = pa.schema([*self._found.schema, *added])
+
+    def write(self, columns: frozenset[str] | None, folder: Path, reporter: Reporter) -> list[Path]:
+        """Score the rows.
+
+        Args:
+            columns: the result columns that are needed, in lower case; None for all.
+            folder: empty; the files go here. With an engine of tasks, all machines share it.
+
+        Returns:
+            The files, in the order of the input's rows.
+        """
+        scan = staged(self._engine, self._query, self._found, folder / "input")
+        carried = [name for name in scan.schema.names if columns is None or name.lower() in columns]
+        request = request_of(self._version, scan, self._inputs, carried)
+        reporter.start(f"ML.PREDICT with {self._version.manifest.model} v{self._version.number}", None)
+        try:
+            if self._engine.tasks is None or is_small(request):
+                return [score_here(request, folder / "predictions.parquet", reporter)]
+            return score_on(self._engine.tasks, request, folder, reporter)
+        finally:
+            reporter.finish("")
+
+
+def inputs_of(version: Version, schema: pa.Schema) -> Mapping[str, str]:
+    """Return which columns of some rows a version reads: its column -> theirs.
+
+    Raises:
+        StatementError: the rows lack a column of the model, or have it as another kind.
+    """
+    columns = columns_from(version.manifest)
+    return matched(columns, schema, columns.inputs)
+
+
+def predictions_of(version: Version) -> list[pa.Field]:
+    """Return the columns that scoring adds."""
+    return [pa.field(f"predicted_{label}", pa.float64()) for label in columns_from(version.manifest).labels] or [VECTOR]
+
+
+def request_of(version: Version, scan: Scan, inputs: Mapping[str, str], carried: Sequence[str]) -> Request:
+    """Return what to score: the rows of a scan, some of whose columns are carried."""
+    schema = pa.schema([*(scan.schema.field(name) for name in carried), *predictions_of(version)])
+    return Request(version, scan, splits_of(scan), inputs, tuple(carried), schema)
+
+
+def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Reporter) -> Iterator[Scored]:
+    """Score rows and iterate over them, in order; see Prediction.write."""
+    if tasks is None or is_small(request):
+        yield from scorer_here(request).score(request, request.splits)
+        return
+    for path in score_on(tasks, request, folder, reporter):
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                table = pa.table(batch)
+                predictions = [table.column(name).to_numpy().astype(np.float32) for name in request.added]
+                yield Scored(table.select(list(request.carried)), np.stack(predictions, axis=1))
+
+
+def scorer_here(request: Request) -> Scorer:
+    """Return what scores in this process."""
+    share_work(cores())
+    return Scorer(request.version, Weights(request.version, 0, 1).pull)
+
+
+def is_small(request: Request) -> bool:
+    """Tell whether tasks would take longer to start than to score."""
+    return max(request.version.manifest.rows or 0, sum(split.rows for split in request.splits)) <= SMALL_ROWS
+
+
+def score_here(request: Request, path: Path, reporter: Reporter) -> Path:
+    """Score in this process."""
+    scorer, examples = scorer_here(request), 0
+    for rows in scorer.write(request, request.splits, path):
+        examples += rows
+        reporter.update(examples, {})
+    return path

@@ -1,0 +1,144 @@
+"""Scoring rows with a version: its encoder, its algorithm, and the rows of its features from wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ...warehouse.manifest import Split
+from ...warehouse.package import read_package
+from ..engines.base import Scan
+from ..input.batches import Batch, Ladders, batches
+from ..input.encode import encode
+from ..input.offered import offered_of
+from ..input.pairs import paired
+from ..input.prefetch import Ahead
+from ..input.scaling import Scales, scale
+from ..input.slots import columns_from
+from ..input.splits import chunk_rows, read
+from ..ps.ladder import Ladder
+from ..ps.shard import Pulled
+from ..ps.table import BatchId, Keys
+from ..training.compiled import prepare_jax
+from ..training.online.step import inputs_of, score_step
+from ..training.packaged.matrix import TABLE, column_names, matrix_of
+from ..training.recipe import algorithm_of
+from ..training.rows import moments_of_version
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+BATCH_SIZE = 4096
+AHEAD_CHUNKS = 1
+
+
+class Request(NamedTuple):
+    """Which rows to score, and what to give with their predictions; travels by pickle.
+
+    Attributes:
+        inputs: the model's column -> the scan's.
+        carried: columns of the scan that the result has beside predictions.
+        schema: of the result.
+    """
+
+    version: Version
+    scan: Scan
+    splits: list[Split]
+    inputs: Mapping[str, str]
+    carried: tuple[str, ...]
+    schema: pa.Schema
+
+    @property
+    def added(self) -> list[str]:
+        """The columns of predictions."""
+        return list(self.schema.names[len(self.carried) :])
+
+    @property
+    def embeds(self) -> bool:
+        """Whether a prediction is a vector."""
+        return bool(pa.types.is_list(self.schema.types[-1]))
+
+
+class Scored(NamedTuple):
+    """A chunk of rows, the columns carried, and their predictions, float32[rows, num_labels], or their vectors."""
+
+    rows: pa.Table
+    predictions: NDArray[np.float32]
+
+
+class Scorer:
+    """Scores rows with a version.
+
+    Args:
+        pull: gives the parameters of unique keys, padded to a size.
+
+    Raises:
+        StatementError, ModelError: the version's parts or files cannot be used.
+    """
+
+    def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled]) -> None:
+        prepare_jax()
+        algorithm = algorithm_of(version.manifest)
+        self._columns = replace(columns_from(version.manifest), logarithmic=algorithm.logarithmic)
+        self._pull = pull
+        num_labels = len(self._columns.labels) if self._columns.standardised else 0
+        self._scales = Scales.of(moments_of_version(version, self._columns), num_labels)
+        self._step = score_step(algorithm)
+        self._pairs = algorithm.pairs
+        self._learned = None
+        if algorithm.learner is not None:
+            self._learned = algorithm.learner.load(read_package(version.package)), column_names(self._columns)
+        self._ladders = Ladders(Ladder(), Ladder())
+
+    def score(self, request: Request, splits: Sequence[Split]) -> Iterator[Scored]:
+        """Score the rows of some splits, in order."""
+        inputs, carried = request.inputs, list(request.carried)
+        wanted = list(dict.fromkeys([*inputs.values(), *carried]))
+
+        def chunks() -> Generator[tuple[pa.Table, list[Batch]], None, None]:
+            for split in splits:
+                for table in read(request.scan, split, wanted, chunk_rows(BATCH_SIZE)):
+                    if not table.num_rows:
+                        continue  # a filter left nothing of the piece
+                    features = table.select(list(inputs.values())).rename_columns(list(inputs))
+                    chunk = encode(features, self._columns, with_labels=False)
+                    if self._pairs is not None:
+                        chunk = paired(chunk, self._pairs)
+                    yield table.select(carried), list(batches(chunk, BATCH_SIZE, BatchId(), self._ladders))
+
+        with Ahead(chunks, AHEAD_CHUNKS) as ahead:
+            for table, cut in ahead:
+                yield Scored(table, np.concatenate([self._predict(batch) for batch in cut]))
+
+    def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
+        """Write the rows of some splits with their predictions, and yield how many as they are written."""
+        with pq.ParquetWriter(path, request.schema, compression="lz4", use_dictionary=list(request.carried)) as writer:
+            for rows, predictions in self.score(request, splits):
+                added = columns_of(predictions, request.embeds)
+                writer.write_table(pa.table([*rows.columns, *added], names=request.schema.names).cast(request.schema))
+                yield len(predictions)
+
+    def _predict(self, batch: Batch) -> NDArray[np.float32]:
+        if self._learned is not None:
+            predict, names = self._learned
+            numbers = self._pull(batch.keys, batch.size).weights[TABLE][:, 0]
+            return predict(matrix_of(batch, numbers, names))[:, None]
+        dense = scale(batch.dense, self._scales.slots, BATCH_SIZE)
+        pulled = self._pull(batch.keys, batch.size)
+        parameters = {**pulled.weights, **pulled.dense}
+        predictions = self._step(parameters, inputs_of(batch, dense, None), offered_of(batch, pulled.offered))
+        return self._scales.restored(np.asarray(predictions)[: batch.examples])
+
+
+def columns_of(predictions: NDArray[np.float32], embeds: bool) -> list[pa.Array]:
+    """Return predictions as columns: DOUBLE each, or one of vectors."""
+    if embeds:
+        return [pa.FixedSizeListArray.from_arrays(pa.array(predictions.reshape(-1)), predictions.shape[1])]
+    return [pa.array(line.astype(np.float64)) for line in predictions.T]

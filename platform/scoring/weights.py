@@ -1,0 +1,60 @@
+"""The parameters of a version as readers need them: pulled from, never pushed to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...warehouse.dense import read_dense
+from ..ps._native import Store
+from ..ps.dense import Array
+from ..ps.placement import shard_of
+from ..ps.programs import OFFERED
+from ..ps.shard import NO_MOMENTS, Pulled
+from ..ps.table import Keys
+from ..training.rows import values
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+
+class Weights:
+    """What one of several servers holds of a version, without the optimizer's state: by key weights and what operators offer;
+    the first one all dense parameters.
+
+    Args:
+        version: a trained one.
+        number, num_servers: which of the servers; each has the keys of an equal run of the slices.
+    """
+
+    def __init__(self, version: Version, number: int, num_servers: int) -> None:
+        tables = version.manifest.tables
+        self._stores: dict[str, Store] = {}
+        self._dims = {table.name: table.dim for table in tables}
+        self._offered = {table.name: table.columns[OFFERED] for table in tables if OFFERED in table.columns}
+        self._dense: dict[str, Array] = {}
+        if number == 0:
+            self._dense = {name: jnp.asarray(array) for (name, _), array in read_dense(version.dense, "w").items()}
+        for name, dim in self._dims.items():
+            dims = {"w": dim, **({OFFERED: self._offered[name]} if name in self._offered else {})}
+            store = self._stores[name] = Store([(column, "float32", floats) for column, floats in dims.items()])
+            for batch in version.rows(name, ["key", *dims]):
+                keys, *columns = batch.columns
+                hashed = keys.to_numpy().view(np.uint64)
+                arrays = [values(column).reshape(-1, floats) for column, floats in zip(columns, dims.values(), strict=True)]
+                if num_servers > 1:
+                    mine = shard_of(hashed, num_servers) == number
+                    hashed, arrays = hashed[mine], [array[mine] for array in arrays]
+                rows, _ = store.insert(hashed)
+                store.scatter(rows, list(range(len(dims))), arrays)
+
+    def pull(self, keys: Keys, size: int) -> Pulled:
+        """Return what the version knows of unique keys, zeros for those that it does not know; see Shard."""
+        weights = {name: np.zeros((size, dim), np.float32) for name, dim in self._dims.items()}
+        offered = {name: np.zeros((size, k), np.float32) for name, k in self._offered.items()}
+        for name, store in self._stores.items():
+            arrays = [by_table[name] for by_table in (weights, offered) if name in by_table]
+            store.gather(store.lookup(keys), list(range(len(arrays))), arrays)
+        return Pulled(weights, {}, self._dense, NO_MOMENTS, offered)

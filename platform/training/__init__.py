@@ -1,0 +1,1 @@
+"""One training: plan, recipe, checks, strategies, commit."""

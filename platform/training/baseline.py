@@ -1,0 +1,73 @@
+"""Where the intercept of a new model begins: at the score of a model that knows only the mean of the labels.
+
+From a score of 0, a prediction of 1/2 for everything, the first batches of a log with few clicks would teach every feature what
+is true of all examples. Vectors and layers need that push to begin to differ where clicks are many, so most of their algorithms
+begin at the mean only where it is rare, or the statement gives one (docs/quality.md, Few clicks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+
+import numpy as np
+import pyarrow as pa
+
+from ...warehouse.manifest import Split
+from ..engines.base import Scan
+from ..input.encode import floats, labels_of
+from ..input.slots import Columns
+from ..input.splits import read
+from .plan import Plan
+from .recipe import Recipe
+
+SPLITS = 8
+ROWS = 1 << 14
+RARE = 0.05
+
+
+def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits: Sequence[Split]) -> tuple[float, ...]:
+    """Return the scores, one for each label, with which the intercept of a new model begins; none where it has no intercept.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    algorithm, given = recipe.algorithm, plan.settings.base_rate
+    if algorithm.baseline is None or not algorithm.intercept:
+        return ()
+    if given is not None:
+        return (algorithm.baseline(given),) * len(columns.labels)
+    means = mean_labels(columns, scan, splits, algorithm.classifier)
+    rare = [algorithm.classifier and min(mean, 1 - mean) < RARE for mean in means]
+    begins = [algorithm.begins_at_mean or one for one in rare]
+    scores = tuple(algorithm.baseline(mean) if begin else 0.0 for mean, begin in zip(means, begins, strict=True))
+    return scores if any(begins) else ()
+
+
+def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: bool) -> list[float]:
+    """Return the weighted mean of each label, by the beginnings of some splits all over the input.
+
+    Args:
+        binary: labels are 0 or 1, and either is thought to occur once more than it does, so that no mean is 0 or 1.
+    """
+    chosen = sorted({len(splits) * i // SPLITS for i in range(SPLITS)})
+    wanted = [*columns.labels, *([columns.weight] if columns.weight else [])]
+    tables = [table for i in chosen if (table := beginning(scan, splits[i], wanted)) is not None]
+    table = pa.concat_tables(tables)
+    labels = labels_of(table, columns).astype(np.float64)
+    weights = floats(table.column(columns.weight)).astype(np.float64) if columns.weight else np.ones(len(table))
+    known = np.isfinite(labels) & np.isfinite(weights)  # what is not is told with its row, once it is learned from
+    if binary:
+        known &= (labels >= 0) & (labels <= 1)
+    labels, weights = np.where(known, labels, 0), np.where(known, weights, 0)
+    total = weights.sum(axis=1)
+    unknown = 0.5 if binary else 0.0  # where every example that is looked at has weight 0
+    mean = np.where(total > 0, (labels * weights).sum(axis=1) / np.where(total > 0, total, 1), unknown)
+    examples = known.sum(axis=1)
+    return [float(value) for value in ((mean * examples + 1) / (examples + 2) if binary else mean)]
+
+
+def beginning(scan: Scan, split: Split, wanted: Sequence[str]) -> pa.Table | None:
+    """Return the first rows of a split that filters leave of its first rows; None where they are cut off whole."""
+    with closing(read(scan, split, wanted, ROWS)) as tables:
+        return next(tables, None)

@@ -1,0 +1,1 @@
+"""Checkpoints of a training, and recovery from them."""

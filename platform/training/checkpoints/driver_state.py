@@ -1,0 +1,35 @@
+"""What the driver of a training knows, as a checkpoint keeps it beside the shards."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...ps.transport.codec import Codec
+from ...ps.watermarks import Lines
+from ..metrics.metrics import Tally
+from ..metrics.windows import Seen, Window
+
+
+class DriverState(NamedTuple):
+    """How far a training is.
+
+    Attributes:
+        finished: how many batches each turn has, of those that are finished.
+        counted: how many batches of each turn the metrics have.
+        tally: of all examples counted.
+        windows: of the evaluation.
+        open: what was seen of windows that were open, as far as the driver knows.
+        examples: counted.
+        seconds: of work so far.
+    """
+
+    finished: Lines
+    counted: Lines
+    tally: Tally
+    windows: tuple[Window, ...]
+    open: tuple[Seen, ...]
+    examples: int
+    seconds: float
+
+
+DRIVER_STATE = Codec(DriverState)

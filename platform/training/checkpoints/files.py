@@ -1,0 +1,272 @@
+"""Shards to a checkpoint and back."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....warehouse.checkpoints import (
+    DRIVER,
+    Checkpoint,
+    Checkpoints,
+    File,
+    Part,
+    Rows,
+    damaged,
+    read_records,
+    read_state,
+    write_records,
+    write_state,
+)
+from ....warehouse.storage import Storage
+from ...cores import cores
+from ...errors import CheckpointError
+from ...input.dealing import Standing
+from ...ps.candidates import Candidates, Counted
+from ...ps.placement import slices_of
+from ...ps.shard import Shard
+from ...ps.snapshot import Snapshot, State, keys_of, layout_of, within
+from ...ps.transport.codec import Codec, WireError
+from ...ps.watermarks import Entry, Watermarks, from_lines, highest, lowest
+from .driver_state import DRIVER_STATE, DriverState
+
+HEAD = struct.Struct("<IQ")  # checksum of the declaration, bytes of the table of contents
+STATE = Codec(State)
+
+M = TypeVar("M")
+T = TypeVar("T", bound=np.generic)
+
+
+def write(place: Storage, folder: str, number: int, num_shards: int, snapshot: Snapshot) -> Part:
+    """Write what a shard held at one moment.
+
+    Args:
+        folder: the checkpoint's, in `place`.
+        number: of the shard.
+
+    Raises:
+        ModelError: the disk is full, or the place is not writable.
+        CheckpointError: the shard cannot wait for it any longer.
+    """
+    stem, tables = f"{folder}/shard-{number:04}", []
+    for table, state in snapshot.state.tables.items():
+        pieces = snapshot.records(table)
+        file, rows = write_records(place, f"{stem}.{table}.parquet", snapshot.record_bytes(table), pieces)
+        tables.append(Rows(table, file, rows, state.full))
+    state_file = write_message(place, f"{stem}.state", STATE, snapshot.state)
+    own = slices_of(number, num_shards)
+    turns = tuple(turn for entry in snapshot.state.watermarks for turn in lines(entry))
+    return Part(number, num_shards, (own.start, own.stop), tuple(tables), state_file, turns)
+
+
+def lines(entry: Entry) -> Iterator[tuple[int, ...]]:
+    """Iterate over the watermarks of a run, for readers of a manifest."""
+    for turn in entry.turns.tolist():
+        yield (entry.first_slice, entry.stop_slice, *turn)
+
+
+def write_message(place: Storage, name: str, codec: Codec[M], message: M) -> File:
+    """Write a message of the wire as a file."""
+    encoded = codec.encode(message)
+    head = HEAD.pack(codec.checksum, encoded.contents_bytes)
+    return write_state(place, name, (head, encoded.contents, *encoded.body))
+
+
+def read_message(place: Storage, name: str, codec: Codec[M], file: File) -> M:
+    """Read what write_message wrote.
+
+    Raises:
+        CheckpointError: it is damaged or missing, or of another version of xpsql.
+    """
+    content = read_state(place, name, file)
+    checksum, contents_bytes = HEAD.unpack(content[: HEAD.size].tobytes())
+    if checksum != codec.checksum:
+        raise CheckpointError(f"{place.below(name)} is of another version of xpsql; resume with the one that trained")
+    with damaged(place.below(name)):
+        try:
+            return codec.decode(np.copy(content[HEAD.size :]), contents_bytes)
+        except WireError as error:
+            raise ValueError(str(error)) from error
+
+
+def newest_first(checkpoints: Checkpoints, note: Callable[[str], None]) -> Iterator[Checkpoint]:
+    """Iterate over the complete checkpoints that look whole, the newest first; tell of the others."""
+    for found in checkpoints.complete():
+        if isinstance(found, Checkpoint):
+            yield found
+        else:
+            fall_back(found, note)
+
+
+def fall_back(error: CheckpointError, note: Callable[[str], None]) -> None:
+    """Tell that a checkpoint cannot be used."""
+    note(f"A checkpoint cannot be used: {error}. The training goes on from the one before, or from its beginning.")
+
+
+def read_driver(checkpoints: Checkpoints, checkpoint: Checkpoint) -> DriverState:
+    """Read how far the training was.
+
+    Raises:
+        CheckpointError: the file is damaged or missing.
+    """
+    return read_message(checkpoints.place, f"{checkpoint.name}/{DRIVER}", DRIVER_STATE, checkpoint.driver)
+
+
+def standing_of(driver: DriverState, entries: Iterable[Entry]) -> Standing:
+    """Return how far the training was, by turns.
+
+    Args:
+        entries: the watermarks of all shards.
+    """
+    known = list(entries)
+    return Standing(from_lines(driver.finished), lowest(known), from_lines(driver.counted), highest(known))
+
+
+class Link(NamedTuple):
+    """What one old shard wrote for one checkpoint of a chain: into which folder, its part, and its state."""
+
+    folder: str
+    part: Part
+    state: State
+
+    def rows(self, table: str) -> Rows:
+        """Return the rows of a table."""
+        return next(rows for rows in self.part.tables if rows.table == table)
+
+
+class Source(NamedTuple):
+    """An old shard that a shard takes something from.
+
+    Attributes:
+        links: what its rows are made of: the full checkpoint, then those after it; the last one alone where no rows are taken.
+        slices: whose rows and candidates are taken.
+    """
+
+    links: list[Link]
+    slices: range
+
+    @property
+    def part(self) -> Part:
+        return self.links[-1].part
+
+    @property
+    def state(self) -> State:
+        return self.links[-1].state
+
+
+def restore(shards: Mapping[int, Shard], num_shards: int, checkpoints: Checkpoints, checkpoint: Checkpoint, epoch: int) -> None:
+    """Put what a checkpoint holds into some of the shards, by number, which are new.
+
+    The number of shards may be another one than the checkpoint's.
+
+    Args:
+        epoch: of the driver that goes on.
+
+    Raises:
+        CheckpointError: a file is damaged or missing; the shards are of no use then.
+    """
+
+    def one(number: int) -> None:
+        restore_one(shards[number], number, num_shards, checkpoints, checkpoint, epoch)
+
+    with ThreadPoolExecutor(min(len(shards), cores()), thread_name_prefix="xpsql-restore") as pool:
+        list(pool.map(one, shards))
+
+
+def restore_one(
+    shard: Shard, number: int, num_shards: int, checkpoints: Checkpoints, checkpoint: Checkpoint, epoch: int
+) -> None:
+    """Put a shard's share of a checkpoint into it."""
+    own = slices_of(number, num_shards)
+    sources = list(sources_of(own, num_shards, number, checkpoints, checkpoint))
+    head = next(source for source in sources if own.start in source.slices)
+    shard.now = max(source.state.now for source in sources)
+    shard.count(head.state.examples, head.state.positives)
+    if number == 0:
+        shard.moments = head.state.moments
+    entries = [entry for source in sources for entry in entries_of(source, own, shard.dense.names, source is head)]
+    shard.watermarks = Watermarks.from_entries(entries, epoch)
+    shard.dense.load({(a.name, a.column): a.values for source in sources for a in source.state.dense})
+    for source in sources:
+        if source.part.slices[0] in own:  # reports are sums over shards: they go to one
+            for name, value in source.state.reports.items():
+                shard.reports[name] = shard.reports.get(name, 0.0) + value
+        if source.slices:
+            restore_candidates(shard, source)
+            for table in shard.tables:
+                restore_rows(shard, table, source, checkpoints.place)
+
+
+def sources_of(own: range, num_shards: int, number: int, checkpoints: Checkpoints, checkpoint: Checkpoint) -> Iterator[Source]:
+    """Iterate over the old shards that a shard takes something from: the one of its number, or with another number of shards
+    all of them, since dense parameters may come from any."""
+    chain = [*(checkpoints.manifest(name) for name in checkpoint.after), checkpoint]
+    for part in checkpoint.parts:
+        if part.num_shards == num_shards and part.number != number:
+            continue
+        first, stop = max(part.slices[0], own.start), min(part.slices[1], own.stop)
+        yield Source(
+            [link(checkpoints.place, one, part.number) for one in (chain if first < stop else chain[-1:])],
+            range(first, max(first, stop)),
+        )
+
+
+def link(place: Storage, checkpoint: Checkpoint, number: int) -> Link:
+    """Return what an old shard wrote for a checkpoint."""
+    part = next(part for part in checkpoint.parts if part.number == number)
+    state = read_message(place, f"{checkpoint.name}/{part.state.name}", STATE, part.state)
+    return Link(checkpoint.name, part, state)
+
+
+def entries_of(source: Source, own: range, dense: tuple[str, ...], head: bool) -> Iterator[Entry]:
+    """Iterate over the runs of a part as far as they concern a shard."""
+    for entry in source.state.watermarks:
+        first, stop = max(entry.first_slice, own.start), min(entry.stop_slice, own.stop)
+        kept = entry._replace(
+            first_slice=first,
+            stop_slice=max(first, stop),
+            dense=tuple(name for name in entry.dense if name in dense),
+            head=entry.head and head,
+        )
+        if kept.first_slice < kept.stop_slice or kept.dense or kept.head:
+            yield kept
+
+
+def restore_candidates(shard: Shard, source: Source) -> None:
+    candidates, counted = shard.first.candidates, source.state.candidates
+    if candidates is None or counted is None:
+        return
+    mine = within(counted.keys, source.slices)
+    counted = Counted(counted.keys[mine], counted.counts[mine], counted.before[mine])
+    counting = shard.first.programs.lead.chain.counting
+    if counting is not None and source.state.now != shard.now:  # another period may have begun since
+        aged = Candidates(counting)
+        aged.load(counted, source.state.now)
+        aged.turn(shard.now)
+        counted = aged.entries()
+    candidates.load(counted, shard.now)
+
+
+def restore_rows(shard: Shard, table: str, source: Source, place: Storage) -> None:
+    """Put the rows of a part's table into a shard: those of its last full checkpoint, then what changed, link by link."""
+    store = shard.tables[table].store
+    shard.tables[table].since = source.state.tables[table].since
+    whole = (source.slices.start, source.slices.stop) == source.part.slices
+    start = max(i for i, one in enumerate(source.links) if one.rows(table).full)
+    for one in source.links[start:]:
+        held, rows = one.state.tables[table], one.rows(table)
+        if held.layout != (own := layout_of(store.layout)):
+            raise CheckpointError(f"{one.folder} has rows of {held.layout}; this xpsql has {own}")
+        store.evict(chosen(held.gone, held.gone, source.slices))
+        for records in read_records(place, f"{one.folder}/{rows.file.name}", rows.rows):
+            store.put(records if whole else chosen(records, keys_of(records), source.slices))
+
+
+def chosen(values: NDArray[T], keys: NDArray[np.uint64], slices: range) -> NDArray[T]:
+    """Return the values whose keys lie in some slices."""
+    return np.ascontiguousarray(values[within(keys, slices)])

@@ -1,0 +1,101 @@
+"""How JAX runs and keeps compiled programs."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jax
+import jax.monitoring
+import pyarrow as pa
+
+from ...algorithms.layers import _lookups
+
+MOST_THREADS = 8  # a batch has no more work to share
+COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+def prepare_jax() -> None:
+    """Set JAX up for many small programs, before it is first used."""
+    # A program that is handed to another thread costs two switches of threads, which here take longer than some programs.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
+    keep_compiled()
+    pass_over_modules()
+
+
+def prepare_task(cores: int) -> None:
+    """Set a task's process up: so many threads for JAX, for Arrow and for products of rows."""
+    limit_threads(cores)
+    share_work(cores)
+    pa.set_cpu_count(cores)
+    prepare_jax()
+
+
+def limit_threads(count: int) -> None:
+    """Let XLA use so many threads, unless it has been told before; means nothing once JAX runs."""
+    os.environ.setdefault("NPROC", str(count))
+
+
+def share_work(threads: int) -> None:
+    """Let products of rows, in native code, be shared among so many threads of this process. Results do not depend on it."""
+    _lookups.set_threads(min(max(threads, 1), MOST_THREADS))
+
+
+@functools.cache
+def pass_over_modules() -> None:
+    """Let the garbage collector pass over what there is, once: hundreds of thousands of objects of modules, which stay."""
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # modules end in order
+
+
+def keep_compiled() -> None:
+    """Let JAX keep compiled programs in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR says where: compiling takes
+    longer than learning from a small log.
+
+    Programs hold instructions of the processor they were compiled on, so each kind of processor has a folder of its own.
+    """
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return
+    try:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = root / "xpsql" / f"jax-{jax.__version__}-{processor()}"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return  # a home that is not writable, or none, as in some containers: programs are compiled anew in each process
+    if os.access(folder, os.W_OK):
+        for name, value in (("dir", str(folder)), ("min_compile_time_secs", 0.0), ("min_entry_size_bytes", -1)):
+            setting = "jax_compilation_cache_dir" if name == "dir" else f"jax_persistent_cache_{name}"
+            jax.config.update(setting, value)  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def compilations(told: Callable[[float], None]) -> Iterator[None]:
+    """Tell of every program that JAX makes in this process meanwhile: the seconds that it took to compile, or to find in the
+    cache folder."""
+
+    def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if event == COMPILED:
+            told(duration_secs)
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    try:
+        yield
+    finally:
+        jax.monitoring.unregister_event_duration_listener(heard)
+
+
+def processor() -> str:
+    """Return a short name of this processor's kind: its architecture and instruction sets."""
+    described = platform.machine() + platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+        described += next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return hashlib.sha256(described.encode()).hexdigest()[:12]

@@ -1,0 +1,54 @@
+"""What a training is expected to need, told from the beginning of its input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...warehouse.manifest import Split
+from ..engines.base import Scan
+from ..input.encode import encode
+from ..input.slots import Columns
+from ..input.splits import CHUNK_ROWS, read
+from ..ps.programs import Programs
+from .recipe import Recipe
+
+ROW_OVERHEAD_BYTES = 16
+STATISTICS_BYTES = 22
+EXAMPLES_PER_SECOND = 300_000
+
+
+def row_bytes(programs: Programs) -> int:
+    """Return the bytes per feature that a table takes in memory, index included where its rows are its own."""
+    own = 0 if programs.joins else ROW_OVERHEAD_BYTES + STATISTICS_BYTES
+    return own + 4 * sum(programs.dims.values())
+
+
+def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns) -> int:
+    """Return about how many features an input has, judged by how many its first piece has and how they grew there.
+
+    The number of distinct values among n grows like a power of n.
+
+    Source: Heaps, Information Retrieval: Computational and Theoretical Aspects, 1978, section 7.5.
+    """
+    examples = sum(split.rows for split in splits)
+    for split in splits:
+        for table in read(scan, split, columns.learned, CHUNK_ROWS):
+            half = table.num_rows // 2
+            if not half:
+                continue
+            parts = table, table.slice(0, half)
+            distinct, before = (max(1, len(encode(part, columns, with_labels=False).keys)) for part in parts)
+            power = math.log(distinct / before) / math.log(table.num_rows / half)
+            return int(distinct * max(1.0, examples / table.num_rows) ** min(max(power, 0.0), 1.0))
+    return examples * len(columns.slots)
+
+
+def estimated_bytes(recipe: Recipe, features: int) -> int:
+    """Return the bytes that the rows of so many features take in all tables."""
+    return sum(map(row_bytes, recipe.programs)) * features
+
+
+def estimated_seconds(examples: int, workers: int) -> float:
+    """Return how long so many examples take."""
+    return examples / (EXAMPLES_PER_SECOND * workers)

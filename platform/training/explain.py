@@ -1,0 +1,144 @@
+"""EXPLAIN TRAIN: what a training would do, without starting anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...warehouse.manifest import Split
+from ..cores import cores
+from ..engines.base import Engine, Scan, Staged
+from ..input.slots import Columns
+from ..input.splits import check_labels, splits_of, vector_dims
+from ..ps.dense import DenseProgram
+from ..ps.programs import Programs
+from .estimates import estimated_bytes, estimated_features, estimated_seconds, row_bytes
+from .metrics.windows import Schedule, schedule_of, without_windows
+from .parallelism import Places, fitting, places_of
+from .plan import Plan, batch_size
+from .prepared import check_encryption
+from .recipe import Recipe, fitted, recipe_of
+from .rows import check_continues
+
+if TYPE_CHECKING:
+    from ...warehouse.models import Models
+
+CHECKPOINT_BYTES_PER_SECOND = 500e6
+
+
+def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
+    """Describe a training: property and value, a row each.
+
+    Raises:
+        StatementError, ModelError: whatever would stop the training before it starts.
+    """
+    parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
+    scan = engine.scan(plan.query)
+    recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
+    splits = splits_of(scan) if isinstance(scan, Scan) else []
+    if isinstance(scan, Scan):
+        columns = vector_dims(columns, scan, splits)
+        recipe = recipe_of(plan, columns)
+        if recipe.algorithm.classifier:
+            check_labels(scan, splits, columns.labels)
+    if parent is not None:
+        check_continues(recipe, columns, parent)
+    places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
+    if engine.tasks is not None:
+        check_encryption(plan, recipe)
+    rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
+    rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
+    for programs in recipe.programs:
+        spec = programs.spec
+        rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
+        rows.append((f"row of {spec.name}", row_text(programs)))
+    rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense)) for name, spec in recipe.dense.specs.items()]
+    rows += input_rows(plan, engine, scan, splits, columns, recipe, places)
+    rows.append(("passes", str(plan.settings.passes)))
+    if plan.settings.encrypt:
+        rows.append(
+            ("encrypted", "nothing, in one process" if engine.tasks is None else "what machines tell each other, by TLS")
+        )
+    return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
+
+
+def slot_rows(columns: Columns) -> list[tuple[str, str]]:
+    shared = {slot.name: f", uses the rows of {slot.source}" for slot in columns.slots if slot.source != slot.name}
+    return [(f"slot {s.name}", f"{s.kind} ({s.type}){shared.get(s.name, '')}") for s in columns.slots]
+
+
+def role_rows(columns: Columns) -> list[tuple[str, str]]:
+    roles = [("label", ", ".join(columns.labels)), ("weight", columns.weight), ("time", columns.time)]
+    roles += [("group", columns.group), ("ignored", ", ".join(columns.ignore))]
+    return [(name, value) for name, value in roles if value]
+
+
+def row_text(programs: Programs) -> str:
+    kept = ", ".join(f"{name} float32[{dim}]" for name, dim in programs.dims.items())
+    if programs.joins and programs.first is not None:
+        return f"{kept}; {row_bytes(programs)} bytes, in the rows of {programs.first.spec.name}"
+    return f"{kept}; count, updates, shows, clicks, last_seen, slot; {row_bytes(programs)} bytes with key and index"
+
+
+def dense_text(shape: tuple[int, ...], dense: DenseProgram) -> str:
+    return f"float32{list(shape)}; kept by a shard as a whole: {', '.join(dense.columns)}"
+
+
+def input_rows(
+    plan: Plan, engine: Engine, scan: Scan | Staged, splits: list[Split], columns: Columns, recipe: Recipe, places: Places
+) -> list[tuple[str, str]]:
+    """Describe input, memory and time; what only a run of the query would tell is said to be unknown."""
+    if isinstance(scan, Staged):
+        return [
+            ("input", f"staged, as {scan.reason}: the query runs once and is written as Parquet"),
+            ("estimated rows", "known once staged"),
+            ("batch size", str(plan.settings.batch_size or "by the number of rows")),
+            *place_rows(places, plan),
+        ]
+    examples = sum(split.rows for split in splits)
+    places = fitting(places, plan.settings, examples, len(splits) * plan.settings.passes)
+    algorithm = recipe.algorithm
+    size_of_batch = batch_size(plan.settings, examples, places.workers, algorithm.large_batches, algorithm.least_batch)
+    how = "read in place" if scan.project is None else "read in place, expressions and filters evaluated piece by piece"
+    features = estimated_features(scan, splits, columns)
+    size = estimated_bytes(recipe, features)
+    workers = min(places.workers, cores()) if engine.tasks is None else places.workers
+    seconds = estimated_seconds(examples * plan.settings.passes, workers)
+    return [
+        ("input", f"{how}: {len(splits)} splits of {len(scan.files)} files"),
+        ("estimated rows", f"{examples}{'' if scan.project is None else ' before filters'}"),
+        ("batch size", str(size_of_batch) if algorithm.serves else "all examples at once"),
+        ("estimated memory", f"about {size / 2**20:.0f} MiB for {features:,} features, judged by the beginning of the input"),
+        ("estimated time", f"about {seconds:.1f} s of learning"),
+        ("checkpoints", checkpoint_text(plan, size, seconds, places)),
+        *evaluation_rows(schedule_of(plan.evaluate, splits, size_of_batch)),
+        *place_rows(places, plan),
+    ]
+
+
+def evaluation_rows(schedule: Schedule | None) -> list[tuple[str, str]]:
+    """Say how many windows an evaluation has."""
+    if schedule is None:
+        return []
+    every, on, _ = schedule.evaluate
+    if not schedule.windows:
+        return [("evaluation", without_windows(schedule))]
+    return [("evaluation", f"at most {schedule.windows} windows a pass, of {on} batches after every {every}")]
+
+
+def checkpoint_text(plan: Plan, size: int, seconds: float, places: Places) -> str:
+    """Say how many checkpoints are expected, how large they are and what they cost; row sizes stand for files'."""
+    every = plan.settings.checkpoint_seconds
+    if not (every and places.shards):
+        return "none"
+    where = plan.settings.checkpoint_path or "the version's folder"
+    each = size / CHECKPOINT_BYTES_PER_SECOND / places.shards
+    return (
+        f"every {every:g} s, about {seconds // every:.0f} expected, into {where}; a full one has about {size / 2**20:.0f} MiB "
+        f"and takes each shard about {each:.1f} s of a core beside the training, incremental ones what has changed"
+    )
+
+
+def place_rows(places: Places, plan: Plan) -> list[tuple[str, str]]:
+    return [("shards", str(places.shards)), ("workers", f"{places.workers}, sync {plan.settings.sync}")]

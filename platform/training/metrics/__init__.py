@@ -1,0 +1,1 @@
+"""What is measured while learning and scoring, and the gate that judges it."""

@@ -1,0 +1,266 @@
+"""Windows of a training's evaluation: batches that are scored before they are learned from, measured together.
+
+After every m batches of a pass the next n are a window: batch b is in window b div (m + n) where b mod (m + n) >= m. What a
+window has of each split is measured by itself, since another worker may learn from the next one. A training step's predictions
+are made before its update, so a window costs no scoring of its own. After a loss, a batch that some shard has already is left
+out of its window: rows that have learned from it predict it too well.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....warehouse.manifest import Split
+from ...input.batches import Batch
+from ..plan import Evaluate
+from .metrics import Metrics, Tally, gauc_sums
+
+Floats = NDArray[np.float32]
+MOST_SEGMENTS = 100
+
+
+class Window(NamedTuple):
+    """What a window measured; a replay measures it again under the same key.
+
+    Attributes:
+        pass_number, split, number: which window it is.
+        batches: how many it has.
+        missing: how many it should have beside those: batches that some shard had when they were measured.
+        tally: of its examples.
+        wins: sums over the groups with both labels: AUC x examples, and examples; 0, 0 without GROUP.
+        segments: value of the BY column -> its tally; those with the most examples, at most 100.
+    """
+
+    pass_number: int
+    split: int
+    number: int
+    batches: int
+    missing: int
+    tally: Tally
+    wins: tuple[float, ...]
+    segments: dict[str, Tally]
+
+    @property
+    def key(self) -> Key:
+        """What makes it the same window."""
+        return self.pass_number, self.split, self.number
+
+
+class Seen(NamedTuple):
+    """What was seen of a window: its batches so far, one after the other.
+
+    Attributes:
+        pass_number, split, number: which window it is.
+        batches: how many there are.
+        labels, predictions: float32[examples].
+        groups: int64[examples]; empty without GROUP.
+        segments: uint32[examples, width], of each example the characters of the BY column's value, as NumPy holds strings;
+            uint32[0, 1] without.
+    """
+
+    pass_number: int
+    split: int
+    number: int
+    batches: int
+    labels: Floats
+    predictions: Floats
+    groups: NDArray[np.int64]
+    segments: NDArray[np.uint32]
+
+    @property
+    def key(self) -> Key:
+        """Which window it is."""
+        return self.pass_number, self.split, self.number
+
+
+Key = tuple[int, int, int]
+Learned = Callable[[Batch, Floats], None]
+
+
+class Schedule(NamedTuple):
+    """Which batches are in windows.
+
+    Attributes:
+        evaluate: how often, and how long.
+        before: of each split, how many batches the splits before it have at most, since a filter may leave fewer rows.
+        batches: of all splits, at most.
+    """
+
+    evaluate: Evaluate
+    before: tuple[int, ...]
+    batches: int
+
+    @property
+    def period(self) -> int:
+        """From one window to the next, in batches."""
+        return self.evaluate.every + self.evaluate.on
+
+    @property
+    def windows(self) -> int:
+        """How many there are in a pass, at most."""
+        return self.batches // self.period + (self.batches % self.period > self.evaluate.every)
+
+    def window_of(self, batch: Batch) -> Key | None:
+        """Return the key of the window that a batch is in, None where it is in none."""
+        number, place = divmod(self._number(batch), self.period)
+        return (batch.id.pass_number, batch.id.split, number) if place >= self.evaluate.every else None
+
+    def passed(self, batch: Batch) -> int:
+        """Return how many batches of its split a batch's window has up to it."""
+        at = self._number(batch)
+        begin = max(at // self.period * self.period + self.evaluate.every, self.before[batch.id.split])
+        return at - begin + 1
+
+    def closes(self, batch: Batch) -> bool:
+        """Tell whether a batch is the last one of its window."""
+        return (self._number(batch) + 1) % self.period == 0
+
+    def _number(self, batch: Batch) -> int:
+        """Return a batch's number in its pass."""
+        return self.before[batch.id.split] + batch.id.batch
+
+
+def schedule_of(evaluate: Evaluate | None, splits: Sequence[Split], batch_size: int) -> Schedule | None:
+    """Return which batches of some splits are in windows."""
+    if evaluate is None:
+        return None
+    sums = list(itertools.accumulate((-(-split.rows // batch_size) for split in splits), initial=0))
+    return Schedule(evaluate, tuple(sums[:-1]), sums[-1])
+
+
+def without_windows(schedule: Schedule) -> str:
+    """Return what is told of an evaluation that reaches no window."""
+    return (
+        f"EVALUATE EVERY {schedule.evaluate.every} BATCHES reaches no window: a pass has {schedule.batches} batches. "
+        "Evaluate more often."
+    )
+
+
+class Collector:
+    """Collects the windows of one worker, which learns from one split after the other.
+
+    Args:
+        schedule: None: there are no windows.
+        learned: told every batch with its predictions.
+        closed: told every window.
+        begun: windows that were open when a training was interrupted; whoever goes on with one takes it out.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule | None,
+        classifier: bool,
+        learned: Learned,
+        closed: Callable[[Window], None],
+        begun: dict[Key, Seen],
+    ) -> None:
+        self._schedule = schedule
+        self._classifier = classifier
+        self._learned = learned
+        self._closed = closed
+        self._begun = begun
+        self._key: Key | None = None
+        self._open: list[Seen] = []
+        self._passed = 0
+
+    def learned(self, batch: Batch, predictions: Floats) -> None:
+        """Take in a batch that was learned from, with the predictions made before.
+
+        A window is told before its last batch is, so that who knows the batch knows the window.
+        """
+        if self._schedule is not None:
+            self._collect(batch, predictions, self._schedule)
+        self._learned(batch, predictions)
+
+    def _collect(self, batch: Batch, predictions: Floats, schedule: Schedule) -> None:
+        key = schedule.window_of(batch)
+        if key != self._key:
+            self.finish()
+            self._key = key
+            self._open = [] if key is None else [self._begun.pop(key, nothing(key))]
+        if key is None:
+            return
+        if batch.fresh:
+            self._open.append(seen(key, batch, predictions))
+        self._passed = schedule.passed(batch)
+        if schedule.closes(batch):
+            self.finish()
+
+    def finish(self) -> None:
+        """Close the window that is open, if one is."""
+        if self._open:
+            self._closed(measured(joined(self._open), self._passed, self._classifier))
+        self._key, self._open = None, []
+
+    def open(self) -> Seen | None:
+        """Return the window that is open, if one is."""
+        return joined(self._open) if self._open else None
+
+
+def nothing(key: Key) -> Seen:
+    """Return that nothing was seen of a window yet."""
+    none = np.empty(0, np.float32)
+    return Seen(*key, 0, none, none, np.empty(0, np.int64), np.empty((0, 1), np.uint32))
+
+
+def seen(key: Key, batch: Batch, predictions: Floats) -> Seen:
+    """Return a batch as what was seen of its window."""
+    facets = batch.facets
+    groups = np.empty(0, np.int64) if facets is None else facets.groups.view(np.int64)
+    texts = np.empty(0, "<U1") if facets is None else facets.segments.astype("<U")
+    segments = (
+        np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1) if len(texts) else np.empty((0, 1), np.uint32)
+    )
+    return Seen(*key, 1, batch.label[0, : batch.examples], predictions, groups, segments)
+
+
+def joined(parts: Sequence[Seen]) -> Seen:
+    """Return what was seen of one window, in order."""
+    labels, predictions, groups = (
+        np.concatenate([getattr(one, name) for one in parts]) for name in ("labels", "predictions", "groups")
+    )
+    width = max(one.segments.shape[1] for one in parts)
+    segments = np.concatenate([np.pad(one.segments, ((0, 0), (0, width - one.segments.shape[1]))) for one in parts])
+    return Seen(*parts[0].key, sum(one.batches for one in parts), labels, predictions, groups, segments)
+
+
+def measured(window: Seen, batches: int, classifier: bool) -> Window:
+    """Measure a window.
+
+    Args:
+        batches: how many it should have.
+    """
+    labels, predictions, wins, segments = window.labels, window.predictions, (0.0, 0.0), {}
+    if len(window.groups) and classifier:
+        wins = gauc_sums(window.groups, labels, predictions)
+    if len(window.segments):
+        texts = window.segments.view(f"<U{window.segments.shape[1]}")[:, 0]
+        segments = by_segment(texts, labels, predictions, classifier)
+    tally = tally_of(labels, predictions, classifier)
+    return Window(*window.key, window.batches, batches - window.batches, tally, wins, segments)
+
+
+def by_segment(values: NDArray[np.str_], labels: Floats, predictions: Floats, classifier: bool) -> dict[str, Tally]:
+    """Return the tallies of the segments with the most examples."""
+    names, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
+    chosen = np.argsort(-counts, kind="stable")[:MOST_SEGMENTS]
+    return {str(names[i]): tally_of(labels[codes == i], predictions[codes == i], classifier) for i in chosen}
+
+
+def tally_of(labels: Floats, predictions: Floats, classifier: bool) -> Tally:
+    metrics = Metrics(classifier)
+    metrics.add(labels, predictions)
+    return metrics.tally()
+
+
+def metrics_of(windows: Iterable[Window], classifier: bool) -> dict[str, float | None]:
+    """Return the metrics over windows, gauc with them where there are groups."""
+    chosen = list(windows)
+    metrics = Metrics.of(classifier, (window.tally for window in chosen)).as_dict()
+    won, examples = (sum(window.wins[i] for window in chosen) for i in (0, 1))
+    return metrics | ({"gauc": won / examples} if examples else {})

@@ -1,0 +1,249 @@
+"""What is known of a training under way: metrics, the reporter's updates and the version's progress lines."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...warehouse.progress import LEARNING, METRICS, READING
+from ..errors import LostError
+from ..input.timing import Clocks, Compiled, Spent, summed
+from ..ps.shard import Description
+from ..ps.watermarks import Turn, as_lines, from_lines
+from .checkpoints.driver_state import DriverState
+from .metrics.metrics import Metrics
+from .metrics.windows import Seen, Window, metrics_of
+from .rows import weight_range
+
+if TYPE_CHECKING:
+    from ...warehouse.draft import Draft
+    from ..input.batches import Batch
+    from ..progress import Reporter
+    from .tasks.job import Report
+
+PROGRESS_SECONDS = 2.0
+TELL_SECONDS = 0.25
+RUNNING = ("logloss", "auc")
+OF_WINDOWS = tuple(dict.fromkeys((*RUNNING, *METRICS, "rows", "violations", "min_weight", "max_weight")))
+
+
+class Monitor:
+    """Turns what workers tell into metrics, updates and lines.
+
+    Args:
+        metrics: of a new training.
+
+    Attributes:
+        windows: of its evaluation, by key; a replay changes none that is whole.
+        recoveries: from losses of tasks, so far.
+        compiled: what this process compiled meanwhile.
+    """
+
+    def __init__(self, metrics: Metrics, draft: Draft, reporter: Reporter, evaluated: bool) -> None:
+        self.windows: dict[tuple[int, int, int], Window] = {}
+        self.compiled = Compiled()
+        self._clocks: list[Clocks] = []
+        self._elsewhere: dict[tuple[int, int], Spent] = {}
+        self._evaluated = evaluated
+        self.metrics = metrics
+        self._describe: Callable[[], Description] | None = None
+        self._draft = draft
+        self._reporter = reporter
+        self.recoveries = 0
+        self._held_up = -math.inf
+        self._counted: dict[Turn, int] = {}
+        self._window: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._began = self._written = self._told = time.monotonic()
+
+    def watch(self, describe: Callable[[], Description]) -> None:
+        """Let lines of progress say what the shards hold, as `describe` tells it."""
+        self._describe = describe
+
+    def clocks(self) -> Clocks:
+        """Return the clocks of a worker of this process."""
+        with self._lock:
+            self._clocks.append(Clocks())
+            return self._clocks[-1]
+
+    def step(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
+        """Count a batch that was learned from, scored before, unless it is counted; tell once in a while."""
+        if batch.counted:
+            return
+        with self._lock:
+            self._counted[Turn(batch.id.pass_number, batch.id.split)] = batch.id.batch + 1
+            self.metrics.add(batch.label[0, : batch.examples], predictions)
+            self._tell_at_times()
+
+    @property
+    def counted(self) -> dict[Turn, int]:
+        """How many batches of each turn the metrics have."""
+        with self._lock:
+            return dict(self._counted)
+
+    @property
+    def _batches(self) -> int:
+        return sum(self._counted.values())
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self._began
+
+    @property
+    def examples_per_second(self) -> float:
+        """Since it began."""
+        return self.metrics.examples / max(self.seconds, 1e-9)
+
+    def iterated(self, iteration: int, objective: float) -> None:
+        """Tell what an algorithm that learns all examples at once has reached: a line of progress."""
+        with self._lock:
+            self._draft.progress({"batch": iteration, "objective": objective})
+            self._reporter.update(0, {"objective": objective})
+
+    def close(self, window: Window) -> None:
+        """Take in a window: a line of progress for it and for each of its segments."""
+        with self._lock:
+            self._close(window)
+
+    def evaluation(self) -> dict[str, float | None]:
+        """Return the metrics over all windows."""
+        return metrics_of(self.windows.values(), self.metrics.classifier)
+
+    def _close(self, window: Window) -> None:
+        known = self.windows.get(window.key)
+        if known is not None and known.batches >= window.batches:  # measured again after a loss
+            return
+        if window.missing:
+            self._reporter.note(missing_of(window))
+        if not window.batches:
+            return
+        self.windows[window.key] = window
+        described = self._described()
+        stored = {} if described is None else self._stored(described)
+        place = {"pass": window.pass_number, "split": window.split, "window": window.number, "batch": self._batches}
+        metrics = metrics_of([window], self.metrics.classifier)
+        self._draft.progress({**place, **metrics, **stored, "examples_per_second": self.examples_per_second})
+        for segment, tally in window.segments.items():
+            found = Metrics.of(self.metrics.classifier, [tally]).as_dict()
+            self._draft.progress({**place, "segment": segment, **found})
+        self._window = {name: value for name in OF_WINDOWS if (value := (metrics | stored).get(name)) is not None}
+        self._tell()
+
+    def absorb(self, report: Report) -> None:
+        """Take in what a worker elsewhere has learned since its last report; tell once in a while."""
+        with self._lock:
+            self._counted |= from_lines(report.counted)
+            self.metrics.take(report.tally)
+            self._elsewhere[report.worker, report.attempt] = report.spent
+            for window in report.windows:
+                self._close(window)
+            self._tell_at_times()
+
+    def recovered(self, why: str, seconds: float) -> None:
+        """Tell that a loss is recovered from: a line of progress, and one in the log."""
+        with self._lock:
+            self.recoveries += 1
+            line = {"recoveries": self.recoveries, "recovery_seconds": seconds}
+            self._draft.progress({"batch": self._batches, **self.metrics.as_dict(), **line})
+            self._reporter.note(f"{why} Recovered after {seconds:.1f} s (recovery {self.recoveries} of this training).")
+
+    def held_up(self, workers: Sequence[int], seconds: float) -> None:
+        """Tell that the others have waited so long for the next step of some workers (ssp, bsp); not more often than that."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._held_up < seconds:
+                return
+            self._held_up = now
+            who = f"Worker {workers[0]} holds" if len(workers) == 1 else f"Workers {', '.join(map(str, workers))} hold"
+            self._reporter.note(f"{who} the others up: they have waited {seconds:.0f} s for its next step.")
+
+    def state(self, finished: Mapping[Turn, int], opened: Sequence[Seen] = ()) -> DriverState:
+        """Return what a checkpoint keeps of it.
+
+        Args:
+            finished: how many batches each turn has, of those that are finished.
+            opened: the windows that are open, as far as they are known.
+        """
+        with self._lock:
+            lines, windows = (as_lines(finished), as_lines(self._counted)), tuple(self.windows.values())
+            return DriverState(*lines, self.metrics.tally(), windows, tuple(opened), self.metrics.examples, self.seconds)
+
+    def go_on(self, driver: DriverState) -> None:
+        """Go on from what a checkpoint kept."""
+        with self._lock:
+            self.metrics = Metrics.of(self.metrics.classifier, [driver.tally])
+            self.windows = {window.key: window for window in driver.windows}
+            self._counted = from_lines(driver.counted)
+            self._began = time.monotonic() - driver.seconds
+            self._reporter.go_on(driver.examples)
+
+    def note(self, message: str) -> None:
+        """Tell something worth knowing that is no error."""
+        with self._lock:
+            self._reporter.note(message)
+
+    def write(self, described: Description, weights: Mapping[str, float]) -> None:
+        """Write a line of progress and update the reporter.
+
+        Args:
+            weights: the range of weights, where it is known.
+        """
+        self._written = time.monotonic()
+        metrics = self.metrics.as_dict()
+        counted = {**self._stored(described), **weights}
+        speed = {"examples_per_second": self.examples_per_second}
+        recoveries = {"recoveries": self.recoveries} if self.recoveries else {}
+        self._draft.progress({"batch": self._batches, **metrics, **counted, **speed, **recoveries})
+        self._tell()
+
+    def _stored(self, described: Description) -> dict[str, float]:
+        """Return what shards hold, and where the time went until now."""
+        found, here = stored_in(described), Spent(dict.fromkeys((*READING, *LEARNING), 0.0), *self.compiled.counted)
+        spent = summed([here, *(Spent(clocks.seconds) for clocks in self._clocks), *self._elsewhere.values()])
+        return {**found, **{name: value + found.get(name, 0) for name, value in spent.items()}}
+
+    def _tell_at_times(self) -> None:
+        now = time.monotonic()
+        due = not self._evaluated and now - self._written >= PROGRESS_SECONDS
+        if due and (described := self._described()) is not None:
+            self.write(described, {})
+        elif now - self._told >= TELL_SECONDS:
+            self._tell()
+
+    def _described(self) -> Description | None:
+        """Return what the shards hold; None where nobody knows, as while shards are lost, which the driver finds out itself."""
+        try:
+            return self._describe() if self._describe is not None else None
+        except LostError:
+            return None
+
+    def _tell(self) -> None:
+        """Tell the metrics of the last window, or else those until now."""
+        self._told = time.monotonic()
+        if not (shown := self._window):
+            running = self.metrics.as_dict()
+            shown = {name: value for name in RUNNING if (value := running[name]) is not None}
+        self._reporter.update(self.metrics.examples, shown)
+
+
+def missing_of(window: Window) -> str:
+    """Return what is told of a window that lacks batches."""
+    return (
+        f"Window {window.number} of pass {window.pass_number}, split {window.split}, lacks {window.missing} of "
+        f"{window.batches + window.missing} batches: a shard had learned from them when they were scored, so they are left out."
+    )
+
+
+def stored_in(described: Description) -> dict[str, float]:
+    """Return what shards hold as ML.TRAINING_INFO names it; the range of weights where they know it."""
+    counted = {"rows": described.rows, "memory_bytes": described.memory_bytes, "violations": 0, **described.reports}
+    if described.low > described.high:
+        return counted
+    return {**counted, **weight_range(described.low, described.high)}

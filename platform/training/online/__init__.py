@@ -1,0 +1,1 @@
+"""Learning batch by batch: workers that pull, step and push, in one process."""

@@ -1,0 +1,183 @@
+"""A training in this process: shards as objects, workers as threads."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....warehouse.checkpoints import Checkpoints
+from ....warehouse.storage import Storage
+from ...cores import cores
+from ...errors import CheckpointError
+from ...input.batches import Batch
+from ...input.dealing import Dealer, Standing
+from ...input.source import End
+from ...ps.client import LocalClient
+from ...ps.gang import Gang
+from ...ps.shard import Shard
+from ..checkpoints.checkpointer import Checkpointer, Taken
+from ..checkpoints.driver_state import DriverState
+from ..checkpoints.files import fall_back, newest_first, read_driver, restore, standing_of, write
+from ..compiled import share_work
+from ..metrics.windows import Collector, Key, Seen
+from ..monitor import Monitor
+from ..prepared import Prepared
+from ..rows import Held, begin, changed_programs, load, new_shard, save, total
+from .pace import Pace
+from .worker import Worker
+
+if TYPE_CHECKING:
+    from ....warehouse.draft import Draft
+
+
+def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+    """Learn from the input, from the newest good checkpoint on where there is one, and write what the shards hold.
+
+    Raises:
+        DataError, TrainingError, ModelError: the first of any worker; the others stop.
+    """
+    (num_shards, num_workers), schedule = prepared.places, prepared.schedule
+    epoch, checkpoints = draft.manifest.epoch, draft.checkpoints
+    shards, standing, opened = begin_here(prepared, checkpoints, epoch, monitor)
+    if schedule is not None:
+        for shard in shards.values():
+            shard.watch()
+    monitor.watch(lambda: total(shard.describe() for shard in shards.values()))
+    settings = prepared.plan.settings
+    together = settings.sync == "bsp" and num_workers > 1
+    client = LocalClient([Gang(shard, num_workers, monitor.held_up) if together else shard for shard in shards.values()])
+    dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", standing)
+    pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up)
+    classifier = prepared.recipe.algorithm.classifier
+    windows = [Collector(schedule, classifier, monitor.step, monitor.close, opened) for _ in range(num_workers)]
+
+    def state() -> DriverState:
+        seen = [window for collector in windows if (window := collector.open()) is not None]
+        return monitor.state(dealer.finished, [*opened.values(), *seen])
+
+    taker = Beside(shards, pace, together, checkpoints.place, state)
+    with Checkpointer(checkpoints, epoch, settings.checkpoint_seconds, taker, monitor.note):
+        run_workers(prepared, epoch, client, dealer, pace, monitor, windows)
+    saved = save(shards, num_shards, draft, draft.manifest.tables)
+    return Held(saved, total(shard.describe() for shard in shards.values()))
+
+
+class Begun(NamedTuple):
+    """What a training begins with.
+
+    Attributes:
+        standing: how far it has come.
+        opened: windows that were open.
+    """
+
+    shards: dict[int, Shard]
+    standing: Standing
+    opened: dict[Key, Seen]
+
+
+def begin_here(prepared: Prepared, checkpoints: Checkpoints, epoch: int, monitor: Monitor) -> Begun:
+    """Return what a training begins with: what a checkpoint has, else its parent."""
+    num_shards, columns = prepared.places.shards, prepared.columns
+
+    def fresh() -> dict[int, Shard]:
+        return {n: new_shard(prepared.recipe, n, num_shards, columns, epoch) for n in range(num_shards)}
+
+    for checkpoint in newest_first(checkpoints, monitor.note):
+        shards = fresh()
+        try:
+            driver = read_driver(checkpoints, checkpoint)
+            restore(shards, num_shards, checkpoints, checkpoint, epoch)
+        except CheckpointError as error:
+            fall_back(error, monitor.note)
+            continue
+        monitor.go_on(driver)
+        monitor.note(f"Going on from checkpoint {checkpoint.name}, after {driver.examples:,} examples.")
+        standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
+        return Begun(shards, standing, {window.key: window for window in driver.open})
+    shards = fresh()
+    if prepared.parent is not None:
+        changed = changed_programs(prepared.plan, prepared.recipe, prepared.parent)
+        load(shards, num_shards, prepared.parent, columns, changed)
+    else:
+        begin(shards, num_shards, prepared.recipe, prepared.baseline)
+    return Begun(shards, Standing(), {})
+
+
+class Beside:
+    """Takes checkpoints of shards in this process: all of one moment, between two steps of every worker."""
+
+    def __init__(
+        self, shards: Mapping[int, Shard], pace: Pace, together: bool, place: Storage, state: Callable[[], DriverState]
+    ) -> None:
+        self._shards = shards
+        self._pace = pace
+        self._together = together
+        self._place = place
+        self._state = state
+
+    def take(self, folder: str, full: bool) -> Taken:
+        """See Taker."""
+        with ExitStack() as stack:
+            with self._pace.held(self._together):
+                snapshots = {n: stack.enter_context(shard.snapshot(full)) for n, shard in self._shards.items()}
+                driver = self._state()
+            parts = [write(self._place, folder, n, len(self._shards), snapshot) for n, snapshot in snapshots.items()]
+        return Taken(parts, driver)
+
+    def cancel(self) -> None:
+        """See Taker."""
+        for shard in self._shards.values():
+            shard.cancel()
+
+
+def run_workers(
+    prepared: Prepared,
+    epoch: int,
+    client: LocalClient,
+    dealer: Dealer,
+    pace: Pace,
+    monitor: Monitor,
+    collectors: Sequence[Collector],
+) -> None:
+    """Run the workers, a thread each, until there are no more batches; the first error stops all and is raised."""
+    settings, source, num_workers = prepared.plan.settings, prepared.source(epoch), prepared.places.workers
+    share_work(cores() - num_workers + 1)
+
+    def run(number: int) -> None:
+        windows = collectors[number]
+
+        def learned(batch: Batch, predictions: NDArray[np.float32]) -> None:
+            windows.learned(batch, predictions)
+            pace.done(number)
+
+        def ended(end: End) -> None:
+            windows.finish()
+            dealer.finish(number, end.turn, end.batches)
+
+        clocks = monitor.clocks()
+        worker = Worker(number, client, prepared.recipe, learned, ended, clocks.learning)
+        deal = functools.partial(dealer.next, number)
+        try:
+            with prepared.ahead(lambda: source.batches(deal, clocks.reading)) as ahead:
+                worker.learn(ahead, functools.partial(pace.step, number), settings.sync == "ssp")
+        except BaseException:
+            pace.stop()
+            raise
+        finally:
+            pace.leave(number)
+            client.leave(number)
+
+    with ThreadPoolExecutor(num_workers, thread_name_prefix="xpsql-worker") as pool:
+        futures = [pool.submit(run, number) for number in range(num_workers)]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pace.stop()
+            raise

@@ -1,0 +1,121 @@
+"""How far workers may be ahead of each other (ssp), and holding them between two steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...errors import CheckpointError, TrainingError
+from ...ps.gang import HeldUp
+
+HELD_UP_SECONDS = 5.0
+WAIT_SECONDS = 600.0
+HOLD_SECONDS = 60.0
+
+
+class Pace:
+    """Keeps workers within `slack` steps of the slowest one still at work; None lets them run (asp).
+
+    Source: Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NeurIPS 2013.
+
+    Args:
+        held_up: told which workers others have waited for, and how long, once for each step that takes so long.
+    """
+
+    def __init__(self, num_workers: int, slack: int | None, held_up: HeldUp) -> None:
+        self._begun: dict[int, int] = dict.fromkeys(range(num_workers), 0)
+        self._under_way: dict[int, int] = {}
+        self._slack = slack
+        self._held_up = held_up
+        self._told = -1
+        self._last: int | None = None
+        self._stopped = False
+        self._changed = threading.Condition()
+
+    def step(self, worker: int) -> bool:
+        """Wait until a worker, which has finished its step before, may begin the next one; False if it must stop instead.
+
+        Raises:
+            TrainingError: another worker has made no step for ten minutes; names it.
+        """
+        with self._changed:
+            self._under_way.pop(worker, None)
+            behind = min(self._begun.values(), default=0)
+            self._begun[worker] = self._begun.get(worker, behind) + 1  # one that was lost comes back with the slowest
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: self._may_step(worker), HELD_UP_SECONDS):
+                self._tell()
+            if not self._changed.wait_for(lambda: self._may_step(worker), WAIT_SECONDS):
+                waited, slowest = HELD_UP_SECONDS + WAIT_SECONDS, self._slowest()[0]
+                raise TrainingError(f"Worker {worker} waited {waited:.0f} s for worker {slowest}, which made no step.")
+            self._under_way[worker] = self._begun[worker]
+            return not self._stopped
+
+    def _tell(self) -> None:
+        """Tell who is waited for, unless that has been told of this step."""
+        least = min(self._begun.values())
+        if least > self._told:
+            self._told = least
+            self._held_up(self._slowest(), HELD_UP_SECONDS)
+
+    def _slowest(self) -> list[int]:
+        least = min(self._begun.values())
+        return [number for number, begun in sorted(self._begun.items()) if begun == least]
+
+    def done(self, worker: int) -> None:
+        """Note that a worker's step is over, before it waits for its next batch."""
+        with self._changed:
+            if self._under_way.pop(worker, None) is not None:
+                self._changed.notify_all()
+
+    def leave(self, worker: int) -> None:
+        """Take a worker that has no more batches, or has failed, out of the count."""
+        with self._changed:
+            self._begun.pop(worker, None)
+            self._under_way.pop(worker, None)
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Let no worker begin another step."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    @contextmanager
+    def held(self, together: bool) -> Iterator[None]:
+        """Hold all workers between two steps for the length of a block.
+
+        Args:
+            together: all finish the step that the furthest has begun (bsp), since their steps wait for each other.
+
+        Raises:
+            CheckpointError: a worker has been in its step for a minute; names it.
+        """
+        with self._changed:
+            self._last = max(self._under_way.values(), default=self._furthest()) if together else 0
+            try:
+                if not self._changed.wait_for(self._all_stand, HOLD_SECONDS):
+                    busy = ", ".join(map(str, sorted(self._under_way)))
+                    raise CheckpointError(f"worker {busy} has been in its step for {HOLD_SECONDS:.0f} s")
+                yield
+            finally:
+                self._last = None
+                self._changed.notify_all()
+
+    def _furthest(self) -> int:
+        # No step is under way: whoever waits has begun one more than it finished, and so have all.
+        return min(self._begun.values(), default=1) - 1
+
+    def _all_stand(self) -> bool:
+        assert self._last is not None  # while they are held
+        return not self._under_way and all(begun >= self._last for begun in self._begun.values())
+
+    def _may_step(self, worker: int) -> bool:
+        if self._stopped:
+            return True
+        if self._last is not None and self._begun[worker] > self._last:
+            return False
+        # Steps begun are finished but for the last: a worker that begins its first is as far as one that has not yet begun.
+        slowest = max(min(self._begun.values()), 1)
+        return self._slack is None or self._begun[worker] - slowest <= self._slack

@@ -1,0 +1,114 @@
+"""The work on batches: pull, compute, push."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...input.batches import Batch
+from ...input.offered import offered_of
+from ...input.scaling import Scales, measured, scale
+from ...input.source import End
+from ...input.timing import Clock
+from ...ps.client import Client, Handle
+from ...ps.moments import Moments, merged
+from ...ps.row_programs import row_programs
+from ...ps.shard import Pulled, Push
+from ...ps.table import Touched
+from ..recipe import Recipe
+from .step import Learned, inputs_of, learn_step, random_of
+
+Done = Callable[[Batch, NDArray[np.float32]], None]
+
+
+class Worker:
+    """Learns from batches.
+
+    Args:
+        number: among the workers of a training, from 0.
+        client: reaches the shards.
+        recipe: what is learned.
+        done: called after each batch whose push is sent, with its predictions float32[examples].
+        ended: called after each turn, when all shards have acknowledged all of its batches.
+        clock: told the steps of learning.
+    """
+
+    def __init__(
+        self, number: int, client: Client, recipe: Recipe, done: Done, ended: Callable[[End], None], clock: Clock
+    ) -> None:
+        self._number = number
+        self._client = client
+        self._step = learn_step(recipe.algorithm)
+        self._returned: Sequence[str] = [name for rows in row_programs(recipe.programs) for name in rows.needs_pulled]
+        self._seed = recipe.dense.seed if recipe.algorithm.random else None
+        self._standardised = recipe.algorithm.standardised
+        self._done = done
+        self._ended = ended
+        self._clock = clock
+
+    def learn(self, batches: Iterable[Batch | End], begin: Callable[[], bool], paced: bool) -> None:
+        """Learn from batches one after the other.
+
+        The next pull is sent with a push, not after its answer; shards carry them out in that order. A batch that every shard
+        has is only scored, which is no step.
+
+        Args:
+            begin: waits until the next step may begin; False ends the work.
+            paced: a step begins when the push before it is acknowledged.
+        """
+        pushed: Handle[object] | None = None
+        lap = self._clock.lap
+        for batch in batches:
+            lap("input_wait")
+            if pushed is not None and (paced or isinstance(batch, End)):
+                pushed.result()
+                pushed = None
+                lap("push")
+            if isinstance(batch, End):
+                self._ended(batch)
+                continue
+            if not batch.applied and not begin():
+                break
+            lap("pace_wait")
+            pulling = self._client.start_pull(batch.keys, batch.size)
+            lap("pull")
+            pulled = pulling.result()
+            lap("pull")
+            if pushed is not None:
+                pushed.result()  # it came before the rows
+                lap("push")
+            pushed = self._take(batch, pulled)
+        if pushed is not None:
+            pushed.result()
+            lap("push")
+
+    def _take(self, batch: Batch, pulled: Pulled) -> Handle[object] | None:
+        """Score a batch and learn from it; return its push, None where shards have it."""
+        num_labels = len(batch.label) if self._standardised else 0
+        moments = measured(batch, pulled.moments, num_labels)
+        by = Scales.of(merged(pulled.moments, moments), num_labels)
+        learned = self._learn(by.standardised(batch), pulled, by)
+        predictions = by.restored(np.asarray(learned.predictions)[: batch.examples])[:, 0]
+        self._clock.lap("compute")
+        pushed = None if batch.applied else self._push(batch, pulled, moments, learned)
+        self._clock.lap("push")
+        self._done(batch, predictions)
+        self._clock.lap("count")
+        return pushed
+
+    def _learn(self, batch: Batch, pulled: Pulled, by: Scales) -> Learned:
+        dense = scale(batch.dense, by.slots, len(batch.weight))
+        parameters, offered = {**pulled.weights, **pulled.dense}, offered_of(batch, pulled.offered)
+        random = None if self._seed is None else random_of(batch, self._seed)
+        return self._step(parameters, inputs_of(batch, dense, random), offered)
+
+    def _push(self, batch: Batch, pulled: Pulled, moments: Moments, learned: Learned) -> Handle[object]:
+        gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
+        positives = int(np.count_nonzero(batch.label[0, : batch.examples] > 0))
+        arrays = (batch.keys, batch.slots, batch.counts, batch.clicks)
+        touched = Touched(*arrays, batch.time_seconds, batch.id, batch.examples, positives)
+        weights = {name: pulled.weights[name] for name in self._returned}
+        push = Push(touched, pulled.updates, gradients, weights, learned.dense, moments, self._number)
+        return self._client.start_push(push)

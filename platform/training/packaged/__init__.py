@@ -1,0 +1,1 @@
+"""Learning by another package, from all examples as a matrix."""

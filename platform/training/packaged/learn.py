@@ -1,0 +1,174 @@
+"""A training by another package: the query's rows become a matrix, here or in several tasks, and the package's model a file."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....algorithms.base import Learner, Peers
+from ....warehouse.package import read_package, write_package
+from ...cores import cores
+from ...engines.tasks import Tasks
+from ...errors import LostError
+from ...input.batches import Batch
+from ...input.slots import CATEGORICAL
+from ...ps.moments import no_moments
+from ...ps.shard import Description
+from ..checkpoints.recovery import Recoveries, begun_again
+from ..metrics.metrics import Metrics, Tally
+from ..monitor import Monitor
+from ..prepared import Prepared
+from ..rows import Held
+from ..solved.examples import Features, batches_of, features_of, united
+from ..solved.solve import Columns, found_in, rows_of, stored_rows, write
+from .matrix import TABLE, column_names, joined, matrix_of
+
+if TYPE_CHECKING:
+    from ....warehouse.draft import Draft
+
+Numbers = NDArray[np.float32]
+
+
+class Examples:
+    """The examples of some splits, for a package to learn.
+
+    Attributes:
+        features: their categories.
+
+    Raises:
+        DataError: see encode and check.
+    """
+
+    def __init__(self, prepared: Prepared, splits: Sequence[int]) -> None:
+        self._prepared = prepared
+        self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
+        features, _ = united([features_of(batch) for batch in self._batches])
+        categorical = {slot.number for slot in prepared.columns.of_kind(CATEGORICAL)}
+        self.features = features.only(np.isin(features.slots, list(categorical)))
+
+    def learn(self, numbers: Numbers, threads: int, peers: Peers | None) -> tuple[bytes, Tally]:
+        """Let the package learn, and return its model and the metrics of these examples.
+
+        Args:
+            numbers: float32[n], of the features.
+            peers: that learn with this process.
+        """
+        prepared, learner = self._prepared, learner_of(self._prepared)
+        names, parent = column_names(prepared.columns), prepared.parent
+        parts = [matrix_of(batch, numbers_of(batch, self.features, numbers), names) for batch in self._batches]
+        before = read_package(parent.package) if parent is not None else None
+        matrix = joined(parts, prepared.columns)
+        model = learner.fit(matrix, prepared.plan.settings.seed, threads, before, peers)
+        predict, metrics = learner.load(model), Metrics(prepared.recipe.algorithm.classifier)
+        for part in parts:
+            metrics.add(part.label, predict(part))
+        return model, metrics.tally()
+
+
+def learner_of(prepared: Prepared) -> Learner:
+    """Return what the package learns with."""
+    learner = prepared.recipe.algorithm.learner
+    assert learner is not None  # of an algorithm that is learned here
+    return learner
+
+
+def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+    """Number the categories, let the package learn, and write both.
+
+    Raises:
+        DataError: see Examples.
+    """
+    examples, before = Examples(prepared, range(len(prepared.splits))), stored_rows(prepared, TABLE)
+    numbers = numbered(examples.features, before, learner_of(prepared).categories)
+    model, tally = examples.learn(numbers, cores(), None)
+    return kept(prepared, draft, monitor, examples.features, numbers, model, [tally])
+
+
+def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+    """Learn on an engine's tasks: each has some of the examples, and the package's processes learn together.
+
+    When one is lost, the training begins again.
+
+    Raises:
+        XpsqlError: of the first task that failed.
+    """
+    return begun_again(functools.partial(learn_once, tasks, prepared, draft, monitor), monitor)
+
+
+def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor, recoveries: Recoveries) -> Held:
+    """Learn from the beginning.
+
+    Raises:
+        LostError: a task is lost.
+        XpsqlError: see learn_on.
+    """
+    from ..tasks.cluster import POLL_SECONDS, cluster  # the transport takes a tenth of a second to load
+    from ..tasks.job import job_of
+    from .rounds import Company, learn_part
+
+    learner, count, before = learner_of(prepared), prepared.places.workers, stored_rows(prepared, TABLE)
+    name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
+    company = Company(count)
+    with cluster(tasks, name, prepared.places, company.handlers, lambda role, number: None, None, encrypt) as on:
+        job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
+        with on.working(functools.partial(learn_part, job), count, f"xpsql: train {name}") as over:
+            features = company.features(over)
+            recoveries.over()
+            numbers = numbered(features, before, learner.categories)
+            model, tallies = company.learned(numbers, over)
+            with contextlib.suppress(LostError):  # nobody needs the workers any more
+                while not over():
+                    on.coordinator.wait(POLL_SECONDS)
+    return kept(prepared, draft, monitor, features, numbers, model, tallies)
+
+
+def kept(
+    prepared: Prepared,
+    draft: Draft,
+    monitor: Monitor,
+    features: Features,
+    numbers: Numbers,
+    model: bytes,
+    tallies: Iterable[Tally],
+) -> Held:
+    """Write a model and the numbers of categories."""
+    for tally in tallies:
+        monitor.metrics.take(tally)
+    write_package(draft.package, model)
+    before, known = stored_rows(prepared, TABLE), numbers > 0
+    saved = write(draft, rows_of(features.only(known), numbers[known][:, None].astype(np.float64), before))
+    now, scaled = int(features.last_seen.max(initial=0)), len(prepared.columns.scaled)
+    return Held(saved, Description(saved.rows, 0, now, {}, no_moments(scaled), saved.min_weight, saved.max_weight))
+
+
+def numbers_of(batch: Batch, features: Features, numbers: Numbers) -> Numbers:
+    """Return the numbers of a batch's rows, float32[size]; 0 where one has none."""
+    known, place = found_in(features.keys, batch.keys)
+    own = np.zeros(batch.size, np.float32)
+    if known.any():
+        own[: len(known)] = np.where(known, numbers[place], 0)
+    return own
+
+
+def numbered(features: Features, before: Columns, most: int) -> Numbers:
+    """Return the number of each feature among its slot's categories, from 1 on; 0 for those beyond `most`.
+
+    The more frequent comes first, among equals the lesser key. Categories that a version before has keep their numbers.
+    """
+    numbers = np.zeros(len(features.keys), np.float32)
+    known, place = found_in(before["key"], features.keys)
+    if known.any():
+        numbers[known] = before["w"][place[known], 0]
+    for slot in np.unique(features.slots):
+        taken = 0
+        if len(before["key"]):
+            taken = int(before["w"][before["slot"] == slot, 0].max(initial=0))
+        new = np.flatnonzero((features.slots == slot) & ~known)
+        order = new[np.argsort(-features.counts[new], kind="stable")][: max(0, most - taken)]
+        numbers[order] = np.arange(taken + 1, taken + 1 + len(order))
+    return numbers

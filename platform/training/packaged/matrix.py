@@ -1,0 +1,45 @@
+"""Batches as the matrices that packages take."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....algorithms.base import Matrix
+from ...input.batches import Batch
+from ...input.slots import CATEGORICAL, CONTINUOUS, VECTOR, Columns
+
+LARGEST = np.finfo(np.float32).max
+TABLE = "weights"
+"""The table whose rows are categories, their weights their numbers from 1 on."""
+
+
+def column_names(columns: Columns) -> tuple[str, ...]:
+    """Return the names of a matrix's columns: categorical and continuous slots, then elements of vectors, `slot(0)`, ..."""
+    names = [slot.name for slot in columns.of_kind(CATEGORICAL)]
+    names += [slot.name for slot in columns.of_kind(CONTINUOUS)]
+    names += [f"{slot.name}({i})" for slot in columns.of_kind(VECTOR) for i in range(slot.dim)]
+    return tuple(names)
+
+
+def matrix_of(batch: Batch, numbers: NDArray[np.float32], names: tuple[str, ...]) -> Matrix:
+    """Return the examples of a batch.
+
+    Args:
+        numbers: float32[size], of the batch's rows: the number of each category from 1 on, 0 where it has none.
+        names: of all columns.
+    """
+    codes = numbers[batch.scalar[:, : batch.examples]]
+    categories = np.where(codes > 0, codes - 1, np.nan).astype(np.float32)
+    dense = batch.dense.clip(-LARGEST, LARGEST)
+    values = np.ascontiguousarray(np.concatenate([categories, dense]).T)
+    label, weight = batch.label[:1, : batch.examples].reshape(-1), batch.weight[: batch.examples]
+    return Matrix(values, names, len(codes), label, weight)
+
+
+def joined(parts: list[Matrix], columns: Columns) -> Matrix:
+    """Return the examples of all parts."""
+    names, none = column_names(columns), np.empty(0, np.float32)
+    values = np.concatenate([np.empty((0, len(names)), np.float32), *(part.values for part in parts)])
+    label, weight = (np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in ("label", "weight"))
+    return Matrix(values, names, len(columns.of_kind(CATEGORICAL)), label, weight)

@@ -1,0 +1,155 @@
+"""A package's training on several tasks: what workers and driver tell each other.
+
+A worker encodes its splits, tells their categories, gets the numbers of these, and learns with the others. All end with the
+same model, which the first one tells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....algorithms.base import Peers
+from ...engines.tasks import Task
+from ...ps.transport.wire import Acknowledged, Call, Handler
+from ..compiled import prepare_task
+from ..metrics.metrics import Tally
+from ..solved.examples import Features, united
+from ..tasks.cluster import wait_until
+from ..tasks.job import Job, check_machine, own_host, prepared_of
+from ..tasks.membership import CALL_SECONDS, EndedError, Membership
+from .learn import Examples, learner_of
+
+WAIT_SECONDS = 0.5
+
+
+class Have(NamedTuple):
+    """A worker has encoded its examples: their categories, and, from the first worker, where all meet."""
+
+    worker: int
+    features: Features
+    host: str
+    port: int
+
+
+class Ask(NamedTuple):
+    """A worker asks for the numbers of its categories."""
+
+    worker: int
+
+
+class Numbers(NamedTuple):
+    """Those numbers once they are known, and where the workers meet."""
+
+    known: bool
+    numbers: NDArray[np.float32]
+    host: str
+    port: int
+
+
+UNKNOWN = Numbers(False, np.empty(0, np.float32), "", 0)
+
+
+class Learned(NamedTuple):
+    """A worker has learned: the model's bytes, of the first worker, and the metrics of its examples."""
+
+    worker: int
+    model: NDArray[np.uint8]
+    tally: Tally
+
+
+HAVE = Call("have", Have, Acknowledged)
+ASK = Call("ask", Ask, Numbers)
+LEARNED = Call("learned", Learned, Acknowledged)
+
+
+def learn_part(job: Job, task: Task) -> None:
+    """Be worker `task.number`: learn from the examples of some splits, together with the others.
+
+    Raises:
+        XpsqlError: of data, another worker or the driver; the driver has been told if it can be.
+    """
+    check_machine(job.xpsql, job.folder)
+    prepare_task(task.cores)
+    number, count = task.number, job.places.workers
+    with contextlib.suppress(EndedError), Membership(job.contact, "worker", number, task.attempt) as member:
+        prepared = prepared_of(job)
+        examples = Examples(prepared, range(number, len(job.splits), count))
+        host, receives = own_host(job.contact.address), number == 0 and count > 1
+        gathering = learner_of(prepared).gathering(count, host) if receives else contextlib.nullcontext(0)
+        with gathering as port:
+            member.call(HAVE, Have(number, examples.features, host, port), CALL_SECONDS)
+            while not (told := member.call(ASK, Ask(number), CALL_SECONDS)).known:
+                if member.ended.is_set():
+                    raise EndedError
+            peers = Peers(number, told.host, told.port) if count > 1 else None
+            model, tally = examples.learn(told.numbers, task.cores, peers)
+            told_model = np.frombuffer(model if number == 0 else b"", np.uint8)
+            member.call(LEARNED, Learned(number, told_model, tally), CALL_SECONDS)
+
+
+class Company:
+    """The driver's side.
+
+    Args:
+        num_workers: that take part.
+
+    Attributes:
+        handlers: how the driver answers.
+    """
+
+    def __init__(self, num_workers: int) -> None:
+        self.handlers: list[Handler[Any, Any]] = [
+            Handler(HAVE, self._have),
+            Handler(ASK, self._ask),
+            Handler(LEARNED, self._learned_by),
+        ]
+        self._num_workers = num_workers
+        self._parts: dict[int, Have] = {}
+        self._places: list[NDArray[np.intp]] = []
+        self._numbers: list[NDArray[np.float32]] = []
+        self._learned: dict[int, Learned] = {}
+        self._changed = threading.Condition()
+
+    def features(self, check: Callable[[], object]) -> Features:
+        """Wait for all workers' examples, and return their categories.
+
+        Args:
+            check: raises what went wrong with a worker.
+        """
+        wait_until(self._changed, lambda: len(self._parts) == self._num_workers, check)
+        parts = [self._parts[number] for number in range(self._num_workers)]
+        self._host, self._port = parts[0].host, parts[0].port
+        features, self._places = united([part.features for part in parts])
+        return features
+
+    def learned(self, numbers: NDArray[np.float32], check: Callable[[], object]) -> tuple[bytes, list[Tally]]:
+        """Let the workers learn with these numbers of all categories, and return the model and their metrics."""
+        with self._changed:
+            self._numbers = [numbers[places] for places in self._places]
+            self._changed.notify_all()
+        wait_until(self._changed, lambda: len(self._learned) == self._num_workers, check)
+        told = [self._learned[number] for number in range(self._num_workers)]
+        return told[0].model.tobytes(), [one.tally for one in told]
+
+    def _have(self, have: Have) -> Acknowledged:
+        return self._told(self._parts, have.worker, have)
+
+    def _ask(self, ask: Ask) -> Numbers:
+        with self._changed:
+            known = self._changed.wait_for(lambda: self._numbers, WAIT_SECONDS)
+            return Numbers(True, self._numbers[ask.worker], self._host, self._port) if known else UNKNOWN
+
+    def _learned_by(self, learned: Learned) -> Acknowledged:
+        return self._told(self._learned, learned.worker, learned)
+
+    def _told(self, by: dict[int, Any], worker: int, what: object) -> Acknowledged:
+        with self._changed:
+            by[worker] = what
+            self._changed.notify_all()
+        return Acknowledged()

@@ -1,0 +1,136 @@
+"""What a training statement says, checked: the input of `train`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..options import option
+from .metrics.gate import Condition
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of WITH."""
+
+    batch_size: int | None = option(
+        None,
+        "examples per update; by default 64, from 50,000 rows on 256, from 200,000 on 1024; xftrl, svm, linear_regression and "
+        "logistic_regression take 2048 from 500,000 on, 4096 from 1,000,000, 8192 from 2,000,000, 16384 from 4,000,000; with "
+        "more than four workers the rows that four of them would have count",
+        minimum=1,
+        maximum=1 << 20,
+    )
+    passes: int = option(1, "times the data is read", minimum=1, maximum=10_000)
+    workers: int | None = option(
+        None,
+        "workers under way at once, each with a thread that reads ahead; with one, results are deterministic; raise it for "
+        "networks, and where there are more than two cores; by default one, on Spark by cores and rows",
+        minimum=1,
+        maximum=4096,
+    )
+    shards: int | None = option(
+        None,
+        "servers of the parameter server; by default one, on Spark by cores and rows",
+        minimum=1,
+        maximum=1024,
+    )
+    sync: str = option("asp", "consistency between workers", choices=("asp", "ssp", "bsp"))
+    slack: int = option(4, "steps a worker may be ahead of the slowest (ssp)", minimum=0)
+    read_ahead: int | None = option(
+        None,
+        "batches that a worker reads and encodes ahead, at most; by default as many as it turns out to need, up to 64",
+        minimum=1,
+        maximum=4096,
+    )
+    checkpoint_seconds: float = option(60.0, "seconds between checkpoints; 0: none are taken", minimum=0, maximum=1e9)
+    checkpoint_path: str | None = option(
+        None, "where checkpoints go, a path or a URI that Arrow knows (s3://bucket/folder); by default the version's folder"
+    )
+    base_rate: float | None = option(
+        None,
+        "mean label whose log odds, plus ln(positive_weight), the intercept of a new model begins at; by default that of a "
+        "part of the input for linear models, `ffm` and `xsvd`, for `fm` and networks where it is below 0.05 or above 0.95; "
+        "else it begins at 0",
+    )
+    encrypt: bool = option(
+        False,
+        "TLS between machines, on Spark: in the training, in CONTINUE and RESUME, and where the model scores; needs the extra "
+        "xpsql[tls] on the driver",
+    )
+    seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
+    nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
+    hashed: tuple[str, ...] = option((), "BIGINT columns that hold ready-made ids")
+    share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
+
+
+MOST_USUAL = 1024
+DEFAULT_BATCH_SIZES = (
+    (4_000_000, 16384),
+    (2_000_000, 8192),
+    (1_000_000, 4096),
+    (500_000, 2048),
+    (200_000, 1024),
+    (50_000, 256),
+    (0, 64),
+)
+"""From how many rows on a training takes how many examples per update, where the statement does not say."""
+WORKERS = 4
+"""So many workers take whole batches; what more of them have under way at once would be too much of the log."""
+
+
+def batch_size(settings: Settings, rows: int, workers: int, large: bool, least: int) -> int:
+    """Return the examples per update of a training on `rows` rows: a short log needs its many small updates.
+
+    Args:
+        workers: that learn at once, each from weights that lack the others' updates under way (docs/scaling.md, Large batches).
+        large: the algorithm takes larger batches of a long log.
+        least: it takes no smaller ones.
+    """
+    usual = DEFAULT_BATCH_SIZES if large else [pair for pair in DEFAULT_BATCH_SIZES if pair[1] <= MOST_USUAL]
+    shared = rows * WORKERS // max(WORKERS, workers)
+    return settings.batch_size or max(least, next(size for from_rows, size in usual if shared >= from_rows))
+
+
+class Evaluate(NamedTuple):
+    """EVALUATE EVERY `every` BATCHES ON `on` BATCHES [BY `by`]."""
+
+    every: int
+    on: int
+    by: str | None
+
+
+@dataclass(frozen=True)
+class Use:
+    """A part as a statement uses it: its name, the options given, and the options object with defaults filled in."""
+
+    name: str
+    given: Mapping[str, Any]
+    options: Any
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A training: statement text, model, parts, roles of columns, and the query.
+
+    `share` in settings is a tuple of (slot, slot whose rows it uses). `passing`: the query reads what goes with its
+    statement, so that its rows are staged.
+    """
+
+    statement: str
+    model: str
+    algorithm: Use
+    operators: tuple[Use, ...]
+    query: str
+    labels: tuple[str, ...] = ("label",)
+    weight: str | None = None
+    time: str | None = None
+    group: str | None = None
+    ignore: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    parent: int | None = None
+    replace: bool = False
+    evaluate: Evaluate | None = None
+    release: Condition | None = None
+    passing: bool = False

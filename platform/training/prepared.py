@@ -1,0 +1,138 @@
+"""A training that is checked and whose input is known, before anything is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...warehouse.manifest import Split
+from ..engines.base import Scan
+from ..engines.tasks import Tasks
+from ..errors import StatementError
+from ..input.batches import Batch
+from ..input.prefetch import Ahead
+from ..input.slots import Columns
+from ..input.source import End, Source
+from ..input.splits import check_labels, chunk_batches, is_empty, splits_of, vector_dims
+from ..ps.watermarks import Turn, turns_of
+from .baseline import baseline_of
+from .estimates import estimated_bytes, estimated_features
+from .metrics.windows import Schedule, schedule_of
+from .parallelism import Places, fitting
+from .plan import Plan, batch_size
+from .recipe import Recipe, recipe_of
+from .rows import check_continues
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+
+class Prepared(NamedTuple):
+    """What a training needs to know.
+
+    Attributes:
+        batch_size: examples per update.
+        parent: the version that it continues.
+        places: how many shards and workers it has.
+        baseline: see baseline_of; empty where it continues.
+    """
+
+    plan: Plan
+    recipe: Recipe
+    columns: Columns
+    scan: Scan
+    splits: list[Split]
+    batch_size: int
+    parent: Version | None
+    places: Places
+    baseline: tuple[float, ...]
+
+    @property
+    def num_examples(self) -> int | None:
+        """The number of examples in all passes, rows that are added included, None where a filter decides."""
+        if self.scan.project is not None:
+            return None
+        negatives = self.recipe.algorithm.negatives
+        copies = 1 if negatives is None else 1 + negatives.number
+        return sum(split.rows for split in self.splits) * copies * self.plan.settings.passes
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The windows of its evaluation."""
+        return schedule_of(self.plan.evaluate, self.splits, self.batch_size)
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The splits of all passes, in order of learning."""
+        return turns_of(len(self.splits), self.plan.settings.passes)
+
+    def source(self, epoch: int) -> Source:
+        """Return the input, batch by batch, for pushes of an epoch."""
+        algorithm, ladders, seed = self.recipe.algorithm, self.recipe.ladders, self.plan.settings.seed
+        drawn = algorithm.sampling, algorithm.negatives, algorithm.pairs
+        binary, before = algorithm.classifier, self.parent.manifest.examples_total if self.parent else 0
+        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, *drawn, seed, before)
+
+    def ahead(self, make: Callable[[], Generator[Batch | End, None, None]]) -> Ahead[Batch | End]:
+        """Return what reads ahead for a worker."""
+        return Ahead(make, self.plan.settings.read_ahead, chunk_batches(self.batch_size))
+
+
+def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, places: Places) -> Prepared:
+    """Look at the input; the parts are made again for vectors, whose lengths it tells.
+
+    Raises:
+        StatementError: it is empty, its labels cannot be learned from, or the parent cannot go on with the lengths of vectors.
+        DataError: a file cannot be read.
+    """
+    splits = [split for split in splits_of(scan) if split.rows]
+    if is_empty(scan, splits):
+        raise StatementError("The query returns no rows; there is nothing to learn from.")
+    columns = vector_dims(columns, scan, splits)
+    recipe = recipe_of(plan, columns)
+    if parent is not None:
+        check_continues(recipe, columns, parent)
+    if recipe.algorithm.classifier:
+        check_labels(scan, splits, columns.labels)
+    rows = sum(split.rows for split in splits)
+    places = fitting(places, plan.settings, rows, len(splits) * plan.settings.passes)
+    size = batch_size(plan.settings, rows, places.workers, recipe.algorithm.large_batches, recipe.algorithm.least_batch)
+    baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
+    return Prepared(plan, recipe, columns, scan, splits, size, parent, places, baseline)
+
+
+def check_encryption(plan: Plan, recipe: Recipe) -> None:
+    """Refuse to encrypt on an engine's tasks what cannot be.
+
+    Raises:
+        StatementError: the package that it takes is not installed, or workers talk by connections that are not ours.
+    """
+    if not plan.settings.encrypt:
+        return
+    if recipe.algorithm.learner is not None and plan.settings.workers != 1:
+        raise StatementError(
+            f"The workers of {plan.algorithm.name} talk by its package's own connections, which are not encrypted; with "
+            "encrypt = true say workers = 1."
+        )
+    from ..ps.transport.tls import check_installed  # few trainings need it
+
+    check_installed()
+
+
+def check_memory(tasks: Tasks, prepared: Prepared) -> None:
+    """Refuse shards that an engine's tasks have no memory for.
+
+    Raises:
+        StatementError: says what is needed, what there is, and the setting to raise.
+    """
+    granted = tasks.memory_bytes()
+    if granted is None or not prepared.places.shards:
+        return
+    features = estimated_features(prepared.scan, prepared.splits, prepared.columns)
+    needed = estimated_bytes(prepared.recipe, features) // prepared.places.shards
+    if needed > granted:
+        raise StatementError(
+            f"A shard needs about {needed >> 20} MiB for its rows, which live outside of the JVM; Spark grants the Python of a "
+            f"task {granted >> 20} MiB, a part of its executor's. Raise spark.executor.memoryOverhead (or "
+            f"spark.executor.pyspark.memory), or use more shards than {prepared.places.shards}."
+        )

@@ -1,0 +1,227 @@
+"""From a plan's names and options to working parts: the algorithm and, for each of its tables, a chain of operators."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from ...algorithms.base import Algorithm, Layout
+from ...warehouse.manifest import Manifest
+from .. import parts
+from ..cores import cores
+from ..errors import OptionError, StatementError
+from ..input.batches import Ladders
+from ..input.slots import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from, columns_of, offered_slots
+from ..operators.base import Operator, TableSpec, chain
+from ..options import written
+from ..ps.dense import DenseProgram, size
+from ..ps.ladder import Ladder
+from ..ps.programs import Programs
+from .compiled import limit_threads
+from .metrics.metrics import OF_CLASSES, OF_LABELS
+from .plan import Plan
+
+KEPT = 32
+MANY_FLOATS = 400_000  # of dense parameters, from which on a network's steps gain by threads
+
+
+class Recipe(NamedTuple):
+    """What a training runs: the algorithm, the programs of its tables and dense parameters, and the sizes they run with."""
+
+    algorithm: Algorithm
+    programs: tuple[Programs, ...]
+    dense: DenseProgram
+    ladders: Ladders
+
+
+def recipe_of(plan: Plan, columns: Columns) -> Recipe:
+    """Make the parts of a plan; equal plans over equal slots get the same ones, so that a CONTINUE compiles nothing.
+
+    Raises:
+        StatementError: more labels than the algorithm learns, operators in an order that cannot work, one that needs TIME where
+            there is none, or one that allows no second pass; a clause that the algorithm has no use for.
+    """
+    operators = tuple((found("operator", use.name), use.options) for use in plan.operators)
+    numbers = slot_numbers(columns) if any(getattr(options, "slots", ()) for _, options in operators) else ()
+    algorithm = found("algorithm", plan.algorithm.name)
+    recipe = make(algorithm, plan.algorithm.options, layout_of(columns), operators, numbers, plan.settings.seed)
+    if len(plan.labels) > 1 and not recipe.algorithm.multi_label:
+        raise StatementError(
+            f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each."
+        )
+    check_base_rate(plan, recipe.algorithm)
+    if not recipe.algorithm.serves:
+        check_solved(plan)
+    for programs in recipe.programs:
+        if programs.chain.needs_time and plan.time is None:
+            raise StatementError(
+                f"OPERATORS ({programs.chain.name}) has a part that needs event times; name their column with TIME."
+            )
+        if programs.chain.one_pass and plan.settings.passes > 1:
+            raise StatementError(
+                f"WITH passes = {plan.settings.passes} cannot go with OPERATORS ({programs.chain.name}): a second pass would "
+                f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1."
+            )
+    return recipe
+
+
+def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
+    """Refuse a mean that labels cannot have, or that the algorithm does not begin with."""
+    given = plan.settings.base_rate
+    if given is None:
+        return
+    if algorithm.baseline is None or not algorithm.intercept:
+        raise StatementError(f"WITH base_rate = {given:g} has no use: {plan.algorithm.name} begins with no mean of labels.")
+    if algorithm.classifier and not 0 < given < 1:
+        raise StatementError(f"WITH base_rate = {given:g} must be between 0 and 1, the part of labels that are 1.")
+
+
+def check_release(plan: Plan, algorithm: Algorithm) -> None:
+    """Refuse a condition of release that no training can meet, as it names a metric that is never known."""
+    named = {leaf.value for leaf in plan.release.tree.leaves() if leaf.kind != "number"} if plan.release is not None else set()
+    lacking = [name for name in (*OF_CLASSES, *([] if plan.labels else OF_LABELS)) if name in named]
+    if lacking and not algorithm.classifier:
+        raise StatementError(
+            f"RELEASE WHEN names {', '.join(lacking)}, which is never known of {plan.algorithm.name} as it learns here. "
+            "Judge it by mae or rmse."
+        )
+    if "gauc" in named and plan.group is None:
+        raise StatementError("RELEASE WHEN names gauc, which is never known without groups. Name their column with GROUP.")
+
+
+def check_solved(plan: Plan) -> None:
+    """Refuse what means nothing to an algorithm that learns all examples at once."""
+    name = plan.algorithm.name
+    if plan.operators:
+        raise StatementError(f"OPERATORS changes updates batch by batch; {name} learns all examples at once. Leave it out.")
+    if plan.evaluate is not None:
+        raise StatementError(f"EVALUATE scores batches before they are learned from; {name} learns all examples at once.")
+    if plan.settings.passes > 1:
+        raise StatementError(f"WITH passes = {plan.settings.passes} has no use: {name} goes on until it ends. See its options.")
+
+
+def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Recipe, Columns]:
+    """Find the slots and roles of a training query and make the parts of its plan for them.
+
+    Raises:
+        StatementError: see columns_of, check_offered, recipe_of and check_release; labels that are learned in another unit than
+            those of the version that it continues.
+    """
+    columns = columns_of(schema, plan, parent)
+    # Before operators are made: JAX runs where one is probed.
+    limit_threads(num_threads(found("algorithm", plan.algorithm.name).make(plan.algorithm.options, layout_of(columns))))
+    made = [found("operator", use.name).make(use.options, TableSpec("", 1)) for use in plan.operators]
+    offers = tuple(name for operator in made for name in operator.offers)
+    columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
+    if offers:
+        check_offered(plan, columns, next(operator.name for operator in made if operator.offers))
+    recipe = recipe_of(plan, columns)
+    algorithm = recipe.algorithm
+    check_release(plan, algorithm)
+    if parent is not None and algorithm.standardised != columns_from(parent).standardised:
+        raise StatementError(
+            f"Version {parent.version} of {plan.model} learned its labels in another unit than {plan.algorithm.name} does now: "
+            "as they are, or in standard deviations from their mean. TRAIN OR REPLACE it."
+        )
+    return recipe, dataclasses.replace(
+        columns,
+        intercept=algorithm.intercept,
+        logarithmic=algorithm.logarithmic,
+        standardised=algorithm.standardised,
+    )
+
+
+def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
+    """Refuse an operator that offers inputs to an algorithm that takes none, but would take the slots of the query alone."""
+    try:
+        found("algorithm", plan.algorithm.name).make(plan.algorithm.options, layout_of(columns))
+    except OptionError as error:
+        raise StatementError(
+            f"OPERATORS ({operator}) offers inputs beside the slots, and {plan.algorithm.name} takes none. Leave it out."
+        ) from error
+
+
+def num_threads(algorithm: Algorithm) -> int:
+    """Return how many threads XLA should have: one beside those that read, where the steps are small, since handing them to
+    another thread takes longer than it saves."""
+    many = not algorithm.serves or sum(map(size, algorithm.dense)) >= MANY_FLOATS
+    return cores() if many else 1
+
+
+def layout_of(columns: Columns) -> Layout:
+    """Return the slots as algorithms see them."""
+
+    def names(*kinds: str) -> tuple[str, ...]:
+        return tuple(slot.name for slot in columns.of_kind(*kinds))
+
+    vectors = tuple((slot.name, slot.dim) for slot in columns.of_kind(VECTOR))
+    continuous = (*(slot.name for slot in columns.offered), *names(CONTINUOUS))
+    return Layout(names(CATEGORICAL), names(MULTI, WEIGHTED), continuous, vectors, columns.labels)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def make(
+    part: parts.AnyPart,
+    options: Any,
+    layout: Layout,
+    operators: tuple[tuple[parts.AnyPart, Any], ...],
+    slots: tuple[tuple[str, int], ...],
+    seed: int,
+) -> Recipe:
+    algorithm: Algorithm = part.make(options, layout)
+    limit_threads(num_threads(algorithm))
+    programs: list[Programs] = []
+    for spec in algorithm.tables:
+        first = programs[0] if programs else None
+        chained = make_chain(algorithm, spec._replace(slots=slots), operators, first is not None)
+        programs.append(Programs(spec, chained, seed, first))
+    optimizer = algorithm.dense_optimizer() if algorithm.dense_optimizer else None
+    return Recipe(algorithm, tuple(programs), DenseProgram(algorithm.dense, optimizer, seed), Ladders(Ladder(), Ladder()))
+
+
+def slot_numbers(columns: Columns) -> tuple[tuple[str, int], ...]:
+    """Return the slots that have rows of their own, and their numbers."""
+    return tuple((slot.name, slot.number) for slot in columns.slots if slot.source == slot.name)
+
+
+def make_chain(
+    algorithm: Algorithm, spec: TableSpec, operators: Sequence[tuple[parts.AnyPart, Any]], follows: bool
+) -> Operator:
+    """Compose a table's own operators and those of a statement, in its order; the algorithm's optimizer ends the chain where
+    none is named.
+
+    What is offered of features is kept once, in the first table, and the statement decides there which keys have rows.
+
+    Args:
+        follows: the table comes after another one.
+    """
+    made: list[Operator] = [part.make(options, spec) for part, options in operators]
+    if follows:
+        made = [operator for operator in made if not operator.offers and not operator.lives]
+    made = [*algorithm.operators(spec), *made]
+    if not any(operator.optimizer for operator in made):
+        made.append(algorithm.optimizer(spec))
+    try:
+        return chain(*made)
+    except ValueError as error:
+        raise StatementError(f"OPERATORS cannot be composed: {error}") from error
+
+
+def found(kind: str, name: str) -> parts.AnyPart:
+    return parts.find(kind, parts.built_in(kind), name, None)
+
+
+def algorithm_of(manifest: Manifest) -> Algorithm:
+    """Make the algorithm of a trained version.
+
+    Raises:
+        StatementError: its package is not installed, or its options have changed.
+    """
+    part = found("algorithm", manifest.algorithm.name)
+    options = parts.options("algorithm", part, written(manifest.algorithm.options))
+    algorithm: Algorithm = part.make(options, layout_of(columns_from(manifest)))
+    return algorithm

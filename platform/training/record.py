@@ -1,0 +1,84 @@
+"""A training's input as its manifest keeps it, so that RESUME reads what was read before."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...warehouse.manifest import Manifest
+from ..engines.base import Engine, Scan, Staged
+from ..errors import StatementError
+from ..input.splits import check_unchanged, vector_dims
+from .baseline import baseline_of
+from .parallelism import Places, places_of
+from .plan import Plan
+from .prepared import Prepared
+from .recipe import fitted, recipe_of
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+
+def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
+    """Return the manifest of a version in training with what RESUME needs beside the statement."""
+    scan = prepared.scan
+    return dataclasses.replace(
+        manifest,
+        splits=tuple(prepared.splits),
+        input={
+            "columns": scan.columns,
+            "needed": scan.needed,
+            "schema": base64.b64encode(scan.schema.serialize()).decode(),
+            "projected": scan.project is not None,
+        },
+        batch_size=prepared.batch_size,
+        shards=prepared.places.shards,
+        workers=prepared.places.workers,
+        expected=prepared.num_examples,
+    )
+
+
+def prepare_again(plan: Plan, manifest: Manifest, engine: Engine, parent: Version | None) -> Prepared:
+    """Return what `recorded` was given.
+
+    Raises:
+        StatementError: the query's expressions cannot be made again in this session, or there is no room for the training.
+        DataError: a file changed or is gone.
+    """
+    scan = scan_again(plan, manifest, engine)
+    splits = list(manifest.splits)
+    for split in splits:
+        check_unchanged(split)
+    _, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
+    columns = vector_dims(columns, scan, splits)
+    recipe = recipe_of(plan, columns)
+    places = places_again(plan, manifest, engine, recipe.algorithm.serves)
+    baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
+    return Prepared(plan, recipe, columns, scan, splits, manifest.batch_size, parent, places, baseline)
+
+
+def scan_again(plan: Plan, manifest: Manifest, engine: Engine) -> Scan:
+    """Return how the splits are read."""
+    record = manifest.input
+    files = tuple(dict.fromkeys(split.path for split in manifest.splits))
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(record["schema"])))
+    if not record["projected"]:
+        return Scan(files, dict(record["columns"]), None, tuple(record["needed"]), schema)
+    scan = engine.scan(plan.query)
+    if isinstance(scan, Staged) or scan.project is None or not scan.schema.equals(schema):
+        raise StatementError(
+            f"RESUME needs the query of version {manifest.version} to mean what it meant; it reads other columns now. Make the "
+            "tables and views that it names as they were, or train again."
+        )
+    return dataclasses.replace(scan, files=files)
+
+
+def places_again(plan: Plan, manifest: Manifest, engine: Engine, serves: bool) -> Places:
+    """Return as many shards and workers as there were, or as many as there is room for where the statement does not say."""
+    before = Places(manifest.shards, manifest.workers)
+    if engine.tasks is None or sum(before) <= engine.tasks.slots(sum(before), plan.settings.sync == "bsp"):
+        return before
+    return places_of(plan.settings, engine.tasks, serves)

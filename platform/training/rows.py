@@ -1,0 +1,328 @@
+"""A training's model between memory and the warehouse: shards from a version, and a version from shards."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...warehouse.candidates import read_candidates, write_candidates
+from ...warehouse.dense import read_dense, write_dense
+from ...warehouse.files import VersionFiles
+from ...warehouse.manifest import Dense as DenseEntry
+from ...warehouse.manifest import Table as TableEntry
+from ...warehouse.rows import rows_schema
+from ...warehouse.version import Version
+from ..cores import cores
+from ..errors import StatementError, no_number
+from ..input.scaling import from_entry
+from ..input.slots import INTERCEPT, Columns
+from ..operators.base import INTERCEPT_NUMBER
+from ..options import written
+from ..ps.candidates import Counted
+from ..ps.keys import slot_seed
+from ..ps.moments import Moments, no_moments
+from ..ps.placement import shard_of, slices_of
+from ..ps.programs import STATISTICS, Programs
+from ..ps.shard import Description, Shard
+from ..ps.watermarks import Watermarks
+from .plan import Plan
+from .recipe import Recipe
+
+PART_ROWS = 1 << 19
+MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
+
+
+def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, epoch: int) -> Shard:
+    """Return a shard for a recipe's tables, which are empty, and its share of the dense parameters, which are new."""
+    names = columns.slot_names
+    shard = Shard(recipe.programs, recipe.dense.part(number, num_shards), lambda slot: names.get(slot, str(slot)))
+    shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, epoch)
+    if number == 0:
+        shard.moments = no_moments(len(columns.scaled))
+    return shard
+
+
+def table_entries(recipe: Recipe) -> tuple[TableEntry, ...]:
+    """Describe the tables as the manifest does: stored columns, then what readers need: the weights w, and what is offered."""
+    return tuple(TableEntry(p.spec.name, p.spec.dim, p.read_dims) for p in recipe.programs)
+
+
+def dense_entries(recipe: Recipe) -> tuple[DenseEntry, ...]:
+    """Describe the dense parameters as the manifest does."""
+    return tuple(DenseEntry(spec.name, spec.shape, recipe.dense.columns) for spec in recipe.dense.specs.values())
+
+
+def check_continues(recipe: Recipe, columns: Columns, parent: Version) -> None:
+    """Refuse to continue a version whose rows, dense parameters or package's model the recipe cannot go on from.
+
+    Raises:
+        StatementError: another table, another size of vectors or dense parameters, another optimizer, or slots that a package
+            has not learned from.
+    """
+    if recipe.algorithm.learner is not None:
+        check_slots(columns, parent)
+    check_rows(recipe, parent)
+    check_dense(recipe, parent)
+
+
+def check_slots(columns: Columns, parent: Version) -> None:
+    known = {slot.name for slot in parent.manifest.slots}
+    if new := [slot.name for slot in columns.slots if slot.name not in known]:
+        raise StatementError(
+            f"CONTINUE of {parent.manifest.algorithm.name} takes the slots of version {parent.number}, and no others; the "
+            f"query returns {', '.join(new)} too. Name them in IGNORE, or TRAIN a new model."
+        )
+
+
+def check_dense(recipe: Recipe, parent: Version) -> None:
+    before = {entry.name: entry for entry in parent.manifest.dense}
+    for entry in dense_entries(recipe):
+        old = before.get(entry.name)
+        if old is None or old.shape != entry.shape:
+            had = f"it of shape {old.shape}" if old else "no such parameter"
+            raise StatementError(
+                f"CONTINUE needs the dense parameter {entry.name} of shape {entry.shape}; version {parent.number} has {had}. "
+                "Keep the slots and the sizes of layers, or TRAIN a new model."
+            )
+        if old.columns != entry.columns:
+            raise StatementError(
+                f"CONTINUE cannot change the optimizer of dense parameters: it keeps {', '.join(entry.columns)}; version "
+                f"{parent.number} kept {', '.join(old.columns)}. TRAIN a new model instead."
+            )
+
+
+def check_rows(recipe: Recipe, parent: Version) -> None:
+    before = {table.name: table for table in parent.manifest.tables}
+    if gone := before.keys() - {programs.spec.name for programs in recipe.programs}:
+        raise StatementError(
+            f"CONTINUE needs all tables of version {parent.number}; the algorithm has no {', '.join(sorted(gone))} with these "
+            "options. Keep those of the version, or TRAIN a new model."
+        )
+    for entry, programs in zip(table_entries(recipe), recipe.programs, strict=True):
+        old = before.get(entry.name)
+        if old is None or old.dim != entry.dim:
+            had = ", ".join(f"{t.name} of {t.dim}" for t in before.values())
+            raise StatementError(
+                f"CONTINUE needs the table {entry.name} of {entry.dim}; version {parent.number} has {had}. Keep the slots, "
+                "labels and sizes of vectors, or TRAIN a new model."
+            )
+        kept = set(programs.chain.state) - {"w"}
+        if kept and not kept & set(old.columns):
+            raise StatementError(
+                f"CONTINUE cannot change the optimizer: it needs the columns {', '.join(sorted(kept))}; version "
+                f"{parent.number} keeps {', '.join(sorted(old.columns))}. TRAIN a new model instead."
+            )
+
+
+def load(
+    shards: Mapping[int, Shard], num_shards: int, parent: Version, columns: Columns, changed: Mapping[str, Programs]
+) -> None:
+    """Put what a version holds into some of the shards, by number: the rows of their slices, and their dense parameters.
+
+    Args:
+        changed: the programs of tables, by name, in which the state that weights are derived from has to follow the weights.
+    """
+    now = int(parent.manifest.statistics.get("now", 0))
+    dense = read_dense(parent.dense)
+    examples = parent.manifest.examples_total
+    for number, shard in shards.items():
+        shard.now = now
+        shard.count(examples, examples * (parent.manifest.base_rate or 0.0))
+        shard.dense.load(dense)
+        if number == 0:
+            shard.moments = moments_of_version(parent, columns)
+        load_candidates(shard, number, num_shards, parent, now)
+    for entry in parent.manifest.tables:
+        for batch in carried_rows(parent, entry.name, columns, None):
+            stored = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
+            floats = {name: np.asarray(stored[name], np.float32).reshape(-1, dim) for name, dim in entry.columns.items()}
+            stored |= floats
+            if entry.name in changed:
+                kept = changed[entry.name].weighing(floats, floats["w"])
+                stored |= {name: kept[name] for name in floats.keys() & kept.keys()}
+            keys = stored["key"].view(np.uint64)
+            owner = shard_of(keys, num_shards)
+            for number, shard in shards.items():
+                mine = slice(None) if num_shards == 1 else owner == number
+                own = {name: column[mine] for name, column in stored.items()}
+                shard.holding(entry.name).load(entry.name, np.ascontiguousarray(keys[mine]), own, now)
+
+
+def changed_programs(plan: Plan, recipe: Recipe, parent: Version) -> dict[str, Programs]:
+    """Return the programs of all tables, by name, where a plan gives other options than the version that it continues."""
+    given = [(use.name, written(use.given)) for use in (plan.algorithm, *plan.operators)]
+    before = [(part.name, written(part.options)) for part in (parent.manifest.algorithm, *parent.manifest.operators)]
+    return {} if given == before else {programs.spec.name: programs for programs in recipe.programs}
+
+
+def carried_rows(
+    parent: Version, table: str, columns: Columns, wanted: Sequence[str] | None
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows of a version's table that one which continues it goes on with: no intercept's where that one has none.
+
+    Args:
+        wanted: columns of the rows, `slot` among them; all where None.
+    """
+    for batch in parent.rows(table, wanted):
+        kept = batch if columns.intercept else batch.filter(pa.array(batch["slot"].to_numpy() != INTERCEPT_NUMBER))
+        if kept.num_rows:
+            yield kept
+
+
+def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline: Sequence[float]) -> None:
+    """Put the intercept of a new model into the shard that has its slice, if that is one of these.
+
+    Args:
+        baseline: its weights, one for each label; none where it begins like other features.
+    """
+    keys = np.array([slot_seed(INTERCEPT)], np.uint64)
+    shard = shards.get(int(shard_of(keys, num_shards)[0]))
+    if baseline and shard is not None:
+        programs = recipe.programs[0]
+        row: dict[str, NDArray[np.generic]] = {name: np.zeros(1, np.uint32) for name in STATISTICS}
+        row |= {"slot": np.array([INTERCEPT_NUMBER], np.uint16), **programs.starting(np.array(baseline, np.float32))}
+        shard.holding(programs.spec.name).load(programs.spec.name, keys, row, 0)
+
+
+def load_candidates(shard: Shard, number: int, num_shards: int, parent: Version, now: int) -> None:
+    """Put the counts of features without rows into a shard, where its operators count them."""
+    candidates = shard.first.candidates
+    if candidates is None:
+        return
+    for keys, counts, before in read_candidates(parent.candidates):
+        mine = shard_of(keys, num_shards) == number
+        candidates.load(Counted(keys[mine], counts[mine], before[mine]), now)
+
+
+def moments_of_version(version: Version, columns: Columns) -> Moments:
+    """Return a version's statistics of what `columns` standardise; those of new slots are of no values."""
+    kept, names = version.manifest.statistics["scaler"], list(version.manifest.statistics["scaled"])
+    wanted = columns.scaled
+    return from_entry({field: [line[names.index(s)] if s in names else 0.0 for s in wanted] for field, line in kept.items()})
+
+
+def values(column: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """Return a column of a stored row as a flat array."""
+    if pa.types.is_fixed_size_binary(column.type):
+        width = column.type.byte_width // 4
+        return np.frombuffer(column.buffers()[1], "<f4")[column.offset * width : (column.offset + len(column)) * width]
+    if pa.types.is_fixed_size_list(column.type):
+        column = column.flatten()
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+class Saved(NamedTuple):
+    """What was written: the number of keys that have rows, and the range of weights."""
+
+    rows: int
+    min_weight: float
+    max_weight: float
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The range of weights as ML.TRAINING_INFO names it."""
+        return weight_range(self.min_weight, self.max_weight)
+
+
+class Held(NamedTuple):
+    """What was written of the shards, and what they held then."""
+
+    saved: Saved
+    described: Description
+
+
+def weight_range(low: float, high: float) -> dict[str, float]:
+    """Return the range of weights as ML.TRAINING_INFO names it."""
+    return {"max_weight": high, "min_weight": low, "max_abs_weight": max(abs(low), abs(high))}
+
+
+def total(shards: Iterable[Description]) -> Description:
+    """Return what several shards hold together."""
+    described = list(shards)
+    names = dict.fromkeys(name for one in described for name in one.reports)
+    return Description(
+        rows=sum(one.rows for one in described),
+        memory_bytes=sum(one.memory_bytes for one in described),
+        now=max(one.now for one in described),
+        reports={name: sum(one.reports.get(name, 0.0) for one in described) for name in names},
+        moments=described[0].moments,
+        low=min(one.low for one in described),
+        high=max(one.high for one in described),
+    )
+
+
+def merged_saved(parts: Sequence[Saved]) -> Saved:
+    """Return what was written by several."""
+    return Saved(sum(s.rows for s in parts), min(s.min_weight for s in parts), max(s.max_weight for s in parts))
+
+
+def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entries: Sequence[TableEntry]) -> Saved:
+    """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about half a million, several at
+    once; and dense parameters, a file per shard that has any. Counted are the rows of the first table, which has all keys."""
+    for number, shard in shards.items():
+        shard.collect()
+        if shard.first.candidates is not None:
+            write_candidates(files.candidates, number, *shard.first.candidates.entries())
+        if shard.dense.names:
+            write_dense(files.dense, number, shard.dense.dump())
+    parts = [p for entry in entries for n, shard in shards.items() for p in parts_of(shard, slices_of(n, num_shards), n, entry)]
+
+    def write(part: Part) -> Saved:
+        saved = save_part(part, files)
+        return saved if part.entry is entries[0] else saved._replace(rows=0)
+
+    num_threads = min(len(parts), 2 * cores())  # they wait for the disk, too
+    with ThreadPoolExecutor(num_threads, thread_name_prefix="xpsql-save") as pool:
+        return merged_saved(list(pool.map(write, parts)))
+
+
+class Part(NamedTuple):
+    """A run of a shard's slices of one table, and the number of the file that it becomes."""
+
+    entry: TableEntry
+    number: int
+    shard: Shard
+    slices: range
+
+
+def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry) -> list[Part]:
+    """Cut a table of a shard into parts; they, and their numbers' order by key, are the same whatever the machine."""
+    pieces = min(MAX_PARTS, len(slices), 1 + len(shard.holding(entry.name)) // PART_ROWS)
+    bounds = [len(slices) * i // pieces for i in range(pieces + 1)]
+    runs = [slices[first:stop] for first, stop in itertools.pairwise(bounds)]
+    return [Part(entry, number * MAX_PARTS + i, shard, run) for i, run in enumerate(runs)]
+
+
+def save_part(part: Part, files: VersionFiles) -> Saved:
+    """Write a part of a table.
+
+    Raises:
+        TrainingError: a weight is NaN, with which no prediction would be a number.
+    """
+    schema, low, high = rows_schema(part.entry), 0.0, 0.0
+    with files.writer(part.entry, part.number) as writer:
+        for keys, columns in part.shard.holding(part.entry.name).dump(part.entry.name, part.shard.now, part.slices):
+            arrays = [pa.array(keys.view(np.int64))]
+            arrays += [as_arrow(columns[field.name], field.type) for field in list(schema)[1:]]
+            least, most = float(columns["w"].min()), float(columns["w"].max())
+            if math.isnan(least):
+                raise no_number("A weight is NaN")
+            low, high = min(low, least), max(high, most)
+            writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return Saved(writer.rows, low, high)
+
+
+def as_arrow(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]], kind: pa.DataType) -> pa.Array:
+    """Return statistics [n] or floats [n, dim] as a column of the rows' schema."""
+    values = np.ascontiguousarray(values)
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.FixedSizeBinaryArray.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    flat = pa.array(values.reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, type=kind) if pa.types.is_fixed_size_list(kind) else flat

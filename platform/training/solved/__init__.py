@@ -1,0 +1,1 @@
+"""Learning from all examples at once by a solver."""

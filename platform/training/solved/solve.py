@@ -1,0 +1,208 @@
+"""A training that learns all examples at once: they are read into memory, and the algorithm asks for losses and gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ....algorithms.base import Known
+from ....warehouse.rows import rows_schema
+from ...engines.tasks import Tasks
+from ...errors import LostError
+from ...operators.base import INTERCEPT_NUMBER
+from ...ps.moments import Moments, merged
+from ...ps.shard import Description
+from ..checkpoints.recovery import Recoveries, begun_again
+from ..metrics.metrics import Tally
+from ..monitor import Monitor
+from ..prepared import Prepared
+from ..rows import Held, Saved, carried_rows, moments_of_version, values
+from .examples import Doubles, Evaluated, Examples, Features
+
+if TYPE_CHECKING:
+    from ....warehouse.draft import Draft
+
+PIECE_ROWS = 1 << 16
+STATISTICS = ("slot", "count", "updates", "shows", "clicks", "last_seen")
+MOST = 2**32 - 1
+
+Columns = dict[str, NDArray[Any]]
+
+
+class Data(NamedTuple):
+    """All examples of a training, wherever they are.
+
+    Attributes:
+        features: of all of them.
+        moments: of what is standardised, of all of them.
+        begin: standardise by statistics; before the first evaluation.
+        evaluate: weights of the features, float64[n, dim] -> sum of losses and gradient.
+        measure: the same -> the metrics of the examples, part by part.
+    """
+
+    features: Features
+    moments: Moments
+    begin: Callable[[Moments], None]
+    evaluate: Callable[[Doubles], Evaluated]
+    measure: Callable[[Doubles], Iterable[Tally]]
+
+
+def solve_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+    """Learn all examples in this process.
+
+    Raises:
+        DataError: see Examples.
+    """
+    examples = Examples(prepared, range(len(prepared.splits)), prepared.places.workers)
+    data = Data(
+        examples.features, examples.moments, examples.scale, examples.evaluate, lambda weights: [examples.measure(weights)]
+    )
+    return solved(data, prepared, draft, monitor)
+
+
+def solve_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+    """Learn all examples on an engine's tasks: each keeps some in memory, the driver sums what they find.
+
+    When one is lost, the search begins again: it is the same search.
+
+    Raises:
+        XpsqlError: of the first task that failed.
+    """
+    return begun_again(functools.partial(solve_once, tasks, prepared, draft, monitor), monitor)
+
+
+def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor, recoveries: Recoveries) -> Held:
+    """Learn all examples from the beginning.
+
+    Raises:
+        LostError: a task is lost.
+        XpsqlError: see solve_on.
+    """
+    from ..tasks.cluster import cluster  # the transport takes a tenth of a second to load
+    from ..tasks.job import job_of
+    from .rounds import Meeting, evaluate_examples
+
+    meeting, count = Meeting(prepared.places.workers), prepared.places.workers
+    name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
+    with cluster(tasks, name, prepared.places, meeting.handlers, lambda role, number: None, None, encrypt) as on:
+        job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
+        with on.working(functools.partial(evaluate_examples, job), count, f"xpsql: train {name}") as over:
+            features, moments = meeting.examples(over)
+            recoveries.over()
+            data = Data(
+                features,
+                moments,
+                lambda moments: meeting.begin(moments, over),
+                lambda weights: meeting.evaluate(weights, over),
+                lambda weights: meeting.measure(weights, over),
+            )
+            held = solved(data, prepared, draft, monitor)
+            with contextlib.suppress(LostError):  # nobody needs the workers any more
+                meeting.end(over)
+    return held
+
+
+def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+    """Let the algorithm find the weights, measure them on the examples, and write them beside those that the data lack."""
+    algorithm, columns = prepared.recipe.algorithm, prepared.columns
+    assert algorithm.solve is not None
+    (table,) = algorithm.tables
+    before = stored_rows(prepared, table.name)
+    moments = data.moments
+    if prepared.parent is not None:
+        moments = merged(moments_of_version(prepared.parent, columns), moments)
+    data.begin(moments)
+    shape = (len(data.features.keys), table.dim)
+
+    def objective(flat: Doubles) -> tuple[float, Doubles]:
+        found = data.evaluate(flat.reshape(shape))
+        return found.loss, found.gradient.reshape(-1)
+
+    counts, intercept = data.features.counts.astype(np.float64), data.features.slots == INTERCEPT_NUMBER
+    start = started(data.features, before, table.dim).reshape(-1)
+    known = Known(start, np.repeat(counts, table.dim), np.repeat(intercept, table.dim))
+    weights = algorithm.solve(objective, known, monitor.iterated).reshape(shape)
+    for tally in data.measure(weights):
+        monitor.metrics.take(tally)
+    saved = write(draft, rows_of(data.features, weights, before))
+    now = int(data.features.last_seen.max(initial=0))
+    return Held(saved, Description(saved.rows, 0, now, {}, moments, saved.min_weight, saved.max_weight))
+
+
+def stored_rows(prepared: Prepared, table: str) -> Columns:
+    """Return the rows that a training goes on with by column, ascending by key; where there are none, `key` alone."""
+    wanted = ["key", *STATISTICS, "w"]
+    batches = [] if prepared.parent is None else list(carried_rows(prepared.parent, table, prepared.columns, wanted))
+    if not batches:
+        return {"key": np.empty(0, np.uint64)}
+    read: Columns = {name: np.concatenate([values(batch[name]) for batch in batches]) for name in batches[0].schema.names}
+    order = np.argsort(keys := read["key"].view(np.uint64))
+    dim = len(read["w"]) // max(len(keys), 1)
+    return {**{name: read[name][order] for name in STATISTICS}, "key": keys[order], "w": read["w"].reshape(-1, dim)[order]}
+
+
+def started(features: Features, before: Columns, dim: int) -> Doubles:
+    """Return the first weights: those that a version has, 0 for features that are new."""
+    start = np.zeros((len(features.keys), dim))
+    known, place = found_in(before["key"], features.keys)
+    if known.any():
+        start[known] = before["w"][place[known]]
+    return start
+
+
+def found_in(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Return which wanted keys are among ascending ones, and where."""
+    if not len(keys):
+        return np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.intp)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return keys[place] == wanted, place
+
+
+def rows_of(features: Features, weights: Doubles, before: Columns) -> Columns:
+    """Return the rows of a version, ascending by key: features of the data, and those of the version before that it lacks."""
+    known, place = found_in(before["key"], features.keys)
+    own: Columns = {
+        "key": features.keys,
+        "slot": features.slots,
+        "count": features.counts,
+        "updates": np.ones(len(features.keys), np.int64),
+        "shows": features.counts,
+        "clicks": features.clicks,
+        "last_seen": features.last_seen,
+        "w": weights.astype(np.float32),
+    }
+    if not len(before["key"]):
+        return own
+    for name in ("count", "updates", "shows", "clicks"):
+        own[name] = own[name] + np.where(known, before[name][place], 0)
+    left = ~found_in(features.keys, before["key"])[0]
+    whole = {name: np.concatenate([column, before[name][left]]) for name, column in own.items()}
+    order = np.argsort(whole["key"])
+    return {name: column[order] for name, column in whole.items()}
+
+
+def write(draft: Draft, rows: Mapping[str, NDArray[Any]]) -> Saved:
+    """Write rows to a version's files."""
+    (entry,) = draft.manifest.tables
+    schema, weights = rows_schema(entry), rows["w"]
+    with draft.writer(entry) as writer:
+        for start in range(0, len(weights), PIECE_ROWS):
+            piece = {name: column[start : start + PIECE_ROWS] for name, column in rows.items()}
+            writer.write(pa.RecordBatch.from_arrays([as_arrow(piece[field.name], field) for field in schema], schema=schema))
+    return Saved(len(weights), float(weights.min(initial=0)), float(weights.max(initial=0)))
+
+
+def as_arrow(column: NDArray[Any], field: pa.Field) -> pa.Array:
+    """Return a column of rows in the schema's type; statistics saturate."""
+    if field.name == "key":
+        return pa.array(column.view(np.int64))
+    if field.name == "w":
+        flat = pa.array(np.ascontiguousarray(column).reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(flat, type=field.type) if pa.types.is_fixed_size_list(field.type) else flat
+    return pa.array(np.minimum(column.astype(np.int64), MOST), field.type)

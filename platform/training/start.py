@@ -1,0 +1,24 @@
+"""The start of a training: the engine looks at its query while JAX is loaded, which takes either some tenths of a second."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..engines.base import Engine
+from .plan import Plan
+
+if TYPE_CHECKING:
+    from ...warehouse.models import Models
+    from ..progress import Reporter
+
+
+def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+    """Run a training statement; see train.train, whose result this is."""
+    with ThreadPoolExecutor(1, thread_name_prefix="xpsql-scan") as pool:
+        found = pool.submit(engine.scan, plan.query)
+        from . import train
+
+        return train.train(plan, found.result(), engine, models, reporter)

@@ -1,0 +1,1 @@
+"""Learning on an engine's tasks: driver, coordinator, shard tasks and worker tasks."""

@@ -1,0 +1,303 @@
+"""A training on the tasks of an engine: the driver's part.
+
+A worker that is lost is replaced: its turns are dealt again from where the shards stand. A shard that is lost, and in bsp any
+task, ends all tasks; new ones begin from the last checkpoint. What must be computed again is; shards ignore what they have.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ....warehouse.checkpoints import Checkpoints
+from ...engines.tasks import Tasks
+from ...errors import CheckpointError, LostError, TrainingError
+from ...input.dealing import Dealer, Dealt, Standing
+from ...ps.remote import RemoteClient
+from ...ps.service import WATERMARKS, Ask
+from ...ps.shard import Description
+from ...ps.transport.sockets import Address
+from ...ps.transport.wire import Acknowledged, Handler
+from ...ps.watermarks import Turn, from_lines, highest, lowest
+from ..checkpoints.checkpointer import Checkpointer
+from ..checkpoints.driver_state import DriverState
+from ..checkpoints.files import fall_back, newest_first, read_driver
+from ..checkpoints.recovery import Recoveries
+from ..monitor import Monitor
+from ..online.pace import Pace
+from ..prepared import Prepared
+from ..rows import Held, merged_saved, total
+from .cluster import Cluster, cluster
+from .job import (
+    PRESSED,
+    REPORT,
+    SAVE,
+    SLOW,
+    STEP,
+    TAKE,
+    Job,
+    Pressed,
+    Report,
+    Save,
+    Slow,
+    Step,
+    Stepped,
+    Take,
+    Taken,
+    job_of,
+    saved_files,
+)
+from .remote_checkpoints import ASK_SECONDS, Afar
+from .shard_task import host_shard
+from .worker_task import work
+
+if TYPE_CHECKING:
+    from ....warehouse.draft import Draft
+
+SAVE_SECONDS = 3600.0
+
+
+def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+    """Learn from the input on an engine's tasks, from the newest good checkpoint on, and let the shards write what they hold.
+
+    Raises:
+        DataError, TrainingError, ModelError: the first of any task; all others end.
+    """
+    recoveries, epoch, useless = Recoveries(monitor), draft.manifest.epoch, set[str]()
+    checkpoint, state = newest(draft, useless, monitor)
+    if state is not None:
+        monitor.go_on(state)
+    finished = {} if state is None else from_lines(state.finished)
+    while True:
+        driver = Driver(prepared, monitor, recoveries, finished)
+        try:
+            return learn_once(tasks, prepared, draft, driver, epoch, checkpoint)
+        except LostError as error:
+            recoveries.lost("the shards", error)
+        except CheckpointError as error:
+            fall_back(error, monitor.note)
+            useless.add(checkpoint)
+        finished, epoch = {**finished, **driver.finished}, epoch + 1
+        draft.enter(epoch)
+        checkpoint, _ = newest(draft, useless, monitor)
+
+
+def newest(draft: Draft, useless: Collection[str], monitor: Monitor) -> tuple[str, DriverState | None]:
+    """Return the name of the newest checkpoint that looks whole, and how far the training was; "" and None where there is none.
+
+    Tells which it is.
+
+    Args:
+        useless: names of some that did not prove whole.
+    """
+    for checkpoint in newest_first(draft.checkpoints, monitor.note):
+        if checkpoint.name not in useless:
+            try:
+                state = read_driver(draft.checkpoints, checkpoint)
+                monitor.note(f"Going on from checkpoint {checkpoint.name}, after {state.examples:,} examples.")
+                return checkpoint.name, state
+            except CheckpointError as error:
+                fall_back(error, monitor.note)
+    return "", None
+
+
+def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, epoch: int, checkpoint: str) -> Held:
+    """Learn from where a checkpoint stands, to the end.
+
+    Args:
+        checkpoint: its name; empty: from the beginning.
+
+    Raises:
+        LostError: a task is lost that nobody replaces.
+        CheckpointError: the checkpoint is damaged.
+        XpsqlError: see learn_on.
+    """
+    places = prepared.places
+    with driver.cluster(tasks, f"{prepared.plan.model} v{draft.number}") as on:
+        job = job_of(prepared, draft, on.contact, epoch, checkpoint, tasks.memory_bytes())
+        on.start_shards(functools.partial(host_shard, job, on.certificate), places.shards)
+        driver.start_workers(on, job)
+        addresses = on.addresses()
+        with RemoteClient(addresses, on.contact.secret, ASK_SECONDS, public=on.contact.public) as client:
+            driver.begin(client)
+            with driver.checkpointer(draft.checkpoints, epoch, addresses):
+                driver.run_workers(job)
+            with RemoteClient(addresses, on.contact.secret, public=on.contact.public) as saving:
+                saved = merged_saved(saving.each(SAVE, Save(), SAVE_SECONDS))
+            held = Held(saved, driver.describe())
+        on.end()
+    draft.adopt(saved_files(draft.folder, epoch))
+    return held
+
+
+def taken(dealt: Dealt | None) -> Taken:
+    """Return a turn, or that there are no more, as it travels."""
+    return Taken(-1, -1, 0, 0, 0, 0) if dealt is None else Taken(*dealt.turn, *dealt[1:])
+
+
+class Driver:
+    """The driver's part of one try: it deals turns, keeps the pace, takes in reports, and replaces workers that are lost.
+
+    Args:
+        finished: turns that were finished before, and how many batches they have; shards may have lost them.
+    """
+
+    def __init__(self, prepared: Prepared, monitor: Monitor, recoveries: Recoveries, finished: Mapping[Turn, int]) -> None:
+        self._prepared = prepared
+        self._monitor = monitor
+        self._recoveries = recoveries
+        self._settings = prepared.plan.settings
+        self._bsp = self._settings.sync == "bsp"
+        self._num_workers = prepared.places.workers
+        self._asking = threading.Lock()
+        self._finished = finished
+        self._dealer = Dealer((), self._num_workers, self._bsp)
+        self._awaited: set[Turn] = set()  # given back, and not dealt again
+        self._generation = 0
+        self._begun = threading.Event()
+        self._begin_pace()
+
+    def cluster(self, tasks: Tasks, name: str) -> AbstractContextManager[Cluster]:
+        """Give a cluster whose tasks ask and tell this driver."""
+        lost = None if self._bsp else self._lost
+        return cluster(tasks, name, self._prepared.places, self.handlers, self._left, lost, self._settings.encrypt)
+
+    @property
+    def handlers(self) -> tuple[Handler[Any, Any], ...]:
+        """How it answers what tasks ask and tell."""
+        workers = Handler(TAKE, self._take), Handler(STEP, self._step), Handler(REPORT, self._report)
+        return *workers, Handler(SLOW, self._slow), Handler(PRESSED, self._pressed)
+
+    def start_workers(self, on: Cluster, job: Job) -> None:
+        """Start workers; they get no turn before `begin`."""
+        self._on = on
+        name = f"xpsql: train {job.contact.job}"
+        on.start_workers(functools.partial(work, job, self._generation), self._num_workers, name, self._bsp)
+
+    def begin(self, client: RemoteClient) -> None:
+        """Begin to deal, from where the shards stand.
+
+        Args:
+            client: of the shards; used by one thread at a time.
+        """
+        self._client = client
+        self._dealer = Dealer(self._prepared.turns, self._num_workers, self._bsp, self._standing())
+        self._monitor.watch(self.describe)
+        self._begun.set()
+
+    @contextmanager
+    def checkpointer(self, checkpoints: Checkpoints, epoch: int, addresses: Sequence[Address]) -> Iterator[None]:
+        """Take checkpoints beside the block."""
+        contact, seconds = self._on.contact, self._settings.checkpoint_seconds
+        taker = Afar(addresses, contact, self._bsp, lambda: self._monitor.state(self.finished), self._recoveries.saved)
+        with Checkpointer(checkpoints, epoch, seconds, taker, self._monitor.note) as self._checkpointer:
+            yield
+
+    def run_workers(self, job: Job) -> None:
+        """Let workers learn until all turns are finished.
+
+        Raises:
+            LostError: a task is lost that nobody replaces.
+            XpsqlError: of the first task that failed.
+        """
+        while self._dealer.unfinished:
+            try:
+                self._on.wait_for_workers()
+                if self._dealer.unfinished:
+                    raise LostError(f"The workers of {job.contact.job} ended before {self._dealer.unfinished} of their turns.")
+            except LostError as error:
+                if self._bsp or self._on.coordinator.failed:
+                    raise
+                self._begin_again(error)
+                self._generation += 1
+                self.start_workers(self._on, job)
+        self._recoveries.over()  # where a loss left nothing to deal again
+
+    @property
+    def finished(self) -> dict[Turn, int]:
+        """How many batches each turn has, of those that are finished."""
+        return self._dealer.finished
+
+    def describe(self) -> Description:
+        """Return what the shards hold."""
+        with self._asking:
+            return total(self._client.describe())
+
+    def _standing(self) -> Standing:
+        """Return how far the training has come, as the shards tell it."""
+        with self._asking:
+            told = self._client.each(WATERMARKS, Ask(), ASK_SECONDS)
+        finished, entries = {**self._finished, **self._dealer.finished}, [entry for one in told for entry in one.entries]
+        return Standing(finished, lowest(entries), self._monitor.counted, highest(entries))
+
+    def _begin_again(self, error: LostError) -> None:
+        """Take back what all workers held; others will take their numbers."""
+        self._on.coordinator.dismiss("worker")
+        standing = self._standing()
+        self._recoveries.lost("the workers", error)
+        for number in range(self._num_workers):
+            self._awaited |= set(self._dealer.give_back(number, standing))
+        self._begin_pace()
+
+    def _begin_pace(self) -> None:
+        slack = self._settings.slack if self._settings.sync == "ssp" else None
+        self._pace = Pace(self._num_workers, slack, self._monitor.held_up)
+
+    def _lost(self, number: int, why: str, silent_seconds: float) -> None:
+        """Take back what a lost worker held; if the shards cannot be asked, they are what is lost."""
+        who = f"worker {number}"
+        error = LostError(f"Lost {who}, {why.rstrip('.')}.")
+        try:
+            if not self._begun.is_set():  # it holds nothing
+                self._recoveries.lost(who, error, silent_seconds)
+                return
+            standing = self._standing()
+            self._recoveries.lost(who, error, silent_seconds)
+            self._pace.leave(number)
+            self._awaited |= set(self._dealer.give_back(number, standing))
+        except TrainingError as given_up:
+            self._on.coordinator.fail(given_up)
+
+    def _left(self, role: str, number: int) -> None:
+        """Let nobody wait for a worker that has left."""
+        if role == "worker":
+            self._pace.leave(number)
+
+    def _take(self, request: Take) -> Taken:
+        if not self._begun.wait(ASK_SECONDS):
+            raise LostError(f"Worker {request.worker} asked for work before the driver knew where the shards stand.")
+        self._on.coordinator.require("worker", *request)
+        dealt = self._dealer.next(request.worker)
+        if dealt is not None:
+            self._awaited.discard(dealt.turn)
+            if not self._awaited:
+                self._recoveries.over()
+        return taken(dealt)
+
+    def _step(self, request: Step) -> Stepped:
+        self._on.coordinator.require("worker", *request)
+        return Stepped(self._pace.step(request.worker))
+
+    def _report(self, report: Report) -> Acknowledged:
+        self._on.coordinator.require("worker", report.worker, report.attempt)
+        self._monitor.absorb(report)
+        for turn, batches in from_lines(report.ended).items():
+            self._dealer.finish(report.worker, turn, batches)
+        return Acknowledged()
+
+    def _pressed(self, pressed: Pressed) -> Acknowledged:
+        """Tell that a shard's memory is short; where it is full, take a last checkpoint and end the training."""
+        self._monitor.note(pressed.message)
+        if pressed.full:
+            try:
+                self._checkpointer.take()
+            finally:
+                self._on.coordinator.fail(TrainingError(pressed.message))
+        return Acknowledged()
+
+    def _slow(self, slow: Slow) -> Acknowledged:
+        self._monitor.held_up(slow.workers, slow.seconds)
+        return Acknowledged()

@@ -1,0 +1,212 @@
+"""A training on the tasks of an engine: what each task knows, and what it tells the driver."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....warehouse.files import VersionFiles
+from ....warehouse.manifest import Split
+from ....warehouse.manifest import Table as TableEntry
+from ....warehouse.storage import Storage
+from ...engines.base import Scan
+from ...engines.tasks import unshared
+from ...errors import TrainingError
+from ...input.slots import Columns
+from ...input.timing import Spent
+from ...ps.transport.sockets import Address
+from ...ps.transport.wire import Acknowledged, Call
+from ...ps.watermarks import Lines
+from ..metrics.metrics import Tally
+from ..metrics.windows import Window
+from ..parallelism import Places
+from ..plan import Plan
+from ..prepared import Prepared
+from ..recipe import recipe_of
+from ..rows import Saved
+from .coordinator import Contact
+
+if TYPE_CHECKING:
+    from ....warehouse.draft import Draft
+    from ....warehouse.version import Version
+
+WAIT_SECONDS = 600.0
+
+
+class Job(NamedTuple):
+    """What the tasks of a training need to know; travels by pickle.
+
+    Attributes:
+        contact: where they meet.
+        xpsql: the driver's version.
+        folder: the version's, in the warehouse, which all machines share.
+        tables: as the manifest describes them.
+        epoch: of the driver.
+        checkpoints: where they go.
+        checkpoint: the name of the one that shards begin with; empty: they begin with the parent.
+        memory_bytes: that a task may use; None: nothing limits it but the machine.
+    """
+
+    contact: Contact
+    xpsql: str
+    plan: Plan
+    columns: Columns
+    scan: Scan
+    splits: list[Split]
+    batch_size: int
+    parent: Version | None
+    places: Places
+    baseline: tuple[float, ...]
+    folder: Path
+    tables: tuple[TableEntry, ...]
+    epoch: int
+    checkpoints: Storage
+    checkpoint: str
+    memory_bytes: int | None
+
+
+class Take(NamedTuple):
+    """A worker asks for its next turn."""
+
+    worker: int
+    attempt: int
+
+
+class Taken(NamedTuple):
+    """The next turn, as Dealt says it; a split of -1 where there are no more."""
+
+    pass_number: int
+    split: int
+    start: int
+    applied: int
+    counted: int
+    reached: int
+
+
+class Step(NamedTuple):
+    """A worker would begin its next step (ssp)."""
+
+    worker: int
+    attempt: int
+
+
+class Stepped(NamedTuple):
+    """Whether it may; else it must stop."""
+
+    go: bool
+
+
+class Report(NamedTuple):
+    """What a worker has learned since its report before.
+
+    Attributes:
+        tally: how it scored the batches, before it learned from them.
+        counted: batches that the metrics have with this report, of the turns that it worked on.
+        ended: batches of the turns that it has finished.
+        windows: that it has closed.
+        spent: where its time went since it began.
+    """
+
+    worker: int
+    attempt: int
+    tally: Tally
+    counted: Lines
+    ended: Lines
+    windows: tuple[Window, ...]
+    spent: Spent
+
+
+class Slow(NamedTuple):
+    """A shard tells which workers the others have waited for (bsp), and how long."""
+
+    workers: tuple[int, ...]
+    seconds: float
+
+
+class Pressed(NamedTuple):
+    """A shard tells that its memory is short; when it is full, it answers no more pushes."""
+
+    message: str
+    full: bool
+
+
+class Save(NamedTuple):
+    """A request to write what a shard holds into the version's folder."""
+
+
+TAKE = Call("take", Take, Taken)
+STEP = Call("step", Step, Stepped)
+REPORT = Call("report", Report, Acknowledged)
+SLOW = Call("slow", Slow, Acknowledged)
+PRESSED = Call("pressed", Pressed, Acknowledged)
+SAVE = Call("save", Save, Saved)
+
+
+def prepared_of(job: Job) -> Prepared:
+    """Return what a worker needs to know."""
+    recipe = recipe_of(job.plan, job.columns)
+    parts = job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places, job.baseline
+    return Prepared(*parts)
+
+
+def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int, checkpoint: str, memory_bytes: int | None) -> Job:
+    """Return what the tasks of a training need to know."""
+    return Job(
+        contact=contact,
+        xpsql=own_version(),
+        plan=prepared.plan,
+        columns=prepared.columns,
+        scan=prepared.scan,
+        splits=prepared.splits,
+        batch_size=prepared.batch_size,
+        parent=prepared.parent,
+        places=prepared.places,
+        baseline=prepared.baseline,
+        folder=draft.folder,
+        tables=draft.manifest.tables,
+        epoch=epoch,
+        checkpoints=draft.checkpoints.place,
+        checkpoint=checkpoint,
+        memory_bytes=memory_bytes,
+    )
+
+
+def saved_files(folder: Path, epoch: int) -> VersionFiles:
+    """Return where the shards of an epoch write what they hold, so that those of an earlier one cannot spoil it."""
+    return VersionFiles(VersionFiles(folder).saved / str(epoch))
+
+
+def own_version() -> str:
+    """Return the version of xpsql in this process."""
+    import xpsql
+
+    return xpsql.__version__
+
+
+def check_machine(drivers: str, folder: Path) -> None:
+    """Require in a task that its machine has the driver's version of xpsql, and a folder that the driver made.
+
+    Raises:
+        TrainingError: it has another one, or none; says which.
+    """
+    if own_version() != drivers:
+        raise TrainingError(
+            f"The executors have xpsql {own_version()}, the driver {drivers}. Install one version everywhere, or start with "
+            "`xpsql submit`, which sends the driver's."
+        )
+    if not folder.is_dir():
+        raise TrainingError(unshared(folder, socket.gethostname()))
+
+
+def own_host(coordinator: Address) -> str:
+    """Return the number under which other machines reach this one: that of the interface which leads to the driver."""
+    failed: OSError | None = None
+    for family, kind, _, _, address in socket.getaddrinfo(coordinator.host, coordinator.port, type=socket.SOCK_DGRAM):
+        try:
+            with socket.socket(family, kind) as probe:
+                probe.connect(address)
+                return str(probe.getsockname()[0])
+        except OSError as error:  # no way by this family; another one may have
+            failed = error
+    raise failed or OSError(f"{coordinator.host} has no address")

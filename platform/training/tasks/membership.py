@@ -1,0 +1,147 @@
+"""A task's side of the place where the driver and the tasks of one job meet; see coordinator.py."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Self, TypeVar
+
+from ...errors import LostError, TrainingError, XpsqlError
+from ...ps.transport.connection import Connection
+from ...ps.transport.sockets import Address
+from ...ps.transport.wire import Call, Limits, failure_of
+from .coordinator import (
+    BEAT,
+    BEAT_SECONDS,
+    FIND,
+    JOIN,
+    LEAVE,
+    LOST_SECONDS,
+    READY,
+    Beat,
+    Contact,
+    Find,
+    Join,
+    Leave,
+    Ready,
+    replaced,
+)
+
+CALL_SECONDS = 60.0
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+class Membership:
+    """A task's side; a context manager. Leaving it by an error fails the job with it.
+
+    Where all tasks end, whatever the task has lost ends as EndedError: the engine need not start it again.
+
+    Args:
+        contact: of the job.
+        role: "shard" or "worker".
+        number: of the task.
+        attempt: 0 for the first; a later one waits for as long as one before it lives.
+
+    Attributes:
+        ended: set when the task must end: it is told to, or the driver is gone.
+
+    Raises:
+        LostError: the driver cannot be reached; or, where its block begins, a later attempt has taken its place.
+        EndedError: where its block begins or ends: all tasks end. Where it begins: another attempt has done the work.
+    """
+
+    def __init__(self, contact: Contact, role: str, number: int, attempt: int) -> None:
+        self.ended = threading.Event()
+        self._contact = contact
+        self._who = (role, number, attempt)
+        self._lock = threading.Lock()
+        self._connection = self._connected()
+        self._beats = threading.Thread(target=self._beat, name=f"xpsql {role} {number} beats", daemon=True)
+        self._left = threading.Event()
+
+    def __enter__(self) -> Self:
+        join = Join(*self._who, socket.gethostname(), os.getpid())
+        try:
+            while not (joined := self.call(JOIN, join, CALL_SECONDS)).accepted:
+                if joined.ended:
+                    raise EndedError
+                if joined.replaced:
+                    raise replaced(*self._who)
+                time.sleep(BEAT_SECONDS)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._beats.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        told = error is None or isinstance(error, EndedError)
+        failure = None if told or error is None else failure_of(error, "{} {}".format(*self._who))
+        try:
+            ended = self.call(LEAVE, Leave(*self._who, failure), CALL_SECONDS).ended
+        except TrainingError:
+            if not self.ended.is_set():
+                raise
+            ended = True  # the driver is gone
+        finally:
+            self._left.set()  # only now: a connection of beats that closes before means that the process is gone
+            self._connection.close()
+            self._beats.join()
+        if ended and isinstance(error, LostError):
+            raise EndedError from error
+        if not ended and isinstance(error, EndedError):
+            raise replaced(*self._who) from error
+
+    def shards(self, seconds: float) -> list[Address]:
+        """Return the addresses of all shards, in order, when all have joined.
+
+        Raises:
+            TrainingError: they have not within `seconds`.
+            EndedError: the task must end.
+        """
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            found = self.call(FIND, Find(), CALL_SECONDS)
+            if found.shards:
+                return list(found.shards)
+            if self.ended.wait(BEAT_SECONDS / 10):
+                raise EndedError
+        raise TrainingError(f"Not all shards of {self._contact.job} have started within {seconds:.0f} s.")
+
+    def ready(self, address: Address) -> None:
+        """Tell that the task can be worked with, and where a shard's server listens."""
+        self.call(READY, Ready(*self._who, address), CALL_SECONDS)
+
+    def call(self, call: Call[Q, A], request: Q, seconds: float) -> A:
+        """Make a call of the coordinator, from any thread.
+
+        Raises:
+            XpsqlError: the coordinator's, or it is lost or does not answer in time.
+        """
+        with self._lock:
+            return self._connection.call(call, request, seconds)
+
+    def _connected(self) -> Connection:
+        name = f"the coordinator of {self._contact.job}"
+        return Connection(name, self._contact.address, self._contact.secret, Limits(), self._contact.public)
+
+    def _beat(self) -> None:
+        """Say that the task lives until it leaves; find out when it must end."""
+        beat = Beat(*self._who)
+        with contextlib.suppress(XpsqlError), contextlib.closing(self._connected()) as connection:  # the driver may be gone
+            while not self._left.is_set():
+                if connection.call(BEAT, beat, LOST_SECONDS).ended:
+                    self.ended.set()
+                    self._left.wait()  # by the connection the driver knows whether the process lives
+        if not self._left.is_set():
+            self.ended.set()
+
+
+class EndedError(Exception):
+    """The task must end: the driver said so, or is gone. To end by it is no failure of the task."""

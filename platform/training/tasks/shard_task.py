@@ -1,0 +1,99 @@
+"""A shard as a task: it loads its rows, serves them, writes them when told to, and ends when the driver says so or is gone."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from ....warehouse.checkpoints import Checkpoints
+from ...engines.tasks import Task
+from ...ps._native import keep_freed_memory
+from ...ps.gang import Gang
+from ...ps.pressure import Pressure
+from ...ps.service import shard_handlers
+from ...ps.shard import Shard
+from ...ps.transport.connection_limits import room_for
+from ...ps.transport.server import Server
+from ...ps.transport.tls import Certificate
+from ...ps.transport.wire import Handler
+from ..checkpoints.files import restore
+from ..compiled import compilations, prepare_task
+from ..recipe import recipe_of
+from ..rows import Saved, begin, changed_programs, load, new_shard, save
+from .coordinator import TO_SHARD
+from .job import PRESSED, SAVE, SLOW, Job, Pressed, Save, Slow, check_machine, own_host, saved_files
+from .membership import CALL_SECONDS, EndedError, Membership
+from .remote_checkpoints import checkpoint_handlers
+
+PRESSED_SECONDS = 3600.0  # the driver takes a last checkpoint
+KEPT_BYTES = 1 << 27  # several times the arrays of a large request
+
+
+def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
+    """Be shard `task.number` of a training.
+
+    Args:
+        certificate: for TLS; None for none.
+
+    Raises:
+        XpsqlError: it cannot load its rows, or the driver cannot be reached; the driver has been told if it can be.
+    """
+    check_machine(job.xpsql, job.folder)
+    keep_freed_memory(KEPT_BYTES)
+    prepare_task(task.cores)
+    number, num_shards = task.number, job.places.shards
+    shard = new_shard(recipe_of(job.plan, job.columns), number, num_shards, job.columns, job.epoch)
+    membership = Membership(job.contact, "shard", number, task.attempt)
+    with contextlib.suppress(EndedError), compilations(shard.compiled), membership as member:
+        fill(shard, number, job)
+        if job.plan.evaluate is not None:
+            shard.watch()
+        gang = gang_of(shard, job, member)
+        name, handlers = f"shard {number} of {job.contact.job}", handlers_of(shard, gang, number, job, member)
+        host, limits = own_host(job.contact.address), room_for(job.places.workers + TO_SHARD)
+        with Server(name, handlers, job.contact.secret, host, limits, certificate) as server:
+            member.ready(server.address)
+            member.ended.wait()
+            shard.cancel()
+            if gang is not None:  # whose threads would hold the shard's memory in a process that is used again
+                gang.end()
+
+
+def fill(shard: Shard, number: int, job: Job) -> None:
+    """Put into a new shard what it begins with: a checkpoint, or else what the training continues."""
+    recipe = recipe_of(job.plan, job.columns)
+    if job.checkpoint:
+        checkpoints = Checkpoints(job.checkpoints)
+        restore({number: shard}, job.places.shards, checkpoints, checkpoints.manifest(job.checkpoint), job.epoch)
+    elif job.parent is not None:
+        changed = changed_programs(job.plan, recipe, job.parent)
+        load({number: shard}, job.places.shards, job.parent, job.columns, changed)
+    else:
+        begin({number: shard}, job.places.shards, recipe, job.baseline)
+
+
+def gang_of(shard: Shard, job: Job, member: Membership) -> Gang | None:
+    """Return what keeps a shard's workers in step (bsp)."""
+
+    def held_up(workers: Sequence[int], seconds: float) -> None:
+        member.call(SLOW, Slow(tuple(workers), seconds), CALL_SECONDS)
+
+    return Gang(shard, job.places.workers, held_up) if job.plan.settings.sync == "bsp" else None
+
+
+def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: Membership) -> tuple[Handler[Any, Any], ...]:
+    """Return how a shard answers workers and the driver."""
+
+    def pressed(message: str, full: bool) -> None:
+        member.call(PRESSED, Pressed(message, full), PRESSED_SECONDS)
+
+    def save_rows(_: Save) -> Saved:
+        return save({number: shard}, job.places.shards, saved_files(job.folder, job.epoch), job.tables)
+
+    name, limit = f"Shard {number} of {job.contact.job}", job.memory_bytes
+    pressure = None
+    if limit is not None:
+        pressure = Pressure(name, limit, shard.describe, shard.collect, pressed)
+    own = shard_handlers(gang or shard, None if pressure is None else pressure.ease)
+    return *own, Handler(SAVE, save_rows), *checkpoint_handlers(shard, gang, job.checkpoints, number, job.places.shards)

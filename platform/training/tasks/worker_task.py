@@ -1,0 +1,133 @@
+"""A worker as a task: it takes splits from the driver, learns from their batches, and tells what it has learned."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Generator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engines.tasks import Task
+from ...input.batches import Batch
+from ...input.dealing import Dealt
+from ...input.source import End
+from ...input.timing import Clocks, Compiled, Spent
+from ...ps.gang import ANSWER_SECONDS
+from ...ps.remote import DEADLINE_SECONDS, RemoteClient
+from ...ps.watermarks import Turn, as_lines
+from ..compiled import compilations, prepare_task
+from ..metrics.metrics import Metrics
+from ..metrics.windows import Collector, Schedule, Window
+from ..online.worker import Worker
+from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_machine, prepared_of
+from .membership import CALL_SECONDS, EndedError, Membership
+
+REPORT_SECONDS = 0.5
+MOST_ATTEMPTS = 1 << 20  # that an engine makes of one task
+
+
+def work(job: Job, generation: int, task: Task) -> None:
+    """Be worker `task.number` of a training.
+
+    Args:
+        generation: how many times all workers were started before.
+
+    Raises:
+        XpsqlError: of data, a shard or the driver; the driver has been told if it can be.
+    """
+    task = task._replace(attempt=generation * MOST_ATTEMPTS + task.attempt)
+    check_machine(job.xpsql, job.folder)
+    prepare_task(task.cores)
+    with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
+        prepared = prepared_of(job)
+        telling = Telling(member, task, prepared.recipe.algorithm.classifier, prepared.schedule)
+        source = prepared.source(job.epoch)
+
+        def read() -> Generator[Batch | End, None, None]:
+            return source.batches(lambda: take(member, task), telling.clocks.reading)
+
+        seconds = ANSWER_SECONDS if job.plan.settings.sync == "bsp" else DEADLINE_SECONDS
+        with RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret, seconds, public=job.contact.public) as client:
+            worker = Worker(task.number, client, prepared.recipe, telling.learned, telling.ended, telling.clocks.learning)
+            try:
+                with compilations(telling.compiled.add), prepared.ahead(read) as ahead:
+                    worker.learn(ahead, lambda: begin(member, task, job), job.plan.settings.sync == "ssp")
+            finally:
+                client.leave(task.number)
+        telling.finish()
+
+
+def take(member: Membership, task: Task) -> Dealt | None:
+    """Ask the driver for the next turn."""
+    pass_number, split, *batches = member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS)
+    return None if split < 0 else Dealt(Turn(pass_number, split), *batches)
+
+
+def begin(member: Membership, task: Task, job: Job) -> bool:
+    """Wait until the next step may begin; stop when the driver says so.
+
+    Raises:
+        EndedError: the task must end.
+    """
+    if member.ended.is_set():
+        raise EndedError
+    if job.plan.settings.sync != "ssp":
+        return True
+    return member.call(STEP, Step(task.number, task.attempt), WAIT_SECONDS + CALL_SECONDS).go
+
+
+class Telling:
+    """Counts what a worker learned, and tells the driver twice a second, and of a window at once.
+
+    Attributes:
+        clocks: of its steps, which it tells too.
+        compiled: what was compiled meanwhile.
+    """
+
+    def __init__(self, member: Membership, task: Task, classifier: bool, schedule: Schedule | None) -> None:
+        self.clocks, self.compiled = Clocks(), Compiled()
+        self._member = member
+        self._task = task
+        self._told = time.monotonic()
+        self._collector = Collector(schedule, classifier, self._count, lambda window: self._windows.append(window), {})
+        self._begin(classifier)
+
+    def learned(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
+        """Count a batch that was learned from, scored before."""
+        self._collector.learned(batch, predictions)
+
+    def ended(self, end: End) -> None:
+        """Note that a turn is finished."""
+        self._collector.finish()
+        self._ended[end.turn] = end.batches
+
+    def finish(self) -> None:
+        """Tell what is left."""
+        self._collector.finish()
+        self.tell()
+
+    def _begin(self, classifier: bool) -> None:
+        """Begin what the next report will tell."""
+        self._metrics = Metrics(classifier)
+        self._counted: dict[Turn, int] = {}
+        self._ended: dict[Turn, int] = {}
+        self._windows: list[Window] = []
+
+    def _count(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
+        if not batch.counted:
+            self._counted[Turn(batch.id.pass_number, batch.id.split)] = batch.id.batch + 1
+            self._metrics.add(batch.label[0, : batch.examples], predictions)
+        if self._windows or time.monotonic() - self._told >= REPORT_SECONDS:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell the driver what it has not been told."""
+        self._told = time.monotonic()
+        counted, ended = as_lines(self._counted), as_lines(self._ended)
+        tally, windows = self._metrics.tally(), tuple(self._windows)
+        spent = Spent(self.clocks.seconds, *self.compiled.counted)
+        report = Report(self._task.number, self._task.attempt, tally, counted, ended, windows, spent)
+        self._member.call(REPORT, report, CALL_SECONDS)
+        self._begin(self._metrics.classifier)

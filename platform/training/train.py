@@ -1,0 +1,268 @@
+"""A training from statement to version: checks, input, workers, commit."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...warehouse import manifest as entries
+from ...warehouse.manifest import Manifest
+from ..engines.base import Engine, Scan, Staged, staged
+from ..engines.tasks import Tasks
+from ..errors import TrainingError
+from ..input.scaling import as_entry
+from ..input.slots import VECTOR, WEIGHTED, Columns
+from .compiled import compilations, prepare_jax
+from .metrics.metrics import Metrics
+from .metrics.windows import without_windows
+from .monitor import Monitor
+from .online.local import learn_here
+from .parallelism import places_of
+from .plan import Plan
+from .prepared import Prepared, check_encryption, check_memory, prepare
+from .recipe import Recipe, fitted
+from .record import prepare_again, recorded
+from .rows import Held, check_continues, dense_entries, table_entries
+
+if TYPE_CHECKING:
+    from ...warehouse.draft import Draft
+    from ...warehouse.models import Models
+    from ...warehouse.version import Version
+    from ..progress import Reporter
+
+CALIBRATION_PARTS = 20
+ENOUGH_EXAMPLES = 10_000
+MUCH_WORSE = 1.2
+
+
+def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+    """Run a training statement and commit its version.
+
+    Args:
+        found: how the plan's query is read.
+
+    Returns:
+        One row: model, version, status, examples, rows, auc, logloss, pcopc, seconds.
+
+    Raises:
+        StatementError: the statement cannot run; nothing has started.
+        DataError, TrainingError, ModelError: it failed on the way; the version says so, and the version served stays.
+    """
+    prepare_jax()
+    parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
+    recipe, columns = fitted(plan, found.schema, parent.manifest if parent else None)
+    if parent is not None:
+        check_continues(recipe, columns, parent)
+    places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
+    if engine.tasks is not None:
+        check_encryption(plan, recipe)
+    if plan.passing and isinstance(found, Scan):
+        found = Staged(found.schema, "the results of its calls go with the statement")
+    with models.begin(plan.model, manifest_of(plan, columns, recipe), plan.replace) as draft:
+        try:
+            prepared = prepare(plan, columns, staged(engine, plan.query, found, draft.staged), parent, places)
+            if engine.tasks is not None:
+                check_memory(engine.tasks, prepared)
+            draft.checkpoints.names()  # a place that cannot be read is an error now
+        except BaseException:
+            draft.discard()
+            raise
+        draft.record(recorded(draft.manifest, prepared))
+        return run(prepared, engine.tasks, draft, reporter, models)
+
+
+def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+    """Go on with the newest training of a model that was interrupted, from its last good checkpoint, and commit its version.
+
+    Args:
+        plan: of that training, as its manifest tells it.
+
+    Returns:
+        As `train`.
+
+    Raises:
+        StatementError, DataError, ModelError: it cannot go on as it is; it stays interrupted.
+        TrainingError, XpsqlError: as `train`.
+    """
+    prepare_jax()
+    with models.resume(plan.model) as draft:
+        try:
+            parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
+            prepared = prepare_again(plan, draft.manifest, engine, parent)
+            if engine.tasks is not None:
+                check_encryption(plan, prepared.recipe)
+                check_memory(engine.tasks, prepared)
+        except BaseException:
+            draft.discard()
+            raise
+        return run(prepared, engine.tasks, draft, reporter, models)
+
+
+def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporter, models: Models) -> pa.Table:
+    """Learn from the input and commit; the condition of release compares with the version served when it is judged.
+
+    Raises:
+        TrainingError: the version is held, its condition of release is false.
+    """
+    plan, recipe, columns = prepared.plan, prepared.recipe, prepared.columns
+    monitor = Monitor(Metrics(recipe.algorithm.classifier), draft, reporter, plan.evaluate is not None)
+    if (schedule := prepared.schedule) is not None and not schedule.windows:
+        monitor.note(without_windows(schedule))
+    reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)
+    ended = ""
+    try:
+        with compilations(monitor.compiled.add):
+            held = learn(prepared, tasks, draft, monitor)
+        monitor.write(held.described, held.saved.weights)
+        ended = f"{plan.model} v{draft.number}: {monitor.metrics.examples:,} examples learned"
+    finally:
+        reporter.finish(ended)
+    metrics = monitor.metrics
+    for note in (one_label(prepared, metrics), worse_than_mean(prepared, metrics)):
+        if note is not None:
+            monitor.note(note)
+    evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
+    failing = plan.release.failing(evaluation, metrics_served(models, plan.model)) if plan.release is not None else None
+    draft.commit(
+        dataclasses.replace(
+            draft.manifest,
+            slots=slot_entries(columns),
+            dense=dense_entries(recipe),
+            examples=metrics.examples,
+            rows=held.saved.rows,
+            metrics=metrics.as_dict(),
+            evaluation=evaluation,
+            calibration=metrics.calibration(CALIBRATION_PARTS),
+            base_rate=base_rate(metrics, prepared.parent),
+            statistics={
+                "scaler": as_entry(held.described.moments),
+                "scaled": list(columns.scaled),
+                "now": held.described.now,
+            },
+        ),
+        "ready" if failing is None else "held",
+    )
+    if failing is not None and plan.release is not None:
+        raise TrainingError(
+            f"Version {draft.number} of model {plan.model} is held, not served: RELEASE WHEN {plan.release.text} is false, "
+            f"{failing}. Train again, or promote it by hand with ALTER MODEL {plan.model} PROMOTE VERSION {draft.number}: "
+            "later versions go on from it then, until PROMOTE LAST."
+        )
+    if (why := models.passed_over(plan.model, draft.number)) is not None:
+        monitor.note(why)
+    return summary(draft)
+
+
+def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
+    """Say that a classifier saw labels of one kind only."""
+    labels = prepared.columns.labels if prepared.recipe.algorithm.classifier else ()
+    if not labels or not metrics.examples or metrics.label_rate not in (0, 1):
+        return None
+    return (
+        f"LABEL {labels[0]} is {metrics.label_rate:.0f} in all {metrics.examples:,} examples: nothing tells them apart, and "
+        "auc is NULL. Look at what the query makes of it, or whether its filter leaves the others out."
+    )
+
+
+def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
+    """Say that predictions while learning were worse than one number for all, as those of weights that diverge are; None where
+    they were not, or are no probabilities of the label as it is."""
+    options = prepared.plan.algorithm.options
+    entropy, rate = metrics.as_dict()["normalized_entropy"], metrics.label_rate
+    weighted = getattr(options, "positive_weight", 1.0) != 1 or getattr(options, "loss", "") == "focal"
+    if entropy is None or weighted or metrics.examples < ENOUGH_EXAMPLES or entropy < MUCH_WORSE:
+        return None
+    names = ", ".join(slot.name for slot in prepared.columns.of_kind(WEIGHTED, VECTOR))
+    unscaled = f", or divide the numbers of {names}, which are learned as they are, so that most are below 1" if names else ""
+    return (
+        f"While learning, predictions were worse than the mean label {rate:.4g} for every example would have been: "
+        f"normalized_entropy is {entropy:.2f}. Lower the learning rate{unscaled}."
+    )
+
+
+def evaluation_of(monitor: Monitor, held: Held) -> dict[str, float | None]:
+    """Return the metrics over all windows, and of the rows at the end."""
+    metrics = monitor.evaluation()
+    stored = {"rows": held.saved.rows, "violations": held.described.reports.get("violations", 0.0), **held.saved.weights}
+    return {**metrics, **stored, "examples_per_second": monitor.examples_per_second}
+
+
+def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
+    """Return the metrics of the version served, those over its windows where it has any; None where none is served.
+
+    One that SHRINK made has none: they are those of the version that it was made of.
+    """
+    versions = models.present(name)
+    manifests = {version.number: version.manifest for version in versions}
+    number = next((version.number for version in versions if version.served), None)
+    if number is None:
+        return None
+    manifest: Manifest | None = manifests[number]
+    while manifest is not None and not manifest.metrics:
+        manifest = manifests.get(manifest.parent) if manifest.parent is not None else None
+    return {} if manifest is None else {**manifest.metrics, **manifest.evaluation}
+
+
+def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
+    """Learn from the input, here or on an engine's tasks, and write what the shards hold."""
+    if prepared.recipe.algorithm.learner is not None:
+        from .packaged import learn  # few trainings need it
+
+        if tasks is None:
+            return learn.learn_here(prepared, draft, monitor)
+        return learn.learn_on(tasks, prepared, draft, monitor)
+    if prepared.recipe.algorithm.solve is not None:
+        from .solved.solve import solve_here, solve_on  # few trainings need them
+
+        return solve_here(prepared, draft, monitor) if tasks is None else solve_on(tasks, prepared, draft, monitor)
+    if tasks is None:
+        return learn_here(prepared, draft, monitor)
+    from .tasks.driver import learn_on  # the transport takes a tenth of a second to load
+
+    return learn_on(tasks, prepared, draft, monitor)
+
+
+def base_rate(metrics: Metrics, parent: Version | None) -> float:
+    """Return the mean label of all examples so far, the parent's included."""
+    before, rate = (parent.manifest.examples_total, parent.manifest.base_rate or 0.0) if parent else (0, 0.0)
+    return (before * rate + metrics.examples * metrics.label_rate) / (before + metrics.examples)
+
+
+def manifest_of(plan: Plan, columns: Columns, recipe: Recipe) -> Manifest:
+    """Return what is known of a version before its training."""
+    return Manifest(
+        statement=plan.statement,
+        query=plan.query,
+        algorithm=entries.Part(plan.algorithm.name, dict(plan.algorithm.given)),
+        operators=tuple(entries.Part(use.name, dict(use.given)) for use in plan.operators),
+        slots=slot_entries(columns),
+        labels=columns.labels,
+        weight=columns.weight,
+        time=columns.time,
+        group=columns.group,
+        ignore=columns.ignore,
+        settings=dataclasses.asdict(plan.settings),
+        evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,
+        release=plan.release.text if plan.release is not None else None,
+        tables=table_entries(recipe),
+        seed=plan.settings.seed,
+        parent=plan.parent,
+    )
+
+
+def slot_entries(columns: Columns) -> tuple[entries.Slot, ...]:
+    """Describe the slots as the manifest does."""
+    return tuple(
+        entries.Slot(s.name, s.kind, s.type, s.number, None if s.source == s.name else s.source, s.hashed, s.dim)
+        for s in columns.all_slots
+    )
+
+
+def summary(draft: Draft) -> pa.Table:
+    """Return the row that a training statement answers with."""
+    done = draft.manifest
+    row = {"model": done.model, "version": done.version, "status": done.status, "examples": done.examples, "rows": done.rows}
+    row |= {name: done.metrics.get(name) for name in ("auc", "logloss", "pcopc")}
+    return pa.Table.from_pylist([{**row, "seconds": done.seconds}])

@@ -1,0 +1,65 @@
+"""Shards and workers as tasks, from start to end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from xpsql.platform.engines.tasks import Running, Task
+from xpsql.platform.errors import TrainingError
+from xpsql.platform.training.parallelism import Places
+from xpsql.platform.training.tasks import cluster
+
+
+class NeverReady:
+    """Starts tasks that never serve."""
+
+    host = "127.0.0.1"
+
+    def slots(self, wanted: int, gang: bool) -> int:
+        return wanted
+
+    def memory_bytes(self) -> int | None:
+        return None
+
+    def start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
+        return self
+
+    def wait(self, seconds: float) -> bool:
+        return False
+
+    def cancel(self) -> None:
+        pass
+
+
+def test_shards_have_their_time_to_start_however_much_happens_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "START_SECONDS", 0.5)
+    with cluster.cluster(NeverReady(), "m v1", Places(1, 1), (), lambda role, number: None, None, False) as on:
+        ended = threading.Event()
+
+        def news() -> None:
+            while not ended.wait(0.001):
+                on.coordinator.dismiss("worker")
+
+        on.start_shards(lambda task: None, 1)
+        noise, began = threading.Thread(target=news), time.monotonic()
+        noise.start()
+        try:
+            with pytest.raises(TrainingError, match="have not started within"):
+                on.addresses()
+        finally:
+            ended.set()
+            noise.join()
+        assert time.monotonic() - began >= 0.5
+
+
+def test_workers_that_never_start_end_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "START_SECONDS", 0.2)
+    with cluster.cluster(NeverReady(), "m v1", Places(1, 1), (), lambda role, number: None, None, False) as on:
+        on.start_shards(lambda task: None, 1)
+        on.start_workers(lambda task: None, 1, "train m v1", False)
+        with pytest.raises(TrainingError, match="The workers of m v1 have not started within"):
+            on.wait_for_workers()

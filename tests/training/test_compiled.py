@@ -1,0 +1,32 @@
+"""Where compiled programs are kept."""
+
+from __future__ import annotations
+
+import pwd
+
+import jax
+import pytest
+
+from xpsql.algorithms.layers.dense import _lookups
+from xpsql.platform.training import compiled
+from xpsql.platform.training.compiled import keep_compiled, share_work
+
+
+def test_a_user_without_a_home_keeps_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> pwd.struct_passwd:
+        raise KeyError(number)
+
+    for name in ("HOME", "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    before = jax.config.jax_compilation_cache_dir
+    keep_compiled()
+    assert jax.config.jax_compilation_cache_dir == before
+
+
+@pytest.mark.parametrize(("threads", "told"), [(-1, 1), (0, 1), (1, 1), (3, 3), (500, compiled.MOST_THREADS)])
+def test_native_code_has_at_least_one_thread_and_not_too_many(threads: int, told: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[int] = []
+    monkeypatch.setattr(_lookups, "set_threads", heard.append)
+    share_work(threads)
+    assert heard == [told]

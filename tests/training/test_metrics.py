@@ -1,0 +1,102 @@
+"""Metrics against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xpsql.platform.errors import TrainingError
+from xpsql.platform.training.metrics.metrics import Metrics, gauc
+from xpsql.warehouse.progress import METRICS
+
+
+def exact_auc(labels: NDArray[np.float32], predictions: NDArray[np.float32]) -> float:
+    difference = predictions[labels > 0][:, None] - predictions[labels == 0][None, :]
+    return float(((difference > 0) + 0.5 * (difference == 0)).mean())
+
+
+def sample(n: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    random = np.random.default_rng(seed)
+    predictions = (1 / (1 + np.exp(-random.normal(-1.5, 1.5, n)))).astype(np.float32)
+    return (random.random(n) < predictions).astype(np.float32), predictions
+
+
+def test_auc_is_within_1e_4_of_the_exact_one() -> None:
+    labels, predictions = sample(4000, 1)
+    metrics = Metrics(classifier=True)
+    metrics.add(labels, predictions)
+    assert metrics.auc() == pytest.approx(exact_auc(labels, predictions), abs=1e-4)
+
+
+def test_what_is_measured_is_what_progress_and_conditions_name() -> None:
+    assert [*Metrics(classifier=True).as_dict(), "gauc"] == ["examples", *METRICS]
+
+
+def test_batches_add_up_to_the_whole() -> None:
+    labels, predictions = sample(1000, 2)
+    parts, whole = Metrics(classifier=True), Metrics(classifier=True)
+    whole.add(labels, predictions)
+    for at in range(0, 1000, 7):
+        parts.add(labels[at : at + 7], predictions[at : at + 7])
+    assert parts.as_dict() == pytest.approx(whole.as_dict())
+
+
+@pytest.mark.parametrize("classifier", [True, False])
+def test_predictions_that_are_no_numbers_are_an_error_that_says_where_to_look(classifier: bool) -> None:
+    metrics = Metrics(classifier)
+    metrics.add(np.zeros(2, np.float32), np.array([0.5, np.nan], np.float32))
+    with pytest.raises(TrainingError, match=r"The model predicts NaN: .* Look for huge values"):
+        metrics.as_dict()
+
+
+def test_metrics_follow_their_definitions() -> None:
+    labels, predictions = sample(500, 3)
+    metrics = Metrics(classifier=True)
+    metrics.add(labels, predictions)
+    p, y = predictions.astype(np.float64), labels.astype(np.float64)
+    logloss = -(y * np.log(p) + (1 - y) * np.log(1 - p)).mean()
+    rate = y.mean()
+    entropy = -(rate * np.log(rate) + (1 - rate) * np.log(1 - rate))
+    found = metrics.as_dict()
+    assert found["examples"] == 500
+    assert found["logloss"] == pytest.approx(logloss)
+    assert found["normalized_entropy"] == pytest.approx(logloss / entropy)
+    assert found["mae"] == pytest.approx(np.abs(y - p).mean())
+    assert found["rmse"] == pytest.approx(np.sqrt(((y - p) ** 2).mean()))
+    assert found["pcopc"] == pytest.approx(p.sum() / y.sum())
+
+
+def test_what_one_label_cannot_tell_is_none() -> None:
+    metrics = Metrics(classifier=True)
+    metrics.add(np.zeros(3, np.float32), np.full(3, 0.1, np.float32))
+    found = metrics.as_dict()
+    assert (found["auc"], found["pcopc"], found["normalized_entropy"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("classifier", [True, False])
+def test_no_examples_tell_nothing(classifier: bool) -> None:
+    found = Metrics(classifier).as_dict()
+    assert found.pop("examples") == 0
+    assert set(found.values()) == {None}
+
+
+def test_certain_predictions_have_a_finite_logloss() -> None:
+    metrics = Metrics(classifier=True)
+    metrics.add(np.array([0, 1], np.float32), np.array([1, 0], np.float32))
+    assert np.isfinite(metrics.as_dict()["logloss"] or np.nan)
+    assert metrics.auc() == 0.0
+
+
+def test_gauc_is_the_mean_of_group_aucs_by_size() -> None:
+    labels, predictions = sample(600, 4)
+    predictions = np.round(predictions, 1)  # ties
+    groups = np.random.default_rng(5).integers(0, 40, 600)
+    total = weight = 0.0
+    for group in range(40):
+        mine = groups == group
+        if 0 < labels[mine].sum() < mine.sum():
+            total += mine.sum() * exact_auc(labels[mine], predictions[mine])
+            weight += mine.sum()
+    assert gauc(groups, labels, predictions) == pytest.approx(total / weight)
+    assert gauc(np.arange(600), labels, predictions) is None

@@ -1,0 +1,36 @@
+"""Defaults that hang on the data."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from xpsql.platform.errors import OptionError
+from xpsql.platform.options import Value, parse
+from xpsql.platform.training.plan import Settings, batch_size
+
+
+@pytest.mark.parametrize(
+    ("given", "rows", "workers", "large", "expected"),
+    [
+        (None, 10, 1, True, 64),
+        (None, 50_000, 1, False, 256),
+        (None, 200_000, 1, True, 1024),
+        (None, 500_000, 2, True, 2048),
+        (None, 4_000_000, 4, True, 16384),
+        (None, 4_000_000, 8, True, 8192),
+        (None, 4_000_000, 1, False, 1024),
+        (64, 4_000_000, 100, True, 64),
+        (None, 1000, 4096, True, 64),
+    ],
+)
+def test_the_batch_size_grows_with_the_log_and_shrinks_with_many_workers_where_the_algorithm_allows(
+    given: int | None, rows: int, workers: int, large: bool, expected: int
+) -> None:
+    assert batch_size(Settings(batch_size=given), rows, workers, large, 1) == expected
+
+
+def test_a_time_between_checkpoints_that_no_thread_can_wait_is_refused() -> None:
+    with pytest.raises(OptionError, match="checkpoint_seconds"):
+        parse(Settings, {"checkpoint_seconds": Value(threading.TIMEOUT_MAX * 2)}, "TRAIN MODEL")

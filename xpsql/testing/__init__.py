@@ -1,0 +1,23 @@
+"""Conformance suites for the authors of operators and algorithms, ours and those of other packages.
+
+    import pytest
+    from xpsql.testing import ALGORITHM_CHECKS, OPERATOR_CHECKS, AlgorithmTrial, OperatorTrial
+
+    @pytest.mark.parametrize("check", OPERATOR_CHECKS, ids=lambda check: check.__name__)
+    def test_my_operator_conforms(check):
+        check(OperatorTrial(MY_OPERATOR))
+
+    @pytest.mark.parametrize("check", ALGORITHM_CHECKS, ids=lambda check: check.__name__)
+    def test_my_algorithm_conforms(check):
+        check(AlgorithmTrial(MY_ALGORITHM))
+
+A check's docstring says what it holds a part to; it raises AssertionError with what differs. What a suite cannot know is the
+formula of your part: hold that to a test of its own.
+"""
+
+from __future__ import annotations
+
+from .algorithms import ALGORITHM_CHECKS, AlgorithmTrial
+from .operators import OPERATOR_CHECKS, OperatorTrial
+
+__all__ = ["ALGORITHM_CHECKS", "OPERATOR_CHECKS", "AlgorithmTrial", "OperatorTrial"]

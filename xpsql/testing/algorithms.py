@@ -1,0 +1,309 @@
+"""The conformance suite of algorithms, for ours and for those of other packages; `xpsql.testing` offers it.
+
+Each check raises AssertionError with what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+
+from ..algorithms.base import Algorithm, Doubles, Inputs, Known, Layout, Solve
+from ..platform.operators import OPERATORS
+from ..platform.operators.base import Context, Operator, Rows, TableSpec, chain, pull, push
+from ..platform.options import Part
+from ..platform.training.online.step import Learned, learn_step, objective_step, score_step
+from .operators import context, keys, new_rows, usual
+
+LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price", "age"), (("embedding", 2),))
+SEQUENCES = Layout(bags=("tags", "scores"), labels=())
+EXAMPLES, PADDING, ROWS, SEED, STEPS = 6, 4, 24, 7, 60
+ABSENT = ROWS - 1
+ACCELERATORS = ("cuda", "tpu")
+
+Parameters = dict[str, jax.Array]
+
+
+class AlgorithmTrial:
+    """An algorithm on a small batch with every kind of slot, its steps compiled once for all checks.
+
+    Args:
+        part: the algorithm's part.
+        options: its options; None: its defaults.
+        layout: LAYOUT, or the multi-valued slots of it alone: SEQUENCES.
+    """
+
+    def __init__(self, part: Part[Any, Algorithm], options: Any = None, layout: Layout = LAYOUT) -> None:
+        self.algorithm: Algorithm = part.make(part.options() if options is None else options, layout)
+        self._layout = layout
+        self.learn = learn_step(self.algorithm)
+        self.score = score_step(self.algorithm)
+
+    def parameters(self) -> Parameters:
+        """Return rows that have learned something, the last one absent, and dense parameters."""
+        random = np.random.default_rng(SEED)
+        shapes: dict[str, tuple[int, ...]] = {spec.name: (ROWS, spec.dim) for spec in self.algorithm.tables}
+        shapes |= {spec.name: spec.shape for spec in self.algorithm.dense}
+        values = {name: random.normal(size=shape) * 0.3 for name, shape in shapes.items()}
+        for spec in self.algorithm.tables:
+            values[spec.name][ABSENT] = 0
+        return {name: jnp.asarray(array, jnp.float32) for name, array in values.items()}
+
+    def inputs(self) -> Inputs:
+        """Return a batch in which some features are absent; rows 20 and 21 are nobody's."""
+        lines = [[0, 1, 2, 0, 1, ABSENT], [3, 4, 5, 6, 3, 4]][: len(self._layout.scalar)]
+        lines += [[7] * EXAMPLES] if self.algorithm.intercept else []
+        random, dense = np.random.default_rng(SEED), 4 if self._layout.continuous else 0
+        sampling = self.algorithm.sampling
+        fields = {
+            "scalar": np.array(lines, np.int32).reshape(-1, EXAMPLES),
+            "bag_index": np.array([8, 9, 8, 10, 11, 11, ABSENT], np.int32),
+            "bag_example": np.array([0, 0, 2, 3, 0, 4, 0], np.int32),
+            "bag_slot": np.array([0, 0, 0, 0, 1, 1, 0], np.int32),
+            "bag_weight": np.array([1, 1, 1, 1, 0.5, 2, 0], np.float32),
+            "dense": random.normal(size=(EXAMPLES, 4)).astype(np.float32)[:, :dense],
+            "dense_index": np.array([12, 13, 14, 15], np.int32)[:dense],
+            "label": np.array([[0, 1, 1, 0, 1, 0]], np.float32),
+            "weight": np.array([1, 2, 1, 0.5, 1, 1], np.float32),
+        }
+        if sampling is not None:
+            fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
+        return Inputs(**{name: jnp.asarray(values) for name, values in fields.items()})
+
+
+def padded(inputs: Inputs, examples: int) -> Inputs:
+    """Return the batch with more examples, of weight 0 and without features."""
+    return inputs._replace(
+        scalar=jnp.pad(inputs.scalar, ((0, 0), (0, examples)), constant_values=ABSENT),
+        dense=jnp.pad(inputs.dense, ((0, examples), (0, 0))),
+        label=jnp.pad(inputs.label, ((0, 0), (0, examples))),
+        weight=jnp.pad(inputs.weight, (0, examples)),
+    )
+
+
+def alone(inputs: Inputs, example: int) -> Inputs:
+    """Return the batch of one of its examples; what others have in multi-valued slots is padding in it."""
+    mine = inputs.bag_example == example
+    one = slice(example, example + 1)
+    return inputs._replace(
+        scalar=inputs.scalar[:, one],
+        bag_index=jnp.where(mine, inputs.bag_index, ABSENT),
+        bag_example=jnp.zeros_like(inputs.bag_example),
+        bag_slot=jnp.where(mine, inputs.bag_slot, 0),
+        bag_weight=jnp.where(mine, inputs.bag_weight, 0),
+        dense=inputs.dense[one],
+        label=inputs.label[:, one],
+        weight=inputs.weight[one],
+    )
+
+
+def assert_close(found: Any, expected: Any, what: str) -> None:
+    for name, values in jax.tree_util.tree_leaves_with_path(expected):
+        other = dict(jax.tree_util.tree_leaves_with_path(found))[name]
+        np.testing.assert_allclose(other, values, 1e-4, 1e-5, err_msg=f"{jax.tree_util.keystr(name)}: {what}")
+
+
+def shapes_are_kept(trial: AlgorithmTrial) -> None:
+    """Every parameter has a gradient of its shape, every example a prediction per label."""
+    parameters = trial.parameters()
+    learned = trial.learn(parameters, trial.inputs(), None)
+    for name, values in parameters.items():
+        found = {**learned.gradients, **learned.dense}[name].shape
+        if found != values.shape:
+            raise AssertionError(f"the gradient of {name} has shape {found}, expected {values.shape}")
+    if learned.predictions.shape != (EXAMPLES, 1):
+        raise AssertionError(f"predictions have shape {learned.predictions.shape}, expected {(EXAMPLES, 1)}")
+
+
+def finite_input_gives_finite_results(trial: AlgorithmTrial) -> None:
+    """Gradients and predictions hold no NaN or infinity, of large weights too."""
+    for size in (0.0, 1.0, 30.0):
+        parameters = {name: size * values for name, values in trial.parameters().items()}
+        for path, values in jax.tree_util.tree_leaves_with_path(trial.learn(parameters, trial.inputs(), None)):
+            if not np.isfinite(values).all():
+                raise AssertionError(f"{jax.tree_util.keystr(path)} is not finite at weights {size} times as large")
+
+
+def jit_changes_nothing(trial: AlgorithmTrial) -> None:
+    """Jitted scores equal those computed operation by operation."""
+    algorithm, given = trial.algorithm, (trial.parameters(), trial.inputs())
+    eager = algorithm.embed(*given) if algorithm.embed else algorithm.link(algorithm.scores(*given))
+    assert_close(trial.score(trial.parameters(), trial.inputs(), None), eager, "jit gives another result")
+
+
+def learning_and_scoring_agree(trial: AlgorithmTrial) -> None:
+    """A training step predicts, before it learns, what scoring predicts; twice gives the same bits."""
+    first, second = (trial.learn(trial.parameters(), trial.inputs(), None) for _ in range(2))
+    if trial.algorithm.embed is None:
+        assert_close(first.predictions, trial.score(trial.parameters(), trial.inputs(), None), "scoring gives another result")
+    for found, expected in zip(jax.tree.leaves(second), jax.tree.leaves(first), strict=True):
+        np.testing.assert_array_equal(found, expected, "the same input gave another result")
+
+
+def padding_changes_nothing(trial: AlgorithmTrial) -> None:
+    """Examples of weight 0 without features change neither gradients nor predictions of the others."""
+    whole = trial.learn(trial.parameters(), trial.inputs(), None)
+    found = trial.learn(trial.parameters(), padded(trial.inputs(), PADDING), None)
+    for name in trial.parameters().keys() - {spec.name for spec in trial.algorithm.dense}:
+        np.testing.assert_allclose(found.gradients[name][:ABSENT], whole.gradients[name][:ABSENT], 1e-4, 1e-5, err_msg=name)
+    assert_close(found.dense, whole.dense, "padding changed a gradient")
+    assert_close(found.predictions[:EXAMPLES], whole.predictions, "padding changed a prediction")
+
+
+def an_empty_batch_is_harmless(trial: AlgorithmTrial) -> None:
+    """A batch whose examples all weigh 0, those of its padding too, has no gradient."""
+    inputs = padded(trial.inputs(), PADDING)
+    empty = inputs._replace(weight=jnp.zeros_like(inputs.weight))
+    learned: Learned = trial.learn(trial.parameters(), empty, None)
+    for path, values in jax.tree_util.tree_leaves_with_path((learned.gradients, learned.dense)):
+        np.testing.assert_array_equal(values, 0, f"{jax.tree_util.keystr(path)} learns from examples of weight 0")
+
+
+def one_example_is_enough(trial: AlgorithmTrial) -> None:
+    """An example alone is scored as in its batch."""
+    whole = trial.score(trial.parameters(), trial.inputs(), None)
+    for example in range(EXAMPLES):
+        found = trial.score(trial.parameters(), alone(trial.inputs(), example), None)
+        assert_close(found, whole[example : example + 1], f"example {example} alone is scored otherwise than in its batch")
+
+
+def nan_stays_in_its_example(trial: AlgorithmTrial) -> None:
+    """NaN in the values of one example changes no other prediction."""
+    inputs = trial.inputs()
+    dense = inputs.dense.at[2].set(jnp.nan)
+    others = np.arange(EXAMPLES) != 2
+    found, expected = (np.asarray(trial.score(trial.parameters(), one, None)) for one in (inputs._replace(dense=dense), inputs))
+    assert_close(found[others], expected[others], "NaN in one example reached another")
+
+
+def only_the_rows_of_a_batch_learn(trial: AlgorithmTrial) -> None:
+    """Rows that no example has get no gradient, and every parameter gets one from some example."""
+    learned = trial.learn(trial.parameters(), trial.inputs(), None)
+    for name, gradient in learned.gradients.items():
+        np.testing.assert_array_equal(gradient[20:22], 0, f"{name}: rows that no example has learn")
+    for name, gradient in {**learned.gradients, **learned.dense}.items():
+        if not np.asarray(gradient).any():
+            raise AssertionError(f"{name} has no gradient: its values make no difference")
+
+
+def a_classifier_predicts_probabilities(trial: AlgorithmTrial) -> None:
+    """Predictions of a classifier lie in [0, 1], whatever the weights."""
+    for size in (0.0, 1.0, 1e3):
+        parameters = {name: size * values for name, values in trial.parameters().items()}
+        found = np.asarray(trial.score(parameters, trial.inputs(), None))
+        if trial.algorithm.classifier and not ((found >= 0) & (found <= 1)).all():
+            raise AssertionError(f"a classifier predicted {found[(found < 0) | (found > 1)][0]}, expected a value in [0, 1]")
+
+
+def it_learns_with_its_optimizers(trial: AlgorithmTrial) -> None:
+    """Learning from one batch again and again, with the algorithm's own optimizers, brings predictions nearer to labels."""
+    errors = errors_of_training(trial)
+    if not errors[-1] < errors[0]:
+        raise AssertionError(f"predictions were off by {errors[0]} and are off by {errors[-1]} after {STEPS} updates")
+
+
+def every_operator_goes_before_its_optimizers(trial: AlgorithmTrial) -> None:
+    """Any operator chained before the algorithm's optimizers leaves rows finite; one that has none takes no operators."""
+    if trial.algorithm.solve is not None:
+        return
+    gradients = trial.learn(trial.parameters(), trial.inputs(), None).gradients
+    for spec in trial.algorithm.tables:
+        optimizer = trial.algorithm.optimizer(spec)
+        for part in OPERATORS:
+            operator = usual(part, spec)
+            if operator.optimizer:
+                continue
+            composed = chain(operator, optimizer)
+            stored, _ = push(composed, jax_rows(composed), gradients[spec.name], of_width(spec))
+            for name, values in stored.items():
+                if not np.isfinite(values).all():
+                    raise AssertionError(f"{part.name} before the optimizer of {spec.name} leaves column {name} not finite")
+
+
+def it_runs_on_accelerators(trial: AlgorithmTrial) -> None:
+    """Learning and scoring can be compiled for GPUs and TPUs: nothing of them is for CPUs alone."""
+    given = (trial.parameters(), trial.inputs(), None)
+    for what, step in (("learning", trial.learn), ("scoring", trial.score)):
+        for platform in ACCELERATORS:
+            try:
+                jax.export.export(jax.jit(step), platforms=[platform])(*given)  # refuses custom calls
+            except Exception as error:
+                raise AssertionError(f"{what} cannot be compiled for {platform}: {error}") from error
+
+
+def errors_of_training(trial: AlgorithmTrial) -> list[float]:
+    """Return the mean error of a batch's predictions before each of STEPS updates on it."""
+    algorithm, inputs = trial.algorithm, trial.inputs()
+    if algorithm.solve is not None:
+        return errors_of_solving(trial, algorithm.solve)
+    chains = {spec.name: chain(algorithm.optimizer(spec)) for spec in algorithm.tables}
+    rows = {name: jax_rows(one) for name, one in chains.items()}
+    contexts = {spec.name: of_width(spec) for spec in algorithm.tables}
+    dense = {s.name: jnp.zeros(s.shape) if s.init is None else jnp.asarray(s.init(SEED)) for s in algorithm.dense}
+    optimizer = algorithm.dense_optimizer() if algorithm.dense_optimizer else None
+    state = optimizer.init(dense) if optimizer else None
+    present = (jnp.arange(ROWS) != ABSENT)[:, None]
+    errors = []
+    for _ in range(STEPS):
+        weights = {name: jnp.where(present, pull(chains[name], rows[name], contexts[name]), 0) for name in chains}
+        learned = trial.learn({**weights, **dense}, inputs, None)
+        wanted = 0 if algorithm.embed else inputs.label.T  # what an algorithm without labels predicts is its loss
+        errors.append(float(jnp.abs(learned.predictions - wanted).mean()))
+        for name, one in chains.items():
+            rows[name] = {**rows[name], **push(one, rows[name], learned.gradients[name], contexts[name])[0]}
+        if optimizer:
+            steps, state = optimizer.update(learned.dense, state, dense)
+            dense = {name: values + steps[name] for name, values in dense.items()}
+    return errors
+
+
+def errors_of_solving(trial: AlgorithmTrial, solve: Solve) -> list[float]:
+    """Return the mean error of a batch's predictions before and after an algorithm has found its weights."""
+    (table,), inputs = trial.algorithm.tables, trial.inputs()
+    step, score = objective_step(trial.algorithm), score_step(trial.algorithm)
+    present, turned = (np.arange(ROWS) != ABSENT)[:, None], inputs._replace(label=inputs.label.T)
+
+    def rows_of(flat: Doubles) -> jax.Array:
+        return jnp.asarray(flat.reshape(ROWS, table.dim) * present, jnp.float32)
+
+    def objective(flat: Doubles) -> tuple[float, Doubles]:
+        one = step(rows_of(flat), turned)
+        return float(one.loss), (np.asarray(one.gradient, np.float64) * present).reshape(-1)
+
+    size = ROWS * table.dim
+    known = Known(np.zeros(size), np.ones(size), np.arange(size) == 7 * table.dim)
+    weights = solve(objective, known, lambda iteration, value: None)
+    predicted = [score({table.name: rows_of(flat)}, turned, None) for flat in (known.start, weights)]
+    return [float(jnp.abs(one - inputs.label.T).mean()) for one in predicted]
+
+
+def jax_rows(chain: Operator) -> Rows:
+    return {name: jnp.asarray(values) for name, values in new_rows(chain, keys(ROWS)).items()}
+
+
+def of_width(spec: TableSpec) -> Context:
+    """Return the context of a push to a table of this width, of rows that are up to date."""
+    still = jnp.zeros(ROWS)
+    return context(ROWS)._replace(pulled=jnp.zeros((ROWS, spec.dim)), age_seconds=still)
+
+
+ALGORITHM_CHECKS: tuple[Callable[[AlgorithmTrial], None], ...] = (
+    shapes_are_kept,
+    finite_input_gives_finite_results,
+    jit_changes_nothing,
+    learning_and_scoring_agree,
+    padding_changes_nothing,
+    an_empty_batch_is_harmless,
+    one_example_is_enough,
+    nan_stays_in_its_example,
+    only_the_rows_of_a_batch_learn,
+    a_classifier_predicts_probabilities,
+    it_learns_with_its_optimizers,
+    every_operator_goes_before_its_optimizers,
+    it_runs_on_accelerators,
+)
