@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 assert platform.system(), "the standard library's platform is shadowed"
 print(Path(xpsql.__file__).parent)
-for name in ("platform.ps._native", "platform.ps.keys", "platform.errors", "algorithms.lookups", "warehouse"):
+for name in ("platform.ps._native", "platform.ps.keys", "platform.errors", "algorithms.layers.lookups", "warehouse"):
     print(import_module("xpsql." + name).__file__)
 """
 
@@ -47,7 +47,7 @@ def test_a_wheel_holds_the_packages_as_files_and_no_sources_of_the_native_code(w
         "xpsql/py.typed",
         "xpsql/platform/ps/_native.pyi",
         "xpsql/platform/ps/_native" + sysconfig.get_config_var("EXT_SUFFIX"),
-        "xpsql/algorithms/_lookups" + sysconfig.get_config_var("EXT_SUFFIX"),
+        "xpsql/algorithms/layers/_lookups" + sysconfig.get_config_var("EXT_SUFFIX"),
     } <= names
     assert not [name for name in names if "/native/" in name or name.endswith((".cpp", ".hpp"))]
 

@@ -1,7 +1,7 @@
 """The weights of a version as a relation of SQL: the columns of ML.WEIGHTS, from the stored rows.
 
-The engine reads the Parquet files, so a model of any size streams. Everything here is Spark SQL. platform/operators/feature_value.py defines
-utility and information; the latter is NULL where the version has no base rate.
+The engine reads the Parquet files, so a model of any size streams. Everything here is Spark SQL.
+platform/operators/feature_value.py defines utility and information; the latter is NULL where the version has no base rate.
 """
 
 from __future__ import annotations

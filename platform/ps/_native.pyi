@@ -159,7 +159,9 @@ class Frames:
         """Count bytes that have come, and return the next complete frame; None if there is none."""
 
 class Channel:
-    """Frames through a blocking socket; see Pipe in platform/ps/transport/sockets.py. A short frame is one call of the system each way.
+    """Frames through a blocking socket; see Pipe in platform/ps/transport/sockets.py.
+
+    A short frame is one call of the system each way.
 
     Args:
         descriptor: of the socket, which must stay open.

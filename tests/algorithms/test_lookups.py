@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from xpsql.algorithms.layers.dense import _lookups
+from xpsql.algorithms.layers import _lookups
 from xpsql.algorithms.layers.lookups import gathered, meetings, met, product, projected, sums, taken, totals
 from xpsql.algorithms.layers.stacked import Stacked
 

@@ -7,7 +7,7 @@ import pwd
 import jax
 import pytest
 
-from xpsql.algorithms.layers.dense import _lookups
+from xpsql.algorithms.layers import _lookups
 from xpsql.platform.training import compiled
 from xpsql.platform.training.compiled import keep_compiled, share_work
 

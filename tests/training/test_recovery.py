@@ -33,7 +33,8 @@ from xpsql.platform.training.checkpoints import recovery
 from xpsql.platform.training.checkpoints.recovery import Recoveries
 from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.packaged import learn
-from xpsql.platform.training.tasks import driver, job
+from xpsql.platform.training.tasks import driver as of_tasks
+from xpsql.platform.training.tasks import job
 from xpsql.platform.training.tasks.coordinator import Coordinator, Found
 from xpsql.platform.training.tasks.driver import Driver
 
@@ -314,7 +315,7 @@ def test_the_driver_answers_every_call_that_tasks_make_of_it() -> None:
 
 
 def test_a_worker_that_is_lost_before_the_shards_serve_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(of_tasks, "ASK_SECONDS", 0.0)
     recoveries = mock.MagicMock()
     driver = Driver(cast(Any, mock.MagicMock()), cast(Any, mock.MagicMock()), recoveries, {})
     driver._lost(1, "process 7 on here: its connection is gone", 0.5)
