@@ -14,9 +14,10 @@ import numpy as np
 
 from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.base import Operator, TableSpec, chain
+from xpsql.platform.ps.messages import Touched
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.row_programs import RowPrograms
-from xpsql.platform.ps.table import Table, Touched
+from xpsql.platform.ps.table import Table
 from xpsql.platform.training.compiled import prepare_jax
 
 ROWS = 16_384

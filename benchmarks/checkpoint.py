@@ -22,11 +22,11 @@ import numpy as np
 from xpsql.platform.operators.base import TableSpec, chain
 from xpsql.platform.operators.sgd import SgdOptions, sgd
 from xpsql.platform.ps.dense import DenseProgram
+from xpsql.platform.ps.messages import BatchId, Keys, Push, Touched
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.programs import Programs
-from xpsql.platform.ps.shard import Push, Shard
+from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.snapshot import Snapshot
-from xpsql.platform.ps.table import BatchId, Keys, Touched
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore, write
 from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints, Part

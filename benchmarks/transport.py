@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from xpsql.platform.ps.messages import Push
     from xpsql.platform.ps.remote import RemoteClient
-    from xpsql.platform.ps.shard import Push, Shard
+    from xpsql.platform.ps.shard import Shard
     from xpsql.platform.ps.table import Table
     from xpsql.platform.ps.transport.connection import Connection
     from xpsql.platform.ps.transport.sockets import Address
@@ -163,8 +164,7 @@ def requests(keys: Keys, size: int) -> list[Keys]:
 
 def push_of(keys: Keys, dim: int, size: int) -> Push:
     """Return what a worker pushes for chains that do not ask how often a row has been updated, as those here."""
-    from xpsql.platform.ps.shard import Push
-    from xpsql.platform.ps.table import Touched
+    from xpsql.platform.ps.messages import Push, Touched
 
     ones = np.ones(len(keys), np.uint32)
     touched = Touched(keys, np.ones(len(keys), np.uint16), ones, ones, 0)

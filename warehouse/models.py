@@ -171,7 +171,7 @@ class Models:
             raise
 
     def _begin(self, name: str, manifest: Manifest, replace: bool, lock: Lock) -> Draft:
-        from .. import __version__
+        from importlib.metadata import version
 
         folder = self._folder(name)
         parent = self._parent(name, manifest, replace)
@@ -185,7 +185,7 @@ class Models:
             status="training",
             replaces=replace,
             created=datetime.now(UTC),
-            xpsql=__version__,
+            xpsql=version("xpsql"),
             examples_total=parent.manifest.examples_total if parent else 0,
         )
         own = _place(folder, begun)

@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from ..platform.engines.spark_sql.types import type_words
 from ..platform.errors import ModelError, StatementError
+from ..platform.spark_types import type_words
 from .durable import clear, replace_text, storing, sync, sync_tree
 from .locks import Lock, held
 from .names import folder_name, model_name

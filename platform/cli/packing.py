@@ -98,7 +98,7 @@ def files_of(package: Distribution) -> Iterator[tuple[str, Path]]:
 
 def package_files() -> Iterator[tuple[str, Path]]:
     """Yield the files of xpsql and of plugins; an installation for editing has them, and native modules, elsewhere."""
-    from xpsql.algorithms.layers.dense import _lookups
+    from xpsql.algorithms.layers import _lookups
     from xpsql.platform.ps import _native
 
     for module in {OURS, *(point.module.partition(".")[0] for point in offered())}:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..ps._native import Deduplicator
 from ..ps.aligned import empty, filled, padded
 from ..ps.ladder import Ladder
-from ..ps.table import BatchId
+from ..ps.messages import BatchId
 from .encode import ABSENT, Bag, Chunk, Facets
 from .sampling import Sampler
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Negatives
-from ..ps.table import BatchId
+from ..ps.messages import BatchId
 from .encode import ABSENT, Bag, Chunk
 from .slots import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns
 

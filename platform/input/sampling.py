@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Sampling
-from ..ps.table import BatchId
+from ..ps.messages import BatchId
 from .encode import Chunk
 
 

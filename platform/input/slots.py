@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ...warehouse.manifest import Manifest
-from ..engines.spark_sql.types import type_words
 from ..errors import StatementError, suggestion
 from ..operators.base import INTERCEPT_NUMBER
-from ..training.plan import Plan
+from ..spark_types import type_words
+from .roles import Roles
 
 INTERCEPT = "(intercept)"
 INTERCEPT_KIND = "intercept"
@@ -101,7 +101,7 @@ class Columns:
         return {slot.number: slot.name for slot in self.all_slots}
 
 
-def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Columns:
+def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Columns:
     """Find the slots and roles of a training query.
 
     A version that continues another keeps its slots, in their order, and may add some; names are compared without case, and
@@ -118,21 +118,19 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     if INTERCEPT in names:
         raise StatementError(f"{INTERCEPT} is the name of what every example has; give that column another one with AS.")
     own = {name.lower(): name for name in schema.names}
-    roles = [("LABEL", plan.labels), ("IGNORE", plan.ignore)]
-    roles += [(role, (c,)) for role, c in (("WEIGHT", plan.weight), ("TIME", plan.time), ("GROUP", plan.group)) if c]
-    if plan.evaluate is not None and plan.evaluate.by is not None:
-        roles.append(("EVALUATE", (plan.evaluate.by,)))
-    roles += [("WITH hashed", plan.settings.hashed), ("WITH share", tuple(c for pair in plan.settings.share for c in pair))]
-    for role, wanted in roles:
-        for column in wanted:
+    single = (("WEIGHT", wanted.weight), ("TIME", wanted.time), ("GROUP", wanted.group), ("EVALUATE", wanted.by))
+    roles = [("LABEL", wanted.labels), ("IGNORE", wanted.ignore), *((role, (column,)) for role, column in single if column)]
+    roles += [("WITH hashed", wanted.hashed), ("WITH share", tuple(column for pair in wanted.share for column in pair))]
+    for role, columns in roles:
+        for column in columns:
             if column.lower() not in own:
-                usual = " where it is not written" if plan.labels == ("label",) and role == "LABEL" else ""
+                usual = " where it is not written" if wanted.labels == ("label",) and role == "LABEL" else ""
                 before = f" as in version {parent.version}" if parent is not None and column in roles_before(parent) else ""
                 raise StatementError(
                     f"{role} names {column!r}{before or usual}, which the query does not return."
                     f"{suggestion(column, own.values())}"
                 )
-    found = {role: tuple(own[c.lower()] for c in wanted) for role, wanted in roles}
+    found = {role: tuple(own[column.lower()] for column in columns) for role, columns in roles}
     for role in ("LABEL", "IGNORE"):
         if twice := sorted({name for name in found[role] if found[role].count(name) > 1}):
             raise StatementError(f"{role} names {', '.join(twice)} twice; name each column once.")
@@ -141,7 +139,7 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     for role in ("LABEL", "WEIGHT"):
         for column in found.get(role, ()):
             require_number(schema.field(column), role)
-    if plan.time:
+    if wanted.time:
         require_time(schema.field(found["TIME"][0]))
     for role, clause in (("GROUP", "GROUP"), ("EVALUATE", "EVALUATE BY")):
         for column in found.get(role, ()):
@@ -154,7 +152,7 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
     left = [field for field in schema if field.name not in taken]
     if not left:
         raise StatementError("The query returns no column to learn from beside label, weight, time, group and ignored ones.")
-    shared = {own[a.lower()]: own[b.lower()] for a, b in plan.settings.share}
+    shared = {own[a.lower()]: own[b.lower()] for a, b in wanted.share}
     slots = tuple(
         Slot(
             f.name,
@@ -176,8 +174,8 @@ def columns_of(schema: pa.Schema, plan: Plan, parent: Manifest | None) -> Column
         only["TIME"],
         only["GROUP"],
         found["IGNORE"],
-        plan.settings.nulls == "feature",
-        grouped=plan.evaluate is not None and plan.group is not None,
+        wanted.nulls,
+        grouped=wanted.grouped,
         by=found["EVALUATE"][0] if "EVALUATE" in found else None,
     )
 

@@ -12,7 +12,7 @@ from ...algorithms.base import Negatives, Pairs, Sampling
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..errors import DataError
-from ..ps.table import BatchId
+from ..ps.messages import BatchId
 from ..ps.watermarks import Turn
 from .batches import Batch, Ladders, batches
 from .dealing import Deal, Dealt

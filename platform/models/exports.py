@@ -16,7 +16,7 @@ from ...warehouse.manifest import FILE
 from ...warehouse.scratch import sweep
 from ...warehouse.version import Version
 from ..engines.base import WriteFile
-from ..engines.duckdb.parquet import row_groups
+from ..engines.parquet import row_groups
 from ..errors import ModelError, XpsqlError
 from .weights import weights
 

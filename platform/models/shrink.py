@@ -18,8 +18,8 @@ from ...warehouse.models import Models, newest_interrupted
 from ...warehouse.rows import RowWriter, rows_schema
 from ...warehouse.version import Version
 from ..engines.base import internal_name
-from ..engines.spark_sql.types import spark_type
 from ..errors import ModelError, StatementError
+from ..spark_types import spark_type
 from .weights import Relation, weights
 
 if TYPE_CHECKING:

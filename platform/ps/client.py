@@ -8,9 +8,9 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from .dense import dealt
 from .gang import Gang
 from .ladder import Ladder
+from .messages import Keys, Pulled, Push
 from .placement import Placement, merged, parts_of
-from .shard import Pulled, Push, Shard
-from .table import Keys
+from .shard import Shard
 
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from ..operators.base import DenseSpec
 from ..operators.from_optax import state_names
+from .messages import Array, Arrays
 
 if TYPE_CHECKING:
     import optax
 
-Array = jax.Array | NDArray[np.float32]
-Arrays = Mapping[str, Array]
 STATE = "state"
 
 

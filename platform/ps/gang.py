@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ..errors import LostError, TrainingError
-from .shard import Description, Pulled, Push, Shard
-from .table import Keys
+from .messages import Description, Keys, Pulled, Push
+from .shard import Shard
 from .watermarks import Entry
 
 HELD_UP_SECONDS = 5.0

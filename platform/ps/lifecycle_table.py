@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .candidates import Candidates
+from .messages import Counts, Floats, Keys, Mask, Touched
 from .row_programs import Pushed, RowPrograms
-from .table import MISSING, Counts, Floats, Gate, Keys, Mask, Table, Touched, drawn
+from .table import MISSING, Gate, Table, drawn
 
 
 class LivingTable(Table):

@@ -13,8 +13,7 @@ from ._native import partition, put_rows, take_rows
 from .aligned import empty
 from .keys import NUM_SLICES, slices
 from .ladder import Ladder
-from .shard import Pulled, Push
-from .table import Floats, Keys
+from .messages import Floats, Keys, Pulled, Push
 
 T = TypeVar("T", bound=np.generic)
 A = TypeVar("A", bound=NDArray[Any])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from ..errors import TrainingError
-from .shard import Description
+from .messages import Description
 
 SLOWED, FULL = 0.85, 0.97
 MOST_DELAY_SECONDS = 0.25

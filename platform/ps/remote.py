@@ -9,9 +9,8 @@ from typing import Generic, NamedTuple, Self, TypeVar
 
 from ..errors import LostError
 from .client import Handle, Sharded
+from .messages import Description, Keys, Pulled, Push
 from .service import DESCRIBE, LEAVE, PULL, PUSH, Describe, Leave, Pull
-from .shard import Description, Pulled, Push
-from .table import Keys
 from .transport.connection import Connection, Exchange, Pending
 from .transport.connection_limits import make_room
 from .transport.sockets import Address

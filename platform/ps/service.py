@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .gang import Gang
-from .shard import Description, Pulled, Push, Shard
-from .table import Keys
+from .messages import Description, Keys, Pulled, Push
+from .shard import Shard
 from .transport.wire import Acknowledged, Call, Handler
 from .watermarks import Entry
 

@@ -5,88 +5,23 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import TrainingError
-from .dense import Array, Arrays, Dense
+from .dense import Dense
 from .lifecycle_table import LivingTable
-from .moments import Moments, merged, no_moments
+from .messages import NO_MOMENTS, Description, Keys, Mask, Pulled, Push
+from .moments import merged
 from .programs import Programs
 from .row_programs import row_programs
 from .snapshot import LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
-from .table import Counts, Floats, Gate, Keys, Mask, RefusedError, Table, Touched
+from .table import Gate, RefusedError, Table
 from .watch import Watch
 from .watermarks import Entry, Watermarks
 
-NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
-NO_DENSE: Arrays = MappingProxyType({})
-NO_MOMENTS = no_moments(0)
 READ_SECONDS = 30.0
-
-
-class Pulled(NamedTuple):
-    """What a pull returns.
-
-    Attributes:
-        weights: table name -> float32[size, dim], zeros past the last key.
-        updates: table name -> uint32[n]; of the tables whose chain uses them.
-        dense: dense parameter -> its values, float32; never changed in place.
-        moments: of all values of continuous slots so far; of the first shard.
-        offered: table name -> float32[size, k], what operators offer of each row; of the table that has such operators.
-    """
-
-    weights: dict[str, Floats]
-    updates: dict[str, Counts]
-    dense: dict[str, Array]
-    moments: Moments
-    offered: dict[str, Floats]
-
-
-class Push(NamedTuple):
-    """One batch's updates for the keys and dense parameters of one shard.
-
-    Attributes:
-        touched: keys, slots, counts, clicks and time.
-        updates: table name -> uint32[n], the updates as pulled; of the tables whose chain uses them.
-        gradients: table name -> float32[size, dim], size >= n, summed over examples.
-        weights: table name -> float32[size, dim], as pulled; of the tables whose chain uses them (`Programs.needs_pulled`).
-        dense: dense parameter -> gradient in its shape, averaged over examples; those of other shards are ignored.
-        moments: of the batch's values of continuous slots; shards but the first ignore them.
-        worker: who pushes; a gang's pushes are applied in the order of their workers.
-    """
-
-    touched: Touched
-    updates: Mapping[str, Counts]
-    gradients: Mapping[str, Floats]
-    weights: Mapping[str, Floats] = NO_WEIGHTS
-    dense: Arrays = NO_DENSE
-    moments: Moments = NO_MOMENTS
-    worker: int = 0
-
-
-class Description(NamedTuple):
-    """What a shard holds.
-
-    Attributes:
-        rows: of its largest table.
-        memory_bytes: of all tables.
-        now: the newest TIME pushed, seconds.
-        reports: what its operators counted, such as violations.
-        moments: of the continuous slots; the first shard's.
-        low, high: the least and the largest weight, where they are watched; infinity and minus infinity elsewhere.
-    """
-
-    rows: int
-    memory_bytes: int
-    now: int
-    reports: dict[str, float]
-    moments: Moments
-    low: float
-    high: float
 
 
 class Shard:

@@ -10,8 +10,8 @@ Values are as the shard holds them, not brought up to now, so that a shard that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,10 @@ from ..errors import CheckpointError
 from .candidates import Counted
 from .dense import Stored
 from .keys import slices
+from .messages import Keys
 from .moments import Moments
+from .table import Table
 from .watermarks import Entry
-
-if TYPE_CHECKING:
-    from .shard import Shard
-    from .table import Keys
 
 PIECE_BYTES = 1 << 22
 MOST_KEPT = 0.2  # of a shard's memory: records that changed before they were read
@@ -72,6 +70,23 @@ class State(NamedTuple):
     tables: dict[str, TableState]
 
 
+class Snapshotted(Protocol):
+    """What a snapshot needs of its shard."""
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """Its tables, by name."""
+        ...
+
+    def take(self, snapshot: Snapshot, table: str, records: Records) -> int:
+        """Read the next records of a table, and return how many there were; see Shard.take."""
+        ...
+
+    def cancel(self, snapshot: Snapshot | None = None) -> None:
+        """Let the snapshot be read no further."""
+        ...
+
+
 class Snapshot:
     """A shard at one moment, made by Shard.snapshot; a context manager.
 
@@ -79,7 +94,7 @@ class Snapshot:
         state: all but the rows.
     """
 
-    def __init__(self, shard: Shard, state: State) -> None:
+    def __init__(self, shard: Snapshotted, state: State) -> None:
         self.state = state
         self._shard = shard
 

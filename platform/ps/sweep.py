@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .table import Keys, Table
+from .messages import Keys
+from .table import Table
 
 VISITED = 4096  # rows at once, so that a push never waits long for it
 SHARE = 1 / 16  # rows visited per key pushed

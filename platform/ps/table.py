@@ -17,6 +17,7 @@ from ._native import Arguments, Store
 from .aligned import empty
 from .candidates import Candidates
 from .ladder import Ladder, rung
+from .messages import BatchId, Counts, Floats, Keys, Mask, Touched
 from .program import Program
 from .programs import DRAWN, STATISTICS, Programs
 from .row_programs import Pushed, RowPrograms
@@ -29,62 +30,8 @@ MISSING = np.uint32(0xFFFFFFFF)
 DUMP_ROWS = 1 << 16
 DUMP_SLICES = 64
 
-Floats = NDArray[np.float32]
-Counts = NDArray[np.uint32]
-Keys = NDArray[np.uint64]
 Columns = dict[str, NDArray[np.generic]]
-Mask = NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
-
-
-class BatchId(NamedTuple):
-    """Which batch a push brings: the same after a replay, so that what is random, and what was counted, repeats.
-
-    Attributes:
-        epoch: of the driver; a later one shuts out the workers of a driver that died.
-        pass_number, split, batch: numbers from 0; a batch's is its place within its split.
-        before: examples that the versions which this one continues have learned from.
-    """
-
-    epoch: int = 0
-    pass_number: int = 0
-    split: int = 0
-    batch: int = 0
-    before: int = 0
-
-    @property
-    def draw(self) -> tuple[int, int, int]:
-        """What is random in it is drawn from these: pass, split and batch, where a version that continues another numbers its
-        splits from another number on, so that it draws anew."""
-        return self.pass_number, (self.before + self.split) % 2**32, self.batch
-
-
-class Touched(NamedTuple):
-    """What a push says of its keys beside the gradients; arrays of one length n, keys unique.
-
-    Attributes:
-        keys: uint64[n].
-        slots: uint16[n], the slot that each key belongs to.
-        counts: uint32[n], occurrences in the batch.
-        clicks: uint32[n], occurrences in examples with a positive label.
-        time_seconds: newest TIME of the batch, seconds since 1970; 0 without TIME.
-        batch: which batch it is.
-        examples, positives: of the whole batch, whatever part of its keys this is.
-    """
-
-    keys: Keys
-    slots: NDArray[np.uint16]
-    counts: Counts
-    clicks: Counts
-    time_seconds: int
-    batch: BatchId = BatchId()
-    examples: int = 0
-    positives: int = 0
-
-    def only(self, chosen: Mask | NDArray[np.intp]) -> Touched:
-        """Return what is said of some of the keys, by a mask or by their places."""
-        arrays = {name: getattr(self, name)[chosen] for name in ("keys", "slots", "counts", "clicks")}
-        return self._replace(**arrays)
 
 
 class Read(NamedTuple):

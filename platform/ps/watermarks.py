@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from ..errors import TrainingError
 from .keys import slices
+from .messages import BatchId, Floats
 from .moments import no_moments
-from .table import BatchId, Floats
 
 if TYPE_CHECKING:
-    from .shard import Push
+    from .messages import Push
 
 
 class Turn(NamedTuple):

@@ -12,7 +12,7 @@ from ..input.slots import columns_from
 from ..input.source import cut
 from ..input.splits import chunk_rows, read
 from ..ps.ladder import Ladder
-from ..ps.table import BatchId
+from ..ps.messages import BatchId
 from ..training.metrics.metrics import Metrics
 from ..training.online.step import inputs_of, loss_step
 from ..training.rows import moments_of_version

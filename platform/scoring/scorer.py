@@ -24,8 +24,7 @@ from ..input.scaling import Scales, scale
 from ..input.slots import columns_from
 from ..input.splits import chunk_rows, read
 from ..ps.ladder import Ladder
-from ..ps.shard import Pulled
-from ..ps.table import BatchId, Keys
+from ..ps.messages import BatchId, Keys, Pulled
 from ..training.compiled import prepare_jax
 from ..training.online.step import inputs_of, score_step
 from ..training.packaged.matrix import TABLE, column_names, matrix_of

@@ -9,11 +9,9 @@ import numpy as np
 
 from ...warehouse.dense import read_dense
 from ..ps._native import Store
-from ..ps.dense import Array
+from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
 from ..ps.placement import shard_of
 from ..ps.programs import OFFERED
-from ..ps.shard import NO_MOMENTS, Pulled
-from ..ps.table import Keys
 from ..training.rows import values
 
 if TYPE_CHECKING:

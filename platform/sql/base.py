@@ -1,4 +1,4 @@
-"""The contracts of statements (parse into a command, run it in a session, return a result) and of table functions."""
+"""The contracts of statements (parse into a command, run it in a context, return a result) and of table functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import Position
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
-    from ..session import Session
+    from .context import Context
     from .cursor import Cursor
     from .passage import Passage
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Command(Protocol):
     """A parsed statement."""
 
-    def run(self, session: Session) -> pa.Table | None:
+    def run(self, context: Context) -> pa.Table | None:
         """Run it; rows for statements that answer, None for those that only act.
 
         Raises:
@@ -70,13 +70,13 @@ class Call(NamedTuple):
     position: Position
     stack: ExitStack
 
-    def read(self, session: Session) -> Version:
+    def read(self, context: Context) -> Version:
         """Return the version that is named, whose files stay until the result has been read.
 
         Raises:
             ModelError: no such model or version, or one that is not ready.
         """
-        return self.stack.enter_context(session.models.reading(self.model, self.version))
+        return self.stack.enter_context(context.models.reading(self.model, self.version))
 
 
 class Pending(NamedTuple):
@@ -108,4 +108,4 @@ class TableFunction(NamedTuple):
     help: str
     data: str
     arguments: tuple[str, ...]
-    run: Callable[[Session, Call], pa.Table | str | Pending]
+    run: Callable[[Context, Call], pa.Table | str | Pending]

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from .. import parts
 from ..errors import OptionError, Position, StatementError
 from ..options import Value, parse
+from ..training.metrics.evaluate import Evaluate
 from ..training.metrics.gate import Condition
-from ..training.plan import Evaluate, Settings, Use
+from ..training.plan import Settings, Use
 from .cursor import Cursor
 from .passage import Passage
 from .release import read_condition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..options import Value, written
-from ..training.plan import Evaluate
+from ..training.metrics.evaluate import Evaluate
 from . import clauses
 from .cursor import Cursor
 from .release import read_condition

@@ -28,7 +28,7 @@ from .passage import Passage
 from .scopes import inlined
 
 if TYPE_CHECKING:
-    from ..session import Session
+    from .context import Context
 
 
 CREATE_VIEW = re.compile(r"CREATE (OR REPLACE )?(GLOBAL )?(TEMP |TEMPORARY )?VIEW\b")
@@ -61,30 +61,30 @@ class Query:
         cursor = Cursor(passage, tokenize(passage))
         return cls(passage, tuple(find_calls(cursor)))
 
-    def run(self, session: Session) -> pa.Table | None:
+    def run(self, context: Context) -> pa.Table | None:
         """Run the calls, then the statement."""
-        with self.expanded(session) as passage, passage.locating():
-            return session.engine.execute(passage.text)
+        with self.expanded(context) as passage, passage.locating():
+            return context.engine.execute(passage.text)
 
     @contextmanager
-    def expanded(self, session: Session) -> Iterator[Passage]:
+    def expanded(self, context: Context) -> Iterator[Passage]:
         """Run the calls and give the text that reads their results, which stay until the end of the block."""
         if not self.calls:
             yield self.passage
             return
-        with own_folder(session) as folder, ExitStack() as stack:
-            passage, pending = expand(self, session, folder, stack)
+        with own_folder(context) as folder, ExitStack() as stack:
+            passage, pending = expand(self, context, folder, stack)
             if pending:
-                check_names(passage, session)
-            finish(pending, session, folder)
+                check_names(passage, context)
+            finish(pending, context, folder)
             yield passage
 
 
 @contextmanager
-def own_folder(session: Session) -> Iterator[Path]:
+def own_folder(context: Context) -> Iterator[Path]:
     """Give a folder for the results of calls, in the warehouse where tasks on other machines write them."""
-    if session.engine.tasks is not None:
-        with scratch(session.models.warehouse) as folder:
+    if context.engine.tasks is not None:
+        with scratch(context.models.warehouse) as folder:
             yield folder
         return
     with TemporaryDirectory(prefix="xpsql-call-") as name:
@@ -163,7 +163,7 @@ def refuse_view(cursor: Cursor) -> None:
         )
 
 
-def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> tuple[Passage, dict[str, Pending]]:
+def expand(query: Query, context: Context, folder: Path, stack: ExitStack) -> tuple[Passage, dict[str, Pending]]:
     """Run the calls of a query, each in a folder of its own.
 
     Returns:
@@ -173,27 +173,27 @@ def expand(query: Query, session: Session, folder: Path, stack: ExitStack) -> tu
     passage = query.passage.replaced((site.start, site.end, view) for site, view in zip(query.calls, views, strict=True))
     pending: dict[str, Pending] = {}
     for site, view in zip(query.calls, views, strict=True):
-        result = run_call(site, view, passage, pending, session, folder / view, stack)
+        result = run_call(site, view, passage, pending, context, folder / view, stack)
         if isinstance(result, str):
-            session.engine.execute(f"CREATE TEMPORARY VIEW {view} AS {result}")
+            context.engine.execute(f"CREATE TEMPORARY VIEW {view} AS {result}")
             continue
         if isinstance(result, Pending):
             pending[view] = result
-            session.engine.register(view, [written(result.schema.empty_table(), folder / view / "columns.parquet")])
+            context.engine.register(view, [written(result.schema.empty_table(), folder / view / "columns.parquet")])
         else:
-            session.engine.register(view, [written(result, folder / view / "rows.parquet")])
+            context.engine.register(view, [written(result, folder / view / "rows.parquet")])
     return passage, pending
 
 
-def finish(pending: Mapping[str, Pending], session: Session, folder: Path) -> None:
+def finish(pending: Mapping[str, Pending], context: Context, folder: Path) -> None:
     """Make the results that are still to be made."""
     for view, result in pending.items():
         made = result.make()
         path = folder / view / "rows.parquet"
-        session.engine.register(view, [written(made, path)] if isinstance(made, pa.Table) else made)
+        context.engine.register(view, [written(made, path)] if isinstance(made, pa.Table) else made)
 
 
-def check_names(statement: Passage, session: Session) -> None:
+def check_names(statement: Passage, context: Context) -> None:
     """Refuse a statement whose query cannot run, such as one that names a column that no view of a call has.
 
     Raises:
@@ -204,11 +204,11 @@ def check_names(statement: Passage, session: Session) -> None:
     query = query_inside(statement.text)
     if query is not None:
         with statement.locating():
-            session.engine.schema(query)
+            context.engine.schema(query)
 
 
 def run_call(
-    site: CallSite, view: str, around: Passage, pending: dict[str, Pending], session: Session, folder: Path, stack: ExitStack
+    site: CallSite, view: str, around: Passage, pending: dict[str, Pending], context: Context, folder: Path, stack: ExitStack
 ) -> pa.Table | str | Pending:
     """Run one call. The view of its result goes when the stack closes.
 
@@ -222,19 +222,19 @@ def run_call(
     folder.mkdir()
     data = None
     if site.data is not None:
-        passage, inner = expand(site.data, session, folder.parent, stack)
+        passage, inner = expand(site.data, context, folder.parent, stack)
         data = inlined(passage, around, view)
-        finish({**{name: pending.pop(name) for name in list(pending) if name in data.text}, **inner}, session, folder.parent)
+        finish({**{name: pending.pop(name) for name in list(pending) if name in data.text}, **inner}, context, folder.parent)
     try:
         columns = needed_columns(around.text, view)
     except NoTableError:
         name = f"ML.{site.function.name}"
         message = f"{name} gives a table, here a value is expected. Read it in FROM: SELECT ... FROM {name}(...)."
         raise StatementError(message, site.position) from None
-    stack.callback(session.engine.execute, f"DROP VIEW IF EXISTS {view}")  # first: Ctrl-C may come when it is made
+    stack.callback(context.engine.execute, f"DROP VIEW IF EXISTS {view}")  # first: Ctrl-C may come when it is made
     call = Call(site.model, site.version, data, site.arguments, columns, folder, site.position, stack)
     try:
-        return site.function.run(session, call)
+        return site.function.run(context, call)
     except StatementError as error:
         raise type(error)(error.message, error.position or site.position) from error.__cause__
 

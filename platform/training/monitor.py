@@ -14,18 +14,17 @@ from numpy.typing import NDArray
 from ...warehouse.progress import LEARNING, METRICS, READING
 from ..errors import LostError
 from ..input.timing import Clocks, Compiled, Spent, summed
-from ..ps.shard import Description
+from ..ps.messages import Description
 from ..ps.watermarks import Turn, as_lines, from_lines
 from .checkpoints.driver_state import DriverState
-from .metrics.metrics import Metrics
+from .metrics.metrics import Metrics, weight_range
 from .metrics.windows import Seen, Window, metrics_of
-from .rows import weight_range
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
     from ..input.batches import Batch
     from ..progress import Reporter
-    from .tasks.job import Report
+    from .reports import Report
 
 PROGRESS_SECONDS = 2.0
 TELL_SECONDS = 0.25

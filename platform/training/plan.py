@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..input.roles import Roles
 from ..options import option
+from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
 
 
@@ -93,14 +95,6 @@ def batch_size(settings: Settings, rows: int, workers: int, large: bool, least: 
     return settings.batch_size or max(least, next(size for from_rows, size in usual if shared >= from_rows))
 
 
-class Evaluate(NamedTuple):
-    """EVALUATE EVERY `every` BATCHES ON `on` BATCHES [BY `by`]."""
-
-    every: int
-    on: int
-    by: str | None
-
-
 @dataclass(frozen=True)
 class Use:
     """A part as a statement uses it: its name, the options given, and the options object with defaults filled in."""
@@ -134,3 +128,20 @@ class Plan:
     evaluate: Evaluate | None = None
     release: Condition | None = None
     passing: bool = False
+
+    @property
+    def roles(self) -> Roles:
+        """What the columns of the query are for."""
+        evaluate, settings = self.evaluate, self.settings
+        return Roles(
+            labels=self.labels,
+            weight=self.weight,
+            time=self.time,
+            group=self.group,
+            by=evaluate.by if evaluate is not None else None,
+            ignore=self.ignore,
+            hashed=settings.hashed,
+            share=settings.share,
+            nulls=settings.nulls == "feature",
+            grouped=evaluate is not None and self.group is not None,
+        )

@@ -111,7 +111,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         StatementError: see columns_of, check_offered, recipe_of and check_release; labels that are learned in another unit than
             those of the version that it continues.
     """
-    columns = columns_of(schema, plan, parent)
+    columns = columns_of(schema, plan.roles, parent)
     # Before operators are made: JAX runs where one is probed.
     limit_threads(num_threads(found("algorithm", plan.algorithm.name).make(plan.algorithm.options, layout_of(columns))))
     made = [found("operator", use.name).make(use.options, TableSpec("", 1)) for use in plan.operators]

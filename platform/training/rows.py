@@ -27,11 +27,13 @@ from ..operators.base import INTERCEPT_NUMBER
 from ..options import written
 from ..ps.candidates import Counted
 from ..ps.keys import slot_seed
+from ..ps.messages import Description
 from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
 from ..ps.programs import STATISTICS, Programs
-from ..ps.shard import Description, Shard
+from ..ps.shard import Shard
 from ..ps.watermarks import Watermarks
+from .metrics.metrics import weight_range
 from .plan import Plan
 from .recipe import Recipe
 
@@ -236,11 +238,6 @@ class Held(NamedTuple):
 
     saved: Saved
     described: Description
-
-
-def weight_range(low: float, high: float) -> dict[str, float]:
-    """Return the range of weights as ML.TRAINING_INFO names it."""
-    return {"max_weight": high, "min_weight": low, "max_abs_weight": max(abs(low), abs(high))}
 
 
 def total(shards: Iterable[Description]) -> Description:

@@ -12,7 +12,7 @@ from xpsql.platform.input.batches import Batch, Ladders, batches
 from xpsql.platform.input.encode import encode
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.ps.ladder import Ladder
-from xpsql.platform.ps.table import BatchId
+from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.training.plan import Plan, Use
 
 
@@ -20,7 +20,7 @@ def cut(table: pa.Table, batch_size: int, intercept: bool = True) -> list[Batch]
     plan = Plan("", "m", Use("xftrl", {}, None), (), "")
     return list(
         batches(
-            encode(table, replace(columns_of(table.schema, plan, None), intercept=intercept), with_labels=True),
+            encode(table, replace(columns_of(table.schema, plan.roles, None), intercept=intercept), with_labels=True),
             batch_size,
             BatchId(),
             Ladders(Ladder(), Ladder()),

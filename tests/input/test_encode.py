@@ -24,7 +24,7 @@ def plan(**settings: Any) -> Plan:
 
 
 def encoded(table: pa.Table, intercept: bool = False, **settings: Any) -> tuple[Columns, Chunk]:
-    columns = replace(columns_of(table.schema, plan(**settings), None), intercept=intercept)
+    columns = replace(columns_of(table.schema, plan(**settings).roles, None), intercept=intercept)
     return columns, encode(table, columns, with_labels=True)
 
 
@@ -105,7 +105,7 @@ def test_a_sliced_table_encodes_like_its_own_rows() -> None:
 def test_numbers_and_vectors_are_dense_lines() -> None:
     columns = {"label": label(2), "x": [1.5, None], "v": pa.array([[1.0, 2.0], None], pa.list_(pa.float32()))}
     table = pa.table(columns)
-    made = columns_of(table.schema, plan(), None)
+    made = columns_of(table.schema, plan().roles, None)
     slots = tuple(slot if slot.kind != "vector" else slot.__class__(**{**slot.__dict__, "dim": 2}) for slot in made.slots)
     chunk = encode(table, Columns(**{**made.__dict__, "slots": slots}), with_labels=True)
     np.testing.assert_array_equal(chunk.dense, np.array([[1.5, np.nan], [1.0, np.nan], [2.0, np.nan]], np.float32))
@@ -115,7 +115,7 @@ def test_numbers_and_vectors_are_dense_lines() -> None:
 def test_vectors_of_decimals_are_those_of_doubles() -> None:
     doubles = pa.array([[0.5, 2.25], None], pa.list_(pa.float64()))
     decimals = doubles.cast(pa.list_(pa.decimal128(4, 2)))
-    (slot,) = columns_of(pa.table({"label": label(2), "v": decimals}).schema, plan(), None).slots
+    (slot,) = columns_of(pa.table({"label": label(2), "v": decimals}).schema, plan().roles, None).slots
     assert slot.kind == "vector"
     lines = [vector_lines(pa.chunked_array([column]), replace(slot, dim=2)) for column in (decimals, doubles)]
     np.testing.assert_array_equal(*lines)

@@ -14,7 +14,7 @@ from xpsql.algorithms.base import Negatives
 from xpsql.platform.input.encode import Chunk, Facets, encode
 from xpsql.platform.input.negatives import drawn, with_negatives
 from xpsql.platform.input.slots import Columns, columns_of
-from xpsql.platform.ps.table import BatchId
+from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.training.plan import Plan, Settings, Use
 
 ROWS, ITEMS, NUMBER = 300, 12, 4
@@ -43,7 +43,7 @@ def table() -> pa.Table:
 
 def columns() -> Columns:
     settings = Settings(share=(("history", "item"),))
-    found = columns_of(table().schema, Plan("", "m", Use("xsvd", {}, None), (), "", settings=settings), None)
+    found = columns_of(table().schema, Plan("", "m", Use("xsvd", {}, None), (), "", settings=settings).roles, None)
     return dataclasses.replace(
         found, slots=tuple(dataclasses.replace(s, dim=2) if s.name == "picture" else s for s in found.slots)
     )

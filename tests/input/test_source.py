@@ -23,7 +23,7 @@ from xpsql.platform.input.source import End, Source
 from xpsql.platform.input.splits import splits_of
 from xpsql.platform.input.timing import Clock
 from xpsql.platform.ps.ladder import Ladder
-from xpsql.platform.ps.table import BatchId
+from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.ps.watermarks import Turn, turns_of
 from xpsql.platform.training.plan import Plan, Use
 from xpsql.warehouse.progress import READING
@@ -36,7 +36,7 @@ def source(session: xpsql.Session, folder: Path, condition: str = "") -> Source:
     path = write(table, folder / "log.parquet", row_group_rows=GROUP)
     scan = session.engine.scan(f"SELECT * FROM parquet.`{path}` {condition}")
     assert isinstance(scan, Scan)
-    columns = columns_of(table.schema, Plan("", "m", Use("xftrl", {}, None), (), ""), None)
+    columns = columns_of(table.schema, Plan("", "m", Use("xftrl", {}, None), (), "").roles, None)
     return Source(scan, splits_of(scan), columns, BATCH, True, Ladders(Ladder(), Ladder()), epoch=3)
 
 
@@ -105,7 +105,7 @@ def test_rows_of_items_not_taken_are_made_a_few_at_a_time_where_histories_are_lo
     scan = session.engine.scan(f"SELECT * FROM parquet.`{write(table, tmp_path / 'log.parquet', row_group_rows=1000)}`")
     assert isinstance(scan, Scan)
     plan = Plan("", "m", Use("slrm", {}, None), (), "")
-    columns = dataclasses.replace(columns_of(table.schema, plan, None), intercept=True)
+    columns = dataclasses.replace(columns_of(table.schema, plan.roles, None), intercept=True)
     negatives, ladders = Negatives(20, 0.5, ("item",), ("history",)), Ladders(Ladder(), Ladder())
     made = Source(scan, splits_of(scan), columns, BATCH, True, ladders, 3, negatives=negatives, pairs=pairs)
     turns, examples = iter([Dealt(Turn(0, 0))]), 0

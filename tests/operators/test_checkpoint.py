@@ -13,9 +13,9 @@ from xpsql.platform.operators.base import Operator, chain
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
+from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.programs import Programs
-from xpsql.platform.ps.shard import Push, Shard
-from xpsql.platform.ps.table import BatchId, Touched
+from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore, write
 from xpsql.testing.operators import TABLE

@@ -18,8 +18,8 @@ from xpsql.platform.engines.duckdb.results import simplified
 from xpsql.platform.engines.duckdb.translation.functions import FUNCTIONS, held
 from xpsql.platform.engines.duckdb.translation.transpile import translate
 from xpsql.platform.engines.spark_sql.dialect import parse
-from xpsql.platform.engines.spark_sql.types import spark_type
 from xpsql.platform.errors import StatementError
+from xpsql.platform.spark_types import spark_type
 from xpsql.platform.udf import register
 
 Row = dict[str, Any]

@@ -13,10 +13,10 @@ from tests.ps.test_table import NO_DENSE
 from tests.training.test_checkpoint_files import taken
 from xpsql.platform.input.slots import Columns
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.ps.programs import Programs
-from xpsql.platform.ps.shard import Push, Shard
-from xpsql.platform.ps.table import BatchId, Touched
+from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore
 from xpsql.platform.training.rows import load, save

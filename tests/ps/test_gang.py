@@ -13,8 +13,8 @@ import pytest
 from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.ps import gang as module
 from xpsql.platform.ps.gang import Gang
-from xpsql.platform.ps.shard import Push, Shard
-from xpsql.platform.ps.table import Touched
+from xpsql.platform.ps.messages import Push, Touched
+from xpsql.platform.ps.shard import Shard
 
 
 class Recorder:

@@ -12,9 +12,10 @@ from tests.ps.test_remote_client import new_shard, pushed, random_keys
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.ps import pressure as module
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.messages import NO_MOMENTS, Description
 from xpsql.platform.ps.pressure import MEBIBYTE, Pressure
 from xpsql.platform.ps.service import PUSH
-from xpsql.platform.ps.shard import NO_MOMENTS, Description, Shard
+from xpsql.platform.ps.shard import Shard
 from xpsql.platform.training.tasks.shard_task import handlers_of
 
 

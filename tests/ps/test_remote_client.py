@@ -26,11 +26,11 @@ from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions
 from xpsql.platform.ps.client import Client, LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
+from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.remote import RemoteClient
 from xpsql.platform.ps.service import shard_handlers
-from xpsql.platform.ps.shard import Push, Shard
-from xpsql.platform.ps.table import BatchId, Touched
+from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.transport.server import Server
 from xpsql.platform.ps.transport.sockets import Address
 

@@ -24,10 +24,10 @@ from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.ladder import rung
+from xpsql.platform.ps.messages import Push, Touched
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.row_programs import RowPrograms
-from xpsql.platform.ps.shard import Push, Shard
-from xpsql.platform.ps.table import Touched
+from xpsql.platform.ps.shard import Shard
 
 SPEC = TableSpec("weights", 1)
 PLAIN = chain(ftrl(FtrlOptions(), SPEC))

@@ -13,10 +13,10 @@ from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
+from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.programs import Programs
-from xpsql.platform.ps.shard import Push, Shard
-from xpsql.platform.ps.table import BatchId, Touched
+from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import EpochError, GapError, Run, Turn, Watermarks, highest, lowest
 
 SPEC = TableSpec("weights", 1)

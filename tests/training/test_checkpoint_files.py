@@ -19,11 +19,11 @@ from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.ladder import Ladder
+from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.placement import Placement, parts_of, slices_of
 from xpsql.platform.ps.programs import Programs
-from xpsql.platform.ps.shard import Push, Shard
-from xpsql.platform.ps.table import BatchId, Touched
+from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks, as_lines, lowest
 from xpsql.platform.training.checkpoints.checkpointer import Checkpointer, Taken
 from xpsql.platform.training.checkpoints.driver_state import DriverState

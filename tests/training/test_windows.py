@@ -15,10 +15,10 @@ from tests.notes import Notes
 from xpsql.platform.input.batches import Batch
 from xpsql.platform.input.dealing import Dealt
 from xpsql.platform.ps.watermarks import Turn
+from xpsql.platform.training.metrics.evaluate import Evaluate
 from xpsql.platform.training.metrics.metrics import Metrics
 from xpsql.platform.training.metrics.windows import Collector, Key, Schedule, Seen, Window, measured, nothing
 from xpsql.platform.training.monitor import Monitor
-from xpsql.platform.training.plan import Evaluate
 
 BATCHES = -(-GROUP // BATCH)
 EVALUATE = Evaluate(1, 2, None)  # of the three batches of a split the last two are a window

@@ -9,22 +9,22 @@ import pyarrow as pa
 from ....warehouse.tables import Change, Tables
 from ....warehouse.views import View, Views
 from ...errors import StatementError
+from ...spark_types import quoted, type_words
+from .. import parquet
 from ..base import INTERNAL
+from ..changes import OR_REPLACE, WITH_REPLACE, check_columns, check_new_table, check_width, exists
+from ..missing import absent
 from ..spark_sql.columns import column_types
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, name_sql
-from ..spark_sql.types import quoted, type_words
-from . import parquet
 from .connection import cursor
-from .failures import absent
 from .files.source import open_source
 from .inserts import fitted
 from .queries import Queries
 from .relations import Relations
-from .results import is_known, streamed
+from .results import streamed
 
 DESCRIPTION = pa.schema([(name, pa.string()) for name in ("col_name", "data_type", "comment")])
-OR_REPLACE, WITH_REPLACE = "use OR REPLACE", "use WITH (replace = true)"
 Definition = FileView | CreateView | CreateTable | Insert | Drop | ShowTables | Describe
 
 
@@ -162,56 +162,3 @@ def whole(name: Name | None) -> Query:
     """Return the query of all that a name has."""
     assert name is not None  # the grammar has a name where it has no query
     return Query(f"SELECT * FROM {name_sql(name)}")
-
-
-def exists(what: str, name: Name, *ways: str) -> StatementError:
-    """Return the error of a name that is taken.
-
-    Args:
-        ways: how the statement can take its place.
-    """
-    listed = ", ".join(("Drop it", *ways, "or choose another name"))
-    return StatementError(f"The {what} {name.name} exists. {listed}.", name.position)
-
-
-def check_new_table(name: Name, tables: Tables, views: Views, replace: bool, way: str) -> None:
-    """Require that a table can be made by a name.
-
-    Args:
-        way: how the statement could take the place of a table.
-
-    Raises:
-        StatementError: a view has the name, or a table that is not to be replaced.
-    """
-    if name.name in views.names():
-        raise exists("view", name)
-    if tables.exists(name.name) and not replace:
-        raise exists("table", name, way)
-
-
-def check_width(statement: CreateView, width: int) -> None:
-    """Require that a view names as many columns as its query has, if it names any.
-
-    Raises:
-        StatementError: it names more or fewer.
-    """
-    if statement.columns and width != len(statement.columns):
-        message = f"The view names {len(statement.columns)} columns, its query has {width}."
-        raise StatementError(message, statement.name.position)
-
-
-def check_columns(schema: pa.Schema) -> None:
-    """Require that a table can have these columns.
-
-    Raises:
-        StatementError: two columns have one name, or a column has no type that a table can have.
-    """
-    names = [name.lower() for name in schema.names]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise StatementError(f"The query has two columns named {', '.join(twice)}; name them apart with AS.")
-    for field in schema:
-        if pa.types.is_null(field.type):
-            raise StatementError(f"The column {field.name} is NULL without a type; CAST it in the query.")
-        if not is_known(field.type):
-            raise StatementError(f"The column {field.name} is {field.type}, which tables cannot hold; CAST it in the query.")

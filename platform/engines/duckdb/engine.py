@@ -11,14 +11,15 @@ from ....warehouse.names import part_name
 from ....warehouse.tables import Tables
 from ....warehouse.views import Views
 from ...errors import StatementError
+from .. import parquet
 from ..base import Scan, Staged, Statements, WriteFile
+from ..in_place import staged_scan
 from ..spark_sql.statements import QUERY_STARTS, STATEMENTS, Query, name_sql, read, read_name, read_query
-from . import parquet
 from .definitions import Definitions
 from .files.source import Source, check_names
 from .queries import Queries
 from .relations import Relations
-from .scans import scan_of, staged_scan
+from .scans import scan_of
 
 
 class DuckDBEngine:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from ...errors import Position, StatementError, suggestion
+from ...errors import StatementError
+from ..missing import absent, gone
 from ..spark_sql.tokens import find_word
 
 COLUMN_MISSING = re.compile(
@@ -31,21 +32,8 @@ SETTINGS = re.compile(r"\n  file = (?P<file>.*?)\n.*", re.DOTALL)
 ADVICE = re.compile(r'\s*Did you mean "[^"]*"\?')
 TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "VARCHAR": "STRING", "BLOB": "BINARY"}
 TYPE = re.compile(rf"\b({'|'.join(TYPES)})\b")
-READS = re.compile(r"(?:read_(?P<kind>parquet|csv|json).*|read_files|parquet_scan)")
 GONE = re.compile(r'No files found that match the pattern "(?P<sought>[^"]*)"|Cannot open file "(?P<file>[^"]*)": No such file')
 GENERATED = re.compile(r'"?xpsql_relation_\d+"?\.?')
-
-
-def no_function(name: str, hint: str, position: Position | None) -> StatementError:
-    """Return the error of a function that there is not; one by which others read files has its own hint.
-
-    Args:
-        hint: follows the message.
-    """
-    if (reads := READS.fullmatch(name.lower())) is not None:
-        kind = reads["kind"] or "parquet"
-        hint = f" Read files as a table: {kind}.`path`, or CREATE TEMPORARY VIEW v USING {kind} OPTIONS (path 'path')."
-    return StatementError(f"There is no function {name}.{hint}", position)
 
 
 @contextmanager
@@ -97,17 +85,6 @@ def tables_near(message: str) -> set[str]:
     """Return the tables that DuckDB would accept in place of one that it does not find."""
     near = CANDIDATES.search(message)
     return set(re.findall(r'"([^"]+)"', near[0])) if near else set()
-
-
-def absent(what: str, name: str, known: Iterable[str], position: Position | None) -> StatementError:
-    """Return the error of a name that nothing has."""
-    names = list(known)
-    return StatementError(f"There is no {what} {name}.{suggestion(name, names) if names else ''}", position)
-
-
-def gone(path: str) -> str:
-    """Return what to say of a file that was there when a statement began."""
-    return f"{path} is gone: it was deleted, or its table or model replaced or dropped, while the statement ran. Run it again."
 
 
 def plain(message: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from ..spark_sql.types import duckdb_type, quoted
+from ...spark_types import duckdb_type, quoted
 from .connection import cursor
 from .failures import explained
 from .results import simplified

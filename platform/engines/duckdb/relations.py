@@ -12,13 +12,14 @@ from sqlglot import exp
 from ....warehouse.tables import Tables
 from ....warehouse.views import View, Views
 from ...errors import Position, StatementError
+from ...spark_types import quoted
 from ..base import INTERNAL
+from ..missing import absent
 from ..spark_sql.dialect import position_of
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import FORMATS, unqualified
-from ..spark_sql.types import quoted
 from .connection import cursor
-from .failures import absent, explained
+from .failures import explained
 from .files.source import Source, open_source
 from .results import simplified
 from .translation.transpile import translate

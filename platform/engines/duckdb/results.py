@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import StatementError
-from ..spark_sql.types import spark_schema, spark_type, with_spark_types
+from ...spark_types import spark_schema, with_spark_types
+from ..parquet import ROW_GROUP_ROWS
 from ..waiting import awaited
 from .failures import explained
-from .parquet import ROW_GROUP_ROWS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -57,12 +57,3 @@ def streamed(connection: DuckDBPyConnection, sql: str, text: str) -> pa.RecordBa
                 yield batch if batch.schema == schema else batch.cast(schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def is_known(kind: pa.DataType) -> bool:
-    """Tell whether Spark has a type."""
-    try:
-        spark_type(kind)
-    except TypeError:
-        return False
-    return True

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from sqlglot import exp
 
 from ..base import Scan, Staged
+from ..in_place import CLAUSES, as_stored, bare, stored_schema
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import Query
 from .files.source import Source
 from .projection import PIECE, projection_of
 from .references import references
 from .relations import Relations, names_in, rename
-from .results import is_known
 from .translation.functions import VARYING
 
 if TYPE_CHECKING:
     from .queries import Queries
 
-CLAUSES = ("expressions", "from_", "where", "kind", "hint")
 ORIGIN = ("this", "db", "catalog", "alias")
 ROWS = "its rows are not made one by one of the rows of Parquet files"
 MOMENTS = frozenset(("now", "curdate", "current_date", "current_time", "current_timestamp", "localtimestamp"))
-
-
-def staged_scan(files: tuple[str, ...], schema: pa.Schema) -> Scan:
-    """Return the scan of files that a query's rows were written to."""
-    names = tuple(schema.names)
-    return Scan(files, dict(zip(names, names, strict=True)), None, names, schema, staged=True)
 
 
 def scan_of(query: Query, relations: Relations, queries: Queries) -> Scan | Staged:
@@ -89,11 +80,6 @@ def simple(tree: exp.Expr) -> bool:
     return not any(differs(node) for part in parts for node in part.walk())
 
 
-def bare(node: exp.Expr, clauses: Collection[str]) -> bool:
-    """Tell whether a node has these clauses at most."""
-    return not any(value for clause, value in node.args.items() if clause not in clauses)
-
-
 def differs(node: exp.Expr) -> bool:
     """Tell whether a node reads other relations, or gives another value the next time."""
     if isinstance(node, exp.Query | exp.CurrentTimestamp | exp.CurrentDate):
@@ -101,22 +87,3 @@ def differs(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Anonymous):
         return False
     return node.name.lower() in VARYING | MOMENTS or (node.name.lower() == "unix_timestamp" and not node.expressions)
-
-
-def stored_schema(files: tuple[str, ...]) -> pa.Schema | None:
-    """Return the columns of files; None where they differ, or have a type that Spark does not."""
-    import pyarrow.parquet as pq
-
-    schemas = [pq.read_schema(file) for file in files]
-    same = all(schema.equals(schemas[0]) for schema in schemas)
-    return schemas[0] if same and all(map(is_known, schemas[0].types)) else None
-
-
-def as_stored(columns: dict[str, str], schema: pa.Schema, stored: pa.Schema) -> bool:
-    """Tell whether the files have the result's columns in the result's types; a timestamp without zone is one in UTC."""
-    kinds = [(schema.field(name).type, stored.field(own).type) for name, own in columns.items()]
-    return all(kind == (own.value_type if pa.types.is_dictionary(own) else in_utc(own)) for kind, own in kinds)
-
-
-def in_utc(kind: pa.DataType) -> pa.DataType:
-    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(kind) and kind.unit != "ns" else kind

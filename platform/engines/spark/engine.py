@@ -12,8 +12,8 @@ import pyarrow as pa
 from ... import udf
 from ...errors import StatementError
 from ..base import INTERNAL, Scan, Staged, Statements, WriteFile
-from ..duckdb.definitions import WITH_REPLACE, exists
-from ..duckdb.scans import staged_scan
+from ..changes import WITH_REPLACE, exists
+from ..in_place import staged_scan
 from ..spark_sql.statements import Name, insert_in, read_name
 from ..spark_sql.tokens import place, tokens_of
 from .actions import interruptible

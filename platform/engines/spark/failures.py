@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ....warehouse.tables import MANIFEST
 from ...errors import ModelError, Position, StatementError
-from ..duckdb.failures import absent, gone, no_function
+from ..missing import absent, gone, no_function
 from ..spark_sql.tokens import find_word
 from .calls import Sent
 

@@ -16,8 +16,8 @@ from ....warehouse.durable import storing
 from ....warehouse.names import part_name
 from ....warehouse.scratch import scratch
 from ...errors import ModelError
+from .. import parquet
 from ..base import WriteFile
-from ..duckdb import parquet
 from ..tasks import unshared
 from .frames import configured, described, numbered, schema_of, typed
 from .tasks import on_one_machine

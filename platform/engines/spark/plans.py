@@ -26,7 +26,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from ...errors import StatementError
 from ..base import Scan, Staged
-from ..duckdb.scans import CLAUSES, as_stored, bare, stored_schema
+from ..in_place import CLAUSES, as_stored, bare, stored_schema
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.tokens import level, tokens_of
 from .filters import Kept, NotSimple, Origin

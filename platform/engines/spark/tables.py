@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING
 from ....warehouse.tables import MANIFEST, Change, Tables
 from ....warehouse.views import View, Views
 from ...errors import ModelError, StatementError
-from ..duckdb.definitions import OR_REPLACE, WITH_REPLACE, check_columns, check_new_table, check_width, exists
-from ..duckdb.failures import absent
-from ..duckdb.inserts import places_of
+from ...spark_types import spark_type
+from ..changes import OR_REPLACE, WITH_REPLACE, check_columns, check_new_table, check_width, exists, places_of
+from ..missing import absent
 from ..spark_sql.quoting import literal, quoted
 from ..spark_sql.statements import CreateTable, CreateView, Cursor, Drop, Insert, Name, Statement, read
 from ..spark_sql.tokens import tokens_of
-from ..spark_sql.types import spark_type
 from .calls import sent
 from .failures import ONLY_OURS
 from .files import SparkFiles, pattern

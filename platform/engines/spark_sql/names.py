@@ -9,9 +9,8 @@ from collections.abc import Collection
 
 from sqlglot import exp
 
-from ..duckdb.translation.functions import TYPE_NAMES
-from ..duckdb.translation.generators import EXPLODES
 from .dialect import SparkSQL
+from .words import EXPLODES, TYPE_NAMES
 
 INFIX = (exp.Binary, exp.In, exp.If)
 FORMS: dict[type[exp.Expr], str] = {

@@ -11,22 +11,22 @@ from ..base import Call, Pending, TableFunction
 
 if TYPE_CHECKING:
     from ....warehouse.version import Version
-    from ...session import Session
+    from ..context import Context
 
 
-def run(session: Session, call: Call) -> pa.Table | Pending:
-    version, data = call.read(session), call.data
+def run(context: Context, call: Call) -> pa.Table | Pending:
+    version, data = call.read(context), call.data
     if data is None:
         return of_training(version)
 
     from ...scoring.evaluation import Evaluation
 
     with data.locating():
-        evaluation = Evaluation(version, session.engine, data.text)
+        evaluation = Evaluation(version, context.engine, data.text)
 
     def measure() -> pa.Table:
         with data.locating():
-            return evaluation.measure(call.folder, session.reporter)
+            return evaluation.measure(call.folder, context.reporter)
 
     return Pending(evaluation.schema, measure)
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 
-def run(session: Session, call: Call) -> pa.Table:
+def run(context: Context, call: Call) -> pa.Table:
     from ...models.feature_info import feature_info
 
-    return feature_info(call.read(session), session.engine)
+    return feature_info(call.read(context), context.engine)
 
 
 FEATURE_INFO = TableFunction(

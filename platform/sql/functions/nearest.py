@@ -9,13 +9,13 @@ import pyarrow as pa
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 
-def run(session: Session, call: Call) -> pa.Table:
+def run(context: Context, call: Call) -> pa.Table:
     from ...models.nearest import nearest
 
-    version = call.read(session)
+    version = call.read(context)
     slot, value, k = call.arguments
     return nearest(version, str(slot), value, k)
 

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 from ..base import Call, Pending, TableFunction
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 
-def run(session: Session, call: Call) -> Pending:
+def run(context: Context, call: Call) -> Pending:
     from ...scoring.prediction import Prediction
 
     data = call.data
     assert data is not None  # required by the grammar
-    version = call.read(session)
+    version = call.read(context)
     with data.locating():
-        prediction = Prediction(version, session.engine, data.text)
+        prediction = Prediction(version, context.engine, data.text)
 
     def write() -> list[Path]:
         with data.locating():
-            return prediction.write(call.columns, call.folder, session.reporter)
+            return prediction.write(call.columns, call.folder, context.reporter)
 
     return Pending(prediction.schema, write)
 

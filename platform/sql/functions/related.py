@@ -9,17 +9,17 @@ import pyarrow as pa
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 
-def run(session: Session, call: Call) -> pa.Table:
+def run(context: Context, call: Call) -> pa.Table:
     from ...models.related import related, slots_of
 
     assert call.data is not None  # required by the grammar
-    version = call.read(session)
+    version = call.read(context)
     item, history = slots_of(version)
     with call.data.locating():
-        return related(version, item, history, session.engine.reader(call.data.text).read_all())
+        return related(version, item, history, context.engine.reader(call.data.text).read_all())
 
 
 RELATED = TableFunction(

@@ -9,15 +9,15 @@ import pyarrow as pa
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 
-def run(session: Session, call: Call) -> pa.Table:
+def run(context: Context, call: Call) -> pa.Table:
     from ....warehouse.progress import progress_table
 
-    versions = session.models.versions(call.model)
+    versions = context.models.versions(call.model)
     if call.version is not None:
-        versions = [session.models.find(call.model, call.version)]
+        versions = [context.models.find(call.model, call.version)]
     return progress_table([(version.number, version.folder) for version in versions])
 
 

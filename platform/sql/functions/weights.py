@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 
-def run(session: Session, call: Call) -> str:
+def run(context: Context, call: Call) -> str:
     from ...models.weights import weights
 
-    version = call.read(session)
-    return call.stack.enter_context(weights(version, session.engine)).select()
+    version = call.read(context)
+    return call.stack.enter_context(weights(version, context.engine)).select()
 
 
 WEIGHTS = TableFunction(

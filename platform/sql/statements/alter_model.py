@@ -9,7 +9,7 @@ from ..base import Statement
 from ..cursor import Cursor
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Promote:
     model: str
     version: int | None
 
-    def run(self, session: Session) -> None:
-        session.models.promote(self.model, self.version)
+    def run(self, context: Context) -> None:
+        context.models.promote(self.model, self.version)
 
 
 def parse(cursor: Cursor) -> Promote:

@@ -22,7 +22,7 @@ from .resume import resumed
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
-    from ...session import Session
+    from ..context import Context
 
 GRAMMAR = f"""\
 CONTINUE MODEL name [FROM VERSION n]
@@ -40,17 +40,17 @@ class Continue:
     given: clauses.Clauses
     query: Query
 
-    def run(self, session: Session) -> pa.Table:
-        if (training := resumed(session, self.model, self.statement)) is not None:
-            return training.run(session)
-        with self.query.expanded(session) as query:
-            plan = replace(self.plan(session, query.text), passing=bool(self.query.calls))
+    def run(self, context: Context) -> pa.Table:
+        if (training := resumed(context, self.model, self.statement)) is not None:
+            return training.run(context)
+        with self.query.expanded(context) as query:
+            plan = replace(self.plan(context, query.text), passing=bool(self.query.calls))
             with clauses.placing(self.given, query):
-                return train(plan, session.engine, session.models, session.reporter)
+                return train(plan, context.engine, context.models, context.reporter)
 
-    def plan(self, session: Session, query: str) -> Plan:
+    def plan(self, context: Context, query: str) -> Plan:
         """Return the plan: what the statement gives, and the parent's manifest for the rest."""
-        parent = session.models.version(self.model, self.version)
+        parent = context.models.version(self.model, self.version)
         manifest = parent.manifest
         clauses.check_release("EVALUATE" in self.given or manifest.evaluate is not None, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
@@ -86,13 +86,13 @@ class ExplainContinue:
 
     training: Continue
 
-    def run(self, session: Session) -> pa.Table:
+    def run(self, context: Context) -> pa.Table:
         from ...training.explain import explain
 
-        with self.training.query.expanded(session) as query:
-            plan = self.training.plan(session, query.text)
+        with self.training.query.expanded(context) as query:
+            plan = self.training.plan(context, query.text)
             with clauses.placing(self.training.given, query):
-                return explain(plan, session.engine, session.models)
+                return explain(plan, context.engine, context.models)
 
 
 def parse_continue(cursor: Cursor) -> Continue:

@@ -20,7 +20,7 @@ from ..versions import Named, read_version
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest, Part, Slot
     from ....warehouse.version import Version
-    from ...session import Session
+    from ..context import Context
 
 SCHEMA = pa.schema([("property", pa.string()), ("value", pa.string())])
 PLAIN = ("weight", "time", "group", "parent", "examples", "rows", "created", "finished", "seconds", "error", "query", "xpsql")
@@ -32,8 +32,8 @@ class DescribeModel:
 
     named: Named
 
-    def run(self, session: Session) -> pa.Table:
-        rows = [p for p in properties(session.models.find(*self.named)) if p[1] is not None]
+    def run(self, context: Context) -> pa.Table:
+        rows = [p for p in properties(context.models.find(*self.named)) if p[1] is not None]
         return pa.table([[name for name, _ in rows], [readable(value) for _, value in rows]], schema=SCHEMA)
 
 

@@ -11,7 +11,7 @@ from ..cursor import Cursor
 from ..versions import Named, read_version
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 
 @dataclass(frozen=True)
@@ -24,20 +24,20 @@ class DropModel:
     named: Named
     if_exists: bool
 
-    def run(self, session: Session) -> None:
-        if self.if_exists and not self.present(session):
+    def run(self, context: Context) -> None:
+        if self.if_exists and not self.present(context):
             return
         model, number = self.named
-        was_served = number is not None and number == session.models.served(model)
-        session.models.drop(model, number)
+        was_served = number is not None and number == context.models.served(model)
+        context.models.drop(model, number)
         if was_served:
-            now = session.models.served(model)
+            now = context.models.served(model)
             heir = "none" if now is None else f"version {now}"
-            session.reporter.note(f"Version {number} of model {model} was the one served; {heir} is served now.")
+            context.reporter.note(f"Version {number} of model {model} was the one served; {heir} is served now.")
 
-    def present(self, session: Session) -> bool:
+    def present(self, context: Context) -> bool:
         model, version = self.named
-        numbers = session.models.numbers(model)
+        numbers = context.models.numbers(model)
         return bool(numbers) if version is None else version in numbers
 
 
@@ -49,12 +49,12 @@ class DropOldVersions:
     retained: int
     if_exists: bool
 
-    def run(self, session: Session) -> None:
-        if self.if_exists and not session.models.numbers(self.model):
+    def run(self, context: Context) -> None:
+        if self.if_exists and not context.models.numbers(self.model):
             return
-        if old := session.models.drop_old(self.model, self.retained):
+        if old := context.models.drop_old(self.model, self.retained):
             numbers = f"version{'s' if len(old) > 1 else ''} {', '.join(map(str, old))}"
-            session.reporter.note(f"Dropped {numbers} of model {self.model}.")
+            context.reporter.note(f"Dropped {numbers} of model {self.model}.")
 
 
 def parse(cursor: Cursor) -> DropModel | DropOldVersions:

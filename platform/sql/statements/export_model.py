@@ -18,7 +18,7 @@ from ..passage import Passage
 from ..versions import Named, read_version
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 GRAMMAR = """\
 EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (replace = false, format = 'parquet')]
@@ -30,7 +30,7 @@ class ExportOptions:
     """The options of WITH."""
 
     replace: bool = option(False, "replace a table of that name")
-    format: str = option("parquet", "format of the table: on Spark any that the session has")
+    format: str = option("parquet", "format of the table: on Spark any that the context has")
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,19 @@ class ExportTable:
     options: ExportOptions
     base: int | None
 
-    def run(self, session: Session) -> pa.Table:
+    def run(self, context: Context) -> pa.Table:
         from ...models.deltas import export_delta
         from ...models.exports import export_table
 
         chosen, table = self.options, self.table.text
         with ExitStack() as stack:
-            version = stack.enter_context(session.models.reading(*self.named))
-            base = None if self.base is None else stack.enter_context(session.models.reading(self.named[0], self.base))
+            version = stack.enter_context(context.models.reading(*self.named))
+            base = None if self.base is None else stack.enter_context(context.models.reading(self.named[0], self.base))
             stack.enter_context(self.table.locating())
             if base is None:
-                rows = export_table(version, session.engine, table, chosen.replace, chosen.format)
+                rows = export_table(version, context.engine, table, chosen.replace, chosen.format)
             else:
-                rows = export_delta(version, base, session.engine, table, chosen.replace, chosen.format)
+                rows = export_delta(version, base, context.engine, table, chosen.replace, chosen.format)
         dense = str(version.dense) if version.dense.exists() else None
         return answer(version.manifest.model, version.number, rows, table, dense)
 
@@ -70,11 +70,11 @@ class ExportFiles:
     folder: Path
     format: str
 
-    def run(self, session: Session) -> pa.Table:
+    def run(self, context: Context) -> pa.Table:
         from ...models.exports import DENSE, export_files
 
-        with session.models.reading(*self.named) as version:
-            rows = export_files(version, session.engine, self.folder, self.format)
+        with context.models.reading(*self.named) as version:
+            rows = export_files(version, context.engine, self.folder, self.format)
         dense = str(self.folder / DENSE) if version.dense.exists() else None
         return answer(version.manifest.model, version.number, rows, str(self.folder), dense)
 

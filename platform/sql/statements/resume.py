@@ -16,7 +16,7 @@ from ..cursor import Cursor
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
-    from ...session import Session
+    from ..context import Context
 
 
 @dataclass(frozen=True)
@@ -25,21 +25,21 @@ class Resume:
 
     model: str
 
-    def run(self, session: Session) -> pa.Table:
+    def run(self, context: Context) -> pa.Table:
         from ...training.train import resume
 
-        plan = plan_of(session.models.interrupted(self.model).manifest)
-        return resume(plan, session.engine, session.models, session.reporter)
+        plan = plan_of(context.models.interrupted(self.model).manifest)
+        return resume(plan, context.engine, context.models, context.reporter)
 
 
-def resumed(session: Session, model: str, statement: str) -> Resume | None:
-    """Return the training to go on with in place of a statement, in a session that resumes; None where there is none."""
-    if not session.resumes or (waiting := newest_interrupted(session.models.present(model))) is None:
+def resumed(context: Context, model: str, statement: str) -> Resume | None:
+    """Return the training to go on with in place of a statement, in a context that resumes; None where there is none."""
+    if not context.resumes or (waiting := newest_interrupted(context.models.present(model))) is None:
         return None
     if waiting.manifest.statement == statement:
         return Resume(model)
     number = waiting.number
-    session.reporter.note(
+    context.reporter.note(
         f"Version {number} of {model} was interrupted in another statement, so this one begins anew: SHOW TRAIN MODEL {model} "
         f"VERSION {number} shows that one, and RESUME MODEL {model} goes on with it."
     )

@@ -13,7 +13,7 @@ from ..cursor import Cursor
 
 if TYPE_CHECKING:
     from ....warehouse.version import Version
-    from ...session import Session
+    from ..context import Context
 
 SCHEMA = pa.schema(
     [
@@ -36,8 +36,8 @@ class ShowModels:
 
     like: str | None
 
-    def run(self, session: Session) -> pa.Table:
-        found = ((name, session.models.present(name)) for name in session.models.names(self.like))
+    def run(self, context: Context) -> pa.Table:
+        found = ((name, context.models.present(name)) for name in context.models.names(self.like))
         # A model may have been dropped between the two looks.
         return pa.Table.from_pylist([row(name, versions) for name, versions in found if versions], SCHEMA)
 

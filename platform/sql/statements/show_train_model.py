@@ -12,7 +12,7 @@ from ..cursor import Cursor
 from ..versions import Named, read_version
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class ShowTrainModel:
 
     named: Named
 
-    def run(self, session: Session) -> pa.Table:
-        return pa.table({"statement": [session.models.find(*self.named).manifest.statement]})
+    def run(self, context: Context) -> pa.Table:
+        return pa.table({"statement": [context.models.find(*self.named).manifest.statement]})
 
 
 def parse(cursor: Cursor) -> ShowTrainModel:

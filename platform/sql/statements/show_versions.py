@@ -12,7 +12,7 @@ from ..cursor import Cursor
 
 if TYPE_CHECKING:
     from ....warehouse.version import Version
-    from ...session import Session
+    from ..context import Context
 
 SCHEMA = pa.schema(
     [
@@ -38,8 +38,8 @@ class ShowVersions:
 
     model: str
 
-    def run(self, session: Session) -> pa.Table:
-        return pa.Table.from_pylist([row(version) for version in session.models.versions(self.model)], SCHEMA)
+    def run(self, context: Context) -> pa.Table:
+        return pa.Table.from_pylist([row(version) for version in context.models.versions(self.model)], SCHEMA)
 
 
 def row(version: Version) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ..cursor import Cursor
 from ..passage import Passage
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class ShrinkModel:
     model: str
     condition: Passage
 
-    def run(self, session: Session) -> pa.Table:
+    def run(self, context: Context) -> pa.Table:
         from ...models.shrink import shrink
 
         with self.condition.locating():
-            parent, child = shrink(session.models, session.engine, self.model, self.condition.text, self.statement)
-        if (why := session.models.passed_over(self.model, child.version)) is not None:
-            session.reporter.note(why)
+            parent, child = shrink(context.models, context.engine, self.model, self.condition.text, self.statement)
+        if (why := context.models.passed_over(self.model, child.version)) is not None:
+            context.reporter.note(why)
         row = {"model": child.model, "version": child.version, "rows": child.rows, "removed": parent.rows - child.rows}
         return pa.Table.from_pylist([row])
 

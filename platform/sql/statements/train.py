@@ -16,7 +16,7 @@ from ..query import Query
 from .resume import resumed
 
 if TYPE_CHECKING:
-    from ...session import Session
+    from ..context import Context
 
 GRAMMAR = f"""\
 TRAIN [OR REPLACE] MODEL [IF NOT EXISTS] name
@@ -33,15 +33,15 @@ class Train:
     query: Query
     if_not_exists: bool
 
-    def run(self, session: Session) -> pa.Table | None:
-        if (training := resumed(session, self.plan.model, self.plan.statement)) is not None:
-            return training.run(session)
-        if self.if_not_exists and session.models.exists(self.plan.model):
-            session.reporter.note(f"The model {self.plan.model} exists; nothing is trained.")
+    def run(self, context: Context) -> pa.Table | None:
+        if (training := resumed(context, self.plan.model, self.plan.statement)) is not None:
+            return training.run(context)
+        if self.if_not_exists and context.models.exists(self.plan.model):
+            context.reporter.note(f"The model {self.plan.model} exists; nothing is trained.")
             return None
-        with self.query.expanded(session) as query, clauses.placing(self.given, query):
+        with self.query.expanded(context) as query, clauses.placing(self.given, query):
             plan = replace(self.plan, query=query.text, passing=bool(self.query.calls))
-            return train(plan, session.engine, session.models, session.reporter)
+            return train(plan, context.engine, context.models, context.reporter)
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class ExplainTrain:
 
     train: Train
 
-    def run(self, session: Session) -> pa.Table:
+    def run(self, context: Context) -> pa.Table:
         from ...training.explain import explain
 
-        with self.train.query.expanded(session) as query, clauses.placing(self.train.given, query):
-            return explain(replace(self.train.plan, query=query.text), session.engine, session.models)
+        with self.train.query.expanded(context) as query, clauses.placing(self.train.given, query):
+            return explain(replace(self.train.plan, query=query.text), context.engine, context.models)
 
 
 def parse_train(cursor: Cursor) -> Train:

@@ -185,3 +185,8 @@ def gauc_sums(groups: NDArray[np.int64], labels: Floats, predictions: Floats) ->
     wins = np.bincount(group, rank * positive) - positives * (positives + 1) / 2
     both = pairs > 0
     return float((wins[both] / pairs[both] * size[both]).sum()), float(size[both].sum())
+
+
+def weight_range(low: float, high: float) -> dict[str, float]:
+    """Return the range of weights as ML.TRAINING_INFO names it."""
+    return {"max_weight": high, "min_weight": low, "max_abs_weight": max(abs(low), abs(high))}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ....warehouse.manifest import Split
 from ...input.batches import Batch
-from ..plan import Evaluate
+from .evaluate import Evaluate
 from .metrics import Metrics, Tally, gauc_sums
 
 Floats = NDArray[np.float32]

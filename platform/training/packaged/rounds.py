@@ -23,7 +23,7 @@ from ..solved.examples import Features, united
 from ..tasks.cluster import wait_until
 from ..tasks.job import Job, check_machine, own_host, prepared_of
 from ..tasks.membership import CALL_SECONDS, EndedError, Membership
-from .learn import Examples, learner_of
+from .examples import Examples, learner_of
 
 WAIT_SECONDS = 0.5
 

@@ -18,8 +18,8 @@ from ...input.source import check
 from ...input.splits import read
 from ...ps._native import unique
 from ...ps.ladder import rung
+from ...ps.messages import BatchId, Keys
 from ...ps.moments import Moments, merged, no_moments
-from ...ps.table import BatchId, Keys
 from ..metrics.metrics import Metrics, Tally
 from ..online.step import inputs_of, objective_step, score_step
 from ..prepared import Prepared

@@ -16,8 +16,8 @@ from ....warehouse.rows import rows_schema
 from ...engines.tasks import Tasks
 from ...errors import LostError
 from ...operators.base import INTERCEPT_NUMBER
+from ...ps.messages import Description
 from ...ps.moments import Moments, merged
-from ...ps.shard import Description
 from ..checkpoints.recovery import Recoveries, begun_again
 from ..metrics.metrics import Tally
 from ..monitor import Monitor

@@ -16,9 +16,9 @@ from ....warehouse.checkpoints import Checkpoints
 from ...engines.tasks import Tasks
 from ...errors import CheckpointError, LostError, TrainingError
 from ...input.dealing import Dealer, Dealt, Standing
+from ...ps.messages import Description
 from ...ps.remote import RemoteClient
 from ...ps.service import WATERMARKS, Ask
-from ...ps.shard import Description
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Handler
 from ...ps.watermarks import Turn, from_lines, highest, lowest
@@ -29,6 +29,7 @@ from ..checkpoints.recovery import Recoveries
 from ..monitor import Monitor
 from ..online.pace import Pace
 from ..prepared import Prepared
+from ..reports import Report
 from ..rows import Held, merged_saved, total
 from .cluster import Cluster, cluster
 from .job import (
@@ -40,7 +41,6 @@ from .job import (
     TAKE,
     Job,
     Pressed,
-    Report,
     Save,
     Slow,
     Step,

@@ -14,16 +14,13 @@ from ...engines.base import Scan
 from ...engines.tasks import unshared
 from ...errors import TrainingError
 from ...input.slots import Columns
-from ...input.timing import Spent
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Call
-from ...ps.watermarks import Lines
-from ..metrics.metrics import Tally
-from ..metrics.windows import Window
 from ..parallelism import Places
 from ..plan import Plan
 from ..prepared import Prepared
 from ..recipe import recipe_of
+from ..reports import Report
 from ..rows import Saved
 from .coordinator import Contact
 
@@ -95,26 +92,6 @@ class Stepped(NamedTuple):
     """Whether it may; else it must stop."""
 
     go: bool
-
-
-class Report(NamedTuple):
-    """What a worker has learned since its report before.
-
-    Attributes:
-        tally: how it scored the batches, before it learned from them.
-        counted: batches that the metrics have with this report, of the turns that it worked on.
-        ended: batches of the turns that it has finished.
-        windows: that it has closed.
-        spent: where its time went since it began.
-    """
-
-    worker: int
-    attempt: int
-    tally: Tally
-    counted: Lines
-    ended: Lines
-    windows: tuple[Window, ...]
-    spent: Spent
 
 
 class Slow(NamedTuple):

@@ -21,7 +21,8 @@ from ..compiled import compilations, prepare_task
 from ..metrics.metrics import Metrics
 from ..metrics.windows import Collector, Schedule, Window
 from ..online.worker import Worker
-from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Report, Step, Take, check_machine, prepared_of
+from ..reports import Report
+from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Step, Take, check_machine, prepared_of
 from .membership import CALL_SECONDS, EndedError, Membership
 
 REPORT_SECONDS = 0.5

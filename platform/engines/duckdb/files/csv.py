@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ....errors import StatementError
-from ...spark_sql.types import quoted
+from ....spark_types import quoted
 from .csv_types import INTEGER, REAL, TIME, inferred
 from .paths import Listing, literal, opener
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...spark_sql.types import quoted
+from ....spark_types import quoted
 from ...waiting import awaited
 
 if TYPE_CHECKING:

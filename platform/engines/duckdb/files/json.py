@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ....errors import StatementError
-from ...spark_sql.types import quoted
+from ....spark_types import quoted
 from .csv import truth
 from .paths import Listing, literal, opener
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ....errors import Position, StatementError, suggestion
-from ...spark_sql.types import quoted
+from ....spark_types import quoted
 from ..failures import explained
 from .csv import CSV_OPTIONS, csv_sql, truth
 from .json import JSON_OPTIONS, json_sql

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ...spark_sql.words import EXPLODES
 from .functions import VARYING
-from .generators import EXPLODES
 
 ALONE = VARYING | EXPLODES
 

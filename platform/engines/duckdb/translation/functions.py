@@ -15,6 +15,7 @@ from pathlib import Path
 from sqlglot import exp
 
 from ....errors import StatementError
+from ...spark_sql.words import TYPE_NAMES
 from .aggregates import AGGREGATES
 from .arithmetic import ARITHMETIC
 from .calls import Call, Maker, call, cast, filled, function, renamed, strict, string
@@ -87,20 +88,6 @@ RENAMED = {
     "curdate": "current_date",
 }
 CONVERSION = re.compile(r"%(?![%n])(?:(\d+)\$)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z])|%[%n]")
-TYPE_NAMES = {
-    "double",
-    "int",
-    "string",
-    "bigint",
-    "float",
-    "decimal",
-    "smallint",
-    "tinyint",
-    "boolean",
-    "date",
-    "timestamp",
-    "binary",
-}
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ....errors import StatementError
+from ...spark_sql.words import EXPLODES
 from .calls import call, case, cast, number, string
 from .kinds import child
 from .kinds import names as field_names
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
     from .typer import Typer
 
-EXPLODES = frozenset(
-    ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple")
-)
 GENERATORS = EXPLODES | {"range"}
 
 

@@ -14,15 +14,16 @@ from sqlglot import exp
 from ....errors import StatementError
 from ....udf import COMPUTED
 from ....udf import FUNCTIONS as DECLARED
+from ...missing import no_function
 from ...spark_sql.dialect import position_of
-from ..failures import no_function
+from ...spark_sql.words import EXPLODES, TYPE_NAMES
 from .aggregates import AGGREGATES, ignoring_nulls
 from .arithmetic import arithmetic_rule, int_div_rule
 from .calls import Call, call, cast, string
 from .casts import spark_cast, spark_try_cast, string_of
 from .coercion import between_rule, case_rule, comparison_rule, if_rule, in_rule, set_rule
-from .functions import RENAMED, SPECIAL, TYPE_NAMES, held
-from .generators import EXPLODES, GENERATORS, generated, generator_query
+from .functions import RENAMED, SPECIAL, held
+from .generators import GENERATORS, generated, generator_query
 from .joins import join_rule, keys_first
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS

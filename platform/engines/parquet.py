@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ....warehouse.durable import storing
+from ...warehouse.durable import storing
 
 ROW_GROUP_ROWS = 122_880
 

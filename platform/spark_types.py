@@ -135,3 +135,12 @@ def same(found: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_timestamp(found):
         return found.tz is not None and found.unit == "us"
     return bool(found == wanted)
+
+
+def is_known(kind: pa.DataType) -> bool:
+    """Tell whether Spark has a type."""
+    try:
+        spark_type(kind)
+    except TypeError:
+        return False
+    return True

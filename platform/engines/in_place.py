@@ -1,0 +1,43 @@
+"""Which columns of Parquet files a simple query reads as they are stored, the same on every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ..spark_types import is_known
+from .base import Scan
+
+CLAUSES = ("expressions", "from_", "where", "kind", "hint")
+
+
+def staged_scan(files: tuple[str, ...], schema: pa.Schema) -> Scan:
+    """Return the scan of files that a query's rows were written to."""
+    names = tuple(schema.names)
+    return Scan(files, dict(zip(names, names, strict=True)), None, names, schema, staged=True)
+
+
+def bare(node: exp.Expr, clauses: Collection[str]) -> bool:
+    """Tell whether a node has these clauses at most."""
+    return not any(value for clause, value in node.args.items() if clause not in clauses)
+
+
+def stored_schema(files: tuple[str, ...]) -> pa.Schema | None:
+    """Return the columns of files; None where they differ, or have a type that Spark does not."""
+    import pyarrow.parquet as pq
+
+    schemas = [pq.read_schema(file) for file in files]
+    same = all(schema.equals(schemas[0]) for schema in schemas)
+    return schemas[0] if same and all(map(is_known, schemas[0].types)) else None
+
+
+def as_stored(columns: dict[str, str], schema: pa.Schema, stored: pa.Schema) -> bool:
+    """Tell whether the files have the result's columns in the result's types; a timestamp without zone is one in UTC."""
+    kinds = [(schema.field(name).type, stored.field(own).type) for name, own in columns.items()]
+    return all(kind == (own.value_type if pa.types.is_dictionary(own) else in_utc(own)) for kind, own in kinds)
+
+
+def in_utc(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(kind) and kind.unit != "ns" else kind

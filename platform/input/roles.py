@@ -1,0 +1,31 @@
+"""What the columns of a training query are for, as its statement says."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Roles(NamedTuple):
+    """The columns that a statement names; all others are slots.
+
+    Attributes:
+        labels: to predict; none for algorithms that learn without.
+        weight, time, group: of examples.
+        by: EVALUATE's BY; None where it has none.
+        ignore: carried, not learned from.
+        hashed: ready-made ids.
+        share: (slot, the slot whose rows it uses).
+        nulls: whether a NULL of a categorical slot is a feature.
+        grouped: metrics are by group, too.
+    """
+
+    labels: tuple[str, ...]
+    weight: str | None
+    time: str | None
+    group: str | None
+    by: str | None
+    ignore: tuple[str, ...]
+    hashed: tuple[str, ...]
+    share: tuple[tuple[str, str], ...]
+    nulls: bool
+    grouped: bool

@@ -1,0 +1,139 @@
+"""The messages between clients and shards, and the arrays that they carry.
+
+A client pulls the rows of keys, and pushes what a batch changes in them. Keys are unique within a message; arrays over keys
+have their order and length, and those that go into compiled programs are padded to `size`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from .moments import Moments, no_moments
+
+Keys = NDArray[np.uint64]
+Counts = NDArray[np.uint32]
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Array = jax.Array | NDArray[np.float32]
+Arrays = Mapping[str, Array]
+
+NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
+NO_DENSE: Arrays = MappingProxyType({})
+NO_MOMENTS = no_moments(0)
+
+
+class BatchId(NamedTuple):
+    """Which batch a push brings: the same after a replay, so that what is random, and what was counted, repeats.
+
+    Attributes:
+        epoch: of the driver; a later one shuts out the workers of a driver that died.
+        pass_number, split, batch: numbers from 0; a batch's is its place within its split.
+        before: examples that the versions which this one continues have learned from.
+    """
+
+    epoch: int = 0
+    pass_number: int = 0
+    split: int = 0
+    batch: int = 0
+    before: int = 0
+
+    @property
+    def draw(self) -> tuple[int, int, int]:
+        """What is random in it is drawn from these: pass, split and batch, where a version that continues another numbers its
+        splits from another number on, so that it draws anew."""
+        return self.pass_number, (self.before + self.split) % 2**32, self.batch
+
+
+class Touched(NamedTuple):
+    """What a push says of its keys beside the gradients; arrays of one length n, keys unique.
+
+    Attributes:
+        keys: uint64[n].
+        slots: uint16[n], the slot that each key belongs to.
+        counts: uint32[n], occurrences in the batch.
+        clicks: uint32[n], occurrences in examples with a positive label.
+        time_seconds: newest TIME of the batch, seconds since 1970; 0 without TIME.
+        batch: which batch it is.
+        examples, positives: of the whole batch, whatever part of its keys this is.
+    """
+
+    keys: Keys
+    slots: NDArray[np.uint16]
+    counts: Counts
+    clicks: Counts
+    time_seconds: int
+    batch: BatchId = BatchId()
+    examples: int = 0
+    positives: int = 0
+
+    def only(self, chosen: Mask | NDArray[np.intp]) -> Touched:
+        """Return what is said of some of the keys, by a mask or by their places."""
+        arrays = {name: getattr(self, name)[chosen] for name in ("keys", "slots", "counts", "clicks")}
+        return self._replace(**arrays)
+
+
+class Pulled(NamedTuple):
+    """What a pull returns.
+
+    Attributes:
+        weights: table name -> float32[size, dim], zeros past the last key.
+        updates: table name -> uint32[n]; of the tables whose chain uses them.
+        dense: dense parameter -> its values, float32; never changed in place.
+        moments: of all values of continuous slots so far; of the first shard.
+        offered: table name -> float32[size, k], what operators offer of each row; of the table that has such operators.
+    """
+
+    weights: dict[str, Floats]
+    updates: dict[str, Counts]
+    dense: dict[str, Array]
+    moments: Moments
+    offered: dict[str, Floats]
+
+
+class Push(NamedTuple):
+    """One batch's updates for the keys and dense parameters of one shard.
+
+    Attributes:
+        touched: keys, slots, counts, clicks and time.
+        updates: table name -> uint32[n], the updates as pulled; of the tables whose chain uses them.
+        gradients: table name -> float32[size, dim], size >= n, summed over examples.
+        weights: table name -> float32[size, dim], as pulled; of the tables whose chain uses them (`Programs.needs_pulled`).
+        dense: dense parameter -> gradient in its shape, averaged over examples; those of other shards are ignored.
+        moments: of the batch's values of continuous slots; shards but the first ignore them.
+        worker: who pushes; a gang's pushes are applied in the order of their workers.
+    """
+
+    touched: Touched
+    updates: Mapping[str, Counts]
+    gradients: Mapping[str, Floats]
+    weights: Mapping[str, Floats] = NO_WEIGHTS
+    dense: Arrays = NO_DENSE
+    moments: Moments = NO_MOMENTS
+    worker: int = 0
+
+
+class Description(NamedTuple):
+    """What a shard holds.
+
+    Attributes:
+        rows: of its largest table.
+        memory_bytes: of all tables.
+        now: the newest TIME pushed, seconds.
+        reports: what its operators counted, such as violations.
+        moments: of the continuous slots; the first shard's.
+        low, high: the least and the largest weight, where they are watched; infinity and minus infinity elsewhere.
+    """
+
+    rows: int
+    memory_bytes: int
+    now: int
+    reports: dict[str, float]
+    moments: Moments
+    low: float
+    high: float

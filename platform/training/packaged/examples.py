@@ -1,0 +1,72 @@
+"""The examples of a package's training: categories numbered, a matrix of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....algorithms.base import Learner, Peers
+from ....warehouse.package import read_package
+from ...input.batches import Batch
+from ...input.slots import CATEGORICAL
+from ..metrics.metrics import Metrics, Tally
+from ..prepared import Prepared
+from ..solved.examples import Features, batches_of, features_of, united
+from ..solved.solve import found_in
+from .matrix import column_names, joined, matrix_of
+
+Numbers = NDArray[np.float32]
+
+
+class Examples:
+    """The examples of some splits, for a package to learn.
+
+    Attributes:
+        features: their categories.
+
+    Raises:
+        DataError: see encode and check.
+    """
+
+    def __init__(self, prepared: Prepared, splits: Sequence[int]) -> None:
+        self._prepared = prepared
+        self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
+        features, _ = united([features_of(batch) for batch in self._batches])
+        categorical = {slot.number for slot in prepared.columns.of_kind(CATEGORICAL)}
+        self.features = features.only(np.isin(features.slots, list(categorical)))
+
+    def learn(self, numbers: Numbers, threads: int, peers: Peers | None) -> tuple[bytes, Tally]:
+        """Let the package learn, and return its model and the metrics of these examples.
+
+        Args:
+            numbers: float32[n], of the features.
+            peers: that learn with this process.
+        """
+        prepared, learner = self._prepared, learner_of(self._prepared)
+        names, parent = column_names(prepared.columns), prepared.parent
+        parts = [matrix_of(batch, numbers_of(batch, self.features, numbers), names) for batch in self._batches]
+        before = read_package(parent.package) if parent is not None else None
+        matrix = joined(parts, prepared.columns)
+        model = learner.fit(matrix, prepared.plan.settings.seed, threads, before, peers)
+        predict, metrics = learner.load(model), Metrics(prepared.recipe.algorithm.classifier)
+        for part in parts:
+            metrics.add(part.label, predict(part))
+        return model, metrics.tally()
+
+
+def learner_of(prepared: Prepared) -> Learner:
+    """Return what the package learns with."""
+    learner = prepared.recipe.algorithm.learner
+    assert learner is not None  # of an algorithm that is learned here
+    return learner
+
+
+def numbers_of(batch: Batch, features: Features, numbers: Numbers) -> Numbers:
+    """Return the numbers of a batch's rows, float32[size]; 0 where one has none."""
+    known, place = found_in(features.keys, batch.keys)
+    own = np.zeros(batch.size, np.float32)
+    if known.any():
+        own[: len(known)] = np.where(known, numbers[place], 0)
+    return own
