@@ -18,6 +18,7 @@ from ..spark_sql.columns import column_types
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, name_sql
 from .connection import cursor
+from .failures import explained
 from .files.source import open_source
 from .inserts import fitted
 from .queries import Queries
@@ -89,9 +90,9 @@ class Definitions:
             raise exists("temporary view", name, OR_REPLACE)
         columns = None if statement.columns is None else column_types(statement.columns, name.position)
         connection = cursor(self._queries.wide)
-        self._relations.temporary[name.name] = open_source(
-            connection, statement.format, statement.options, columns, name.position, statement.places
-        )
+        with explained(""):
+            opened = open_source(connection, statement.format, statement.options, columns, name.position, statement.places)
+        self._relations.temporary[name.name] = opened
 
     def _create_view(self, statement: CreateView) -> None:
         name, view = statement.name, View(statement.query.text.strip(), statement.columns)

@@ -75,7 +75,8 @@ class Relations:
         """
         position = position_of(node.this)
         if node.db.lower() in FORMATS and not node.catalog:
-            return open_source(connection, node.db.lower(), {"path": node.name}, None, position, {})
+            with explained(""):
+                return open_source(connection, node.db.lower(), {"path": node.name}, None, position, {})
         parts = [part for part in (node.catalog, node.db, node.name) if part]
         return self.find(unqualified(parts, position), position, bool(node.db))
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from ....errors import Position, StatementError, suggestion
 from ....spark_types import quoted
-from ..failures import explained
 from .csv import CSV_OPTIONS, csv_sql, truth
 from .json import JSON_OPTIONS, json_sql
 from .paths import Listing, listing
@@ -79,8 +78,7 @@ def open_source(
     found = listing(options["path"], places.get("path", position))
     given = {name: value for name, value in {**OPTIONS[format], **options}.items() if value is not None}
     if format != "parquet":
-        with explained(""):
-            return Source((csv_sql if format == "csv" else json_sql)(connection, found, given, columns))
+        return Source((csv_sql if format == "csv" else json_sql)(connection, found, given, columns))
     check_names(found.first, places.get("path", position))
     source = Source.of_parquet(found, truth(given, "mergeschema"))
     if columns is None:

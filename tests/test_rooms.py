@@ -1,0 +1,146 @@
+"""Rooms: which folders may import which, so that the plan of docs/architecture.md cannot rot."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TREES = ("platform", "algorithms", "warehouse", "xpsql/testing")
+MOST_FILES, MOST_LINES = 25, 350
+
+BASE = ("platform",)
+"""Errors, options, results, progress, display, cores, and Spark's types: what everybody may use."""
+ALGORITHMS = (*BASE, "platform/operators", "algorithms", "algorithms/layers")
+ENGINES = (*BASE, "platform/udf", "platform/engines/spark_sql", "warehouse", "platform/engines")
+ALL_ENGINES = ("platform/engines/duckdb", "platform/engines/spark")
+PS = ("platform/ps", "platform/ps/transport")
+INPUT = (*ALGORITHMS, *PS, "warehouse", "platform/engines", "platform/input")
+LEARNING = ("platform/training", "platform/training/metrics", "platform/training/checkpoints")
+TASKS = "platform/training/tasks"
+SCORING = (*INPUT, *LEARNING, TASKS, "platform/training/online", "platform/training/packaged", "platform/scoring")
+MODELS = (*SCORING, "platform/parts", "platform/engines/spark_sql", "platform/models")
+STRATEGIES = (TASKS, "platform/training/online", "platform/training/solved", "platform/training/packaged")
+STATEMENTS = (*MODELS, "platform/sql", "platform/sql/statements", "platform/sql/functions")
+
+ROOMS = {
+    "platform": (),
+    "platform/operators": BASE,
+    "algorithms": (
+        *ALGORITHMS,
+        *(f"algorithms/{room}" for room in ("linear", "networks", "items", "packaged")),  # the tuple of all of them
+    ),
+    "algorithms/layers": ALGORITHMS,
+    "algorithms/linear": ALGORITHMS,
+    "algorithms/networks": (*ALGORITHMS, "algorithms/linear"),
+    "algorithms/items": (*ALGORITHMS, "algorithms/linear"),
+    "algorithms/packaged": ALGORITHMS,
+    "platform/parts": (*BASE, "algorithms", "platform/operators"),
+    "platform/ps/transport": (*BASE, "platform/ps"),
+    "platform/ps": (*BASE, "platform/operators", "platform/ps/transport"),
+    "platform/udf": (*BASE, "platform/ps"),
+    "warehouse": BASE,
+    "platform/engines/spark_sql": (*BASE, "platform/udf"),
+    "platform/engines": (*BASE, "platform/engines/spark_sql", "warehouse"),
+    "platform/engines/duckdb/translation": (*ENGINES,),
+    "platform/engines/duckdb/files": ENGINES,
+    "platform/engines/duckdb": (*ENGINES, "platform/engines/duckdb/translation", "platform/engines/duckdb/files"),
+    "platform/engines/spark": ENGINES,
+    "platform/input": INPUT,
+    "platform/training": (*INPUT, *LEARNING, *STRATEGIES, "platform/parts"),
+    "platform/training/metrics": (*INPUT,),
+    "platform/training/checkpoints": (*INPUT, *LEARNING),
+    "platform/training/online": (*INPUT, *LEARNING),
+    TASKS: (*INPUT, *LEARNING, "platform/training/online"),
+    "platform/training/solved": (*INPUT, *LEARNING, TASKS, "platform/training/online"),
+    "platform/training/packaged": (*INPUT, *LEARNING, TASKS, "platform/training/solved"),
+    "platform/scoring": SCORING,
+    "platform/models": MODELS,
+    "platform/sql": STATEMENTS,
+    "platform/sql/statements": STATEMENTS,
+    "platform/sql/functions": STATEMENTS,
+    "platform/session": (*BASE, "warehouse", "platform/engines", "platform/sql", *ALL_ENGINES),
+    "platform/cli": (*STATEMENTS, "platform/session", "platform/engines/spark", "algorithms/layers"),
+    "xpsql/testing": (*ALGORITHMS, "platform/training/online"),
+}
+"""Room -> the rooms that its files may import, beside their own. A file of its own: parts, session."""
+
+
+def modules() -> dict[tuple[str, ...], Path]:
+    """Return every module of the product by its name."""
+    found = {}
+    for tree in TREES:
+        for path in sorted((ROOT / tree).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            parts = parts if parts[0] == "xpsql" else ("xpsql", *parts)
+            found[parts[:-1] if parts[-1] == "__init__" else parts] = path
+    return found
+
+
+MODULES = modules()
+
+
+def room_of(path: Path) -> str:
+    """Return the room that a file is in."""
+    own = path.relative_to(ROOT).with_suffix("").as_posix()
+    return own if own in ROOMS else path.parent.relative_to(ROOT).as_posix()
+
+
+def imported(name: tuple[str, ...], path: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the modules of the product that a file imports, wherever it does, for types alone as well."""
+    package = name if path.name == "__init__.py" else name[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        module = tuple(node.module.split(".")) if node.module else ()
+        base = module if not node.level else (*package[: len(package) - node.level + 1], *module)
+        for alias in node.names:
+            target = (*base, alias.name) if (*base, alias.name) in MODULES else base
+            if target in MODULES and target != name:
+                yield target
+
+
+ARROWS = {name: set(imported(name, path)) for name, path in MODULES.items()}
+
+
+@pytest.mark.parametrize("room", sorted({room_of(path) for path in MODULES.values()}))
+def test_a_room_imports_only_the_rooms_that_the_plan_allows(room: str) -> None:
+    assert room in ROOMS, "name the room in ROOMS, and in docs/architecture.md"
+    allowed = {room, *ROOMS[room]}
+    wrong = [
+        f"{'.'.join(name)} imports {'.'.join(target)}, of {room_of(MODULES[target])}"
+        for name, targets in ARROWS.items()
+        for target in sorted(targets)
+        if room_of(MODULES[name]) == room and room_of(MODULES[target]) not in allowed
+    ]
+    assert not wrong
+
+
+def test_every_room_of_the_plan_is_there_and_no_other() -> None:
+    used = {(room_of(MODULES[name]), room_of(MODULES[target])) for name, targets in ARROWS.items() for target in targets}
+    rooms = {room for room, _ in used} | {room for _, room in used}
+    assert set(ROOMS) == rooms | {"platform"}
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    done: set[tuple[str, ...]] = set()
+
+    def follow(name: tuple[str, ...], way: tuple[tuple[str, ...], ...]) -> None:
+        assert name not in way, " -> ".join(".".join(step) for step in (*way[way.index(name) :], name))
+        if name not in done:
+            for target in ARROWS[name]:
+                follow(target, (*way, name))
+            done.add(name)
+
+    for name in MODULES:
+        follow(name, ())
+
+
+def test_rooms_and_files_stay_small() -> None:
+    rooms = [path.parent for path in MODULES.values()]
+    assert {str(room.relative_to(ROOT)): rooms.count(room) for room in rooms if rooms.count(room) > MOST_FILES} == {}
+    lines = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in MODULES.values()}
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
