@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import pytest
 
-from xpsql.platform.engines.spark.engine import SparkEngine, tasks
+from xpsql.platform.engines.spark import tasks
+from xpsql.platform.engines.spark.engine import SparkEngine
 from xpsql.platform.engines.tasks import Task
 from xpsql.platform.engines.waiting import held
 from xpsql.platform.models.exports import write_csv
