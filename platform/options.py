@@ -205,6 +205,8 @@ def convert(value: Any, expected: str) -> Any:
         return value
     if kind == "list":
         return value if isinstance(value, tuple) else (value,)
+    if kind == "mapping" and isinstance(value, Mapping):
+        return {str(key): str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
     return REFUSED
 
 
@@ -228,10 +230,10 @@ def type_name(hint: Any) -> str:
     text = hint.__name__ if isinstance(hint, type) else str(hint)
     none = " or none" if "None" in text else ""
     text = text.replace("str", "string")
-    for name in ("tuple", "float", "bool", "int", "string"):
+    for name in ("dict", "tuple", "float", "bool", "int", "string"):
         if name in text:
-            return ("list" if name == "tuple" else name) + none
-    raise TypeError(f"options are float, int, bool, str or tuple, not {hint}")
+            return {"dict": "mapping", "tuple": "list"}.get(name, name) + none
+    raise TypeError(f"options are float, int, bool, str, tuple or dict, not {hint}")
 
 
 def article(expected: str) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from .engines import ENGINES
+from .engines.kind import EngineKind
 from .errors import StatementError, XpsqlError, brief, suggestion
+from .options import Value, parse
 from .progress import Reporter, reporter_for
 from .result import Result
 from .sql.script import Step, parse_script, refusing_depth
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
     from .engines.base import Engine
 
 DEFAULT_WAREHOUSE = "xpsql_warehouse"
-SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tells the program where it is
 
 
 class Session:
@@ -98,43 +101,13 @@ class Session:
         self.close()
 
 
-class EngineKind(NamedTuple):
-    """An engine as the tuple ENGINES holds it: its name, and what opens it on a warehouse's folder.
-
-    `open` takes the folder, the master of Spark, and Spark's settings; an engine without Spark refuses the last two.
-    """
-
-    name: str
-    open: Callable[[Path, str | None, Mapping[str, str]], Engine]
-
-
-def open_duckdb(warehouse: Path, master: str | None, conf: Mapping[str, str]) -> Engine:
-    from .engines.duckdb.engine import DuckDBEngine
-
-    if master is not None or conf:
-        raise StatementError("A master and settings are Spark's; leave them out, or choose the engine spark.")
-    return DuckDBEngine(warehouse)
-
-
-def open_spark(warehouse: Path, master: str | None, conf: Mapping[str, str]) -> Engine:
-    from .engines.spark.engine import SparkEngine
-    from .engines.spark.start import session_of
-
-    spark, own = session_of(master, conf)
-    return SparkEngine(spark, warehouse, own)
-
-
-ENGINES = (EngineKind("duckdb", open_duckdb), EngineKind("spark", open_spark))
-
-
 def connect(
     warehouse: str | Path | None = None,
     engine: str | SparkSession | None = None,
     reporter: Reporter | None = None,
     *,
-    master: str | None = None,
-    conf: Mapping[str, str] | None = None,
     resume: bool = False,
+    **options: Any,
 ) -> Session:
     """Open a session.
 
@@ -144,41 +117,64 @@ def connect(
         engine: where queries run: "duckdb", "spark", or a Spark session that runs. By default duckdb; spark where a master
             is given, and in a program that spark-submit runs.
         reporter: told the progress of trainings; by default a bar or log lines on stderr.
-        master: where Spark is started: "local[4]", "spark://host:7077". By default what spark-submit says, or local[*].
-        conf: settings of a Spark that is started: {"spark.driver.memory": "4g"}.
         resume: a TRAIN or CONTINUE whose training was interrupted goes on from its last checkpoint.
+        options: of the engine; None is as if it were not given. Of spark: `master`, where Spark is started ("local[4]",
+            "spark://host:7077"; by default what spark-submit says, or local[*]), and `conf`, settings of a Spark that is
+            started ({"spark.driver.memory": "4g"}).
 
     Raises:
         StatementError: an engine or a kind of URL that does not exist, or a Spark that does not start.
         NotAvailableError: Spark is asked for, and PySpark or Java are missing.
     """
     root = warehouse_path(warehouse if warehouse is not None else os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE))
-    opened = open_engine(engine or default_engine(master), root, master, conf or {})
+    opened = open_engine(engine, root, {name: value for name, value in options.items() if value is not None})
 
     from ..warehouse.models import Models
 
     return Session(opened, Models(root), reporter or reporter_for(sys.stderr, quiet=False), resume)
 
 
-def default_engine(master: str | None) -> str:
-    """Return the engine of a session that names none."""
-    return "duckdb" if master is None and SUBMITTED not in os.environ else "spark"
+def open_engine(engine: object, warehouse: Path, given: Mapping[str, Any]) -> Engine:
+    """Open an engine by its name, on an object that one of them adopts, or, for None, the one that a session has by default.
+
+    Args:
+        given: the options of the engine.
+    """
+    if engine is not None and not isinstance(engine, str):
+        return adopted(engine, warehouse, given)
+    kind = default_engine(given) if engine is None else engine_named(engine)
+    if given and not dataclasses.fields(kind.options):
+        takers = ", ".join(
+            other.name for other in ENGINES if given.keys() <= {field.name for field in dataclasses.fields(other.options)}
+        )
+        raise StatementError(
+            f"The engine {kind.name} has no options, got {', '.join(given)}. Leave that out"
+            f"{f', or choose the engine {takers}' if takers else ''}."
+        )
+    return kind.open(
+        warehouse, parse(kind.options, {name: Value(value) for name, value in given.items()}, f"engine {kind.name}")
+    )
 
 
-def open_engine(engine: str | SparkSession, warehouse: Path, master: str | None, conf: Mapping[str, str]) -> Engine:
-    """Open an engine by its name, or one on a Spark session."""
-    if not isinstance(engine, str):
-        from .engines.spark.engine import SparkEngine
-        from .engines.spark.start import check_session
+def adopted(engine: object, warehouse: Path, given: Mapping[str, Any]) -> Engine:
+    """Open the engine that takes an object in place of a name."""
+    if given:
+        raise StatementError(f"A session that runs has its {' and '.join(given)} already; leave that out.")
+    adopt = next(kind.adopt for kind in ENGINES if kind.adopt is not None)
+    return adopt(engine, warehouse)
 
-        check_session(engine)
-        if master is not None or conf:
-            raise StatementError("A Spark session has its master and settings already; leave them out.")
-        return SparkEngine(engine, warehouse, owned=False)
-    chosen = next((kind for kind in ENGINES if kind.name == engine.lower()), None)
-    if chosen is None:
-        raise StatementError(f"There is no engine {engine!r}.{suggestion(engine, [kind.name for kind in ENGINES])}")
-    return chosen.open(warehouse, master, conf)
+
+def default_engine(given: Collection[str]) -> EngineKind[Any]:
+    """Return the engine of a session that names none, by the options that are given."""
+    return next((kind for kind in ENGINES if kind.prefers(given)), ENGINES[0])
+
+
+def engine_named(name: str) -> EngineKind[Any]:
+    """Return the engine of a name, compared without case."""
+    for kind in ENGINES:
+        if kind.name == name.lower():
+            return kind
+    raise StatementError(f"There is no engine {name!r}.{suggestion(name, [kind.name for kind in ENGINES])}")
 
 
 def warehouse_path(warehouse: str | Path) -> Path:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 import click
 
+from ..engines import ENGINES
+from ..engines.kind import EngineKind
+from ..engines.spark.kind import SPARK
 from ..errors import XpsqlError
+from ..options import describe as declared
 from ..progress import reporter_for
-from ..session import ENGINES, Session, connect
+from ..session import Session, connect, default_engine, engine_named
 from .failure import describe, interruption
 from .output import FORMATS, separate
 from .startup import skip_pandas
@@ -28,8 +33,7 @@ class Choices(NamedTuple):
 
     variables: dict[str, str]
     engine: str | None
-    master: str | None
-    conf: dict[str, str]
+    of_engine: dict[str, Any]
     warehouse: str | None
     format: str
     quiet: bool
@@ -53,14 +57,16 @@ def settings(context: click.Context, parameter: click.Parameter, given: tuple[st
     return dict(text.split("=", 1) for text in given)
 
 
-MASTER = click.option("--master", metavar="URL", help="Where Spark runs: local[4], spark://host:7077, yarn, ...")
-CONF = click.option(
-    "--conf",
-    metavar="KEY=VALUE",
-    multiple=True,
-    callback=settings,
-    help="Setting of Spark: spark.driver.memory=4g; repeatable.",
-)
+def engine_options(kind: EngineKind[Any]) -> list[Callable[[F], F]]:
+    """Return the options of the command line that an engine declares."""
+    made = []
+    for described in declared(kind.options):
+        repeated = described.type.startswith("mapping")
+        named = {"metavar": "KEY=VALUE", "multiple": True, "callback": settings} if repeated else {"metavar": "VALUE"}
+        made.append(click.option(f"--{described.name}", help=f"{described.help[0].upper()}{described.help[1:]}.", **named))
+    return made
+
+
 OPTIONS = (
     click.option(
         "-D", "variables", metavar="NAME=VALUE", multiple=True, callback=variables, help="Value of ${name}; repeatable."
@@ -70,8 +76,7 @@ OPTIONS = (
         type=click.Choice([kind.name for kind in ENGINES]),
         help="Where queries run. [default: duckdb; spark with --master and under spark-submit]",
     ),
-    MASTER,
-    CONF,
+    *(option for kind in ENGINES for option in engine_options(kind)),
     click.option(
         "--warehouse", metavar="URL", help="Folder of tables and models. [default: $XPSQL_WAREHOUSE, ./xpsql_warehouse]"
     ),
@@ -84,9 +89,20 @@ OPTIONS = (
 
 def session_options(command: F) -> F:
     """Add the options of `Choices` to a command."""
-    for option in reversed(OPTIONS):
+    return with_options(command, OPTIONS)
+
+
+def with_options(command: F, options: Sequence[Callable[[F], F]]) -> F:
+    for option in reversed(options):
         command = option(command)
     return command
+
+
+def chosen_of(options: dict[str, Any]) -> Choices:
+    """Return what the options of a command say; those that an engine declares are kept together, without those not given."""
+    names = {described.name for kind in ENGINES for described in declared(kind.options)}
+    of_engine = {name: value for name, value in options.items() if name in names and value not in (None, {})}
+    return Choices(of_engine=of_engine, **{name: value for name, value in options.items() if name not in names})
 
 
 def print_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
@@ -108,7 +124,7 @@ def main() -> None:
 @session_options
 def run(file: IO[str], **options: Any) -> None:
     """Run the statements of FILE, - for stdin."""
-    execute_file(file, Choices(**options))
+    execute_file(file, chosen_of(options))
 
 
 @main.command()
@@ -116,7 +132,7 @@ def run(file: IO[str], **options: Any) -> None:
 @session_options
 def sql(text: str, **options: Any) -> None:
     """Run the statements in TEXT."""
-    execute(text, "", Choices(**options))
+    execute(text, "", chosen_of(options))
 
 
 @main.command()
@@ -128,7 +144,7 @@ def report(name: str, output: str, number: int | None, **options: Any) -> None:
     """Write a page about the training of model NAME: one HTML file that needs no network."""
     from .report import report as page
 
-    chosen = Choices(**options)
+    chosen = chosen_of(options)
     with failing("", "", chosen.debug), opened(chosen) as session:
         text = page(session, name, number)
         with writing(f"the page to {output}", "Give -o a file in a folder that exists, that you may write and that has space."):
@@ -139,7 +155,7 @@ def report(name: str, output: str, number: int | None, **options: Any) -> None:
 @session_options
 def shell(**options: Any) -> None:
     """Read statements from the terminal, with history and completion; from stdin that is none, as `run -` does."""
-    chosen = Choices(**options)
+    chosen = chosen_of(options)
     if not sys.stdin.isatty():
         with click.open_file("-", encoding="utf-8") as file:
             execute_file(file, chosen)
@@ -152,8 +168,7 @@ def shell(**options: Any) -> None:
 
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@MASTER
-@CONF
+@functools.partial(with_options, options=engine_options(SPARK))
 @click.option("--python", default="python3", help="The Python of executors, of this one's minor version. [default: python3]")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit(file: str, master: str | None, conf: dict[str, str], python: str, arguments: tuple[str, ...]) -> None:
@@ -208,9 +223,10 @@ def execute(text: str, name: str, chosen: Choices) -> None:
 
 def opened(chosen: Choices) -> Session:
     reporter = reporter_for(sys.stderr, chosen.quiet)
-    if chosen.engine != "spark" and chosen.master is None:
-        skip_pandas()  # Spark needs it
-    return connect(chosen.warehouse, chosen.engine, reporter, master=chosen.master, conf=chosen.conf, resume=chosen.resume)
+    kind = default_engine(chosen.of_engine) if chosen.engine is None else engine_named(chosen.engine)
+    if not kind.needs_pandas:
+        skip_pandas()
+    return connect(chosen.warehouse, chosen.engine, reporter, resume=chosen.resume, **chosen.of_engine)
 
 
 @contextmanager

@@ -1,1 +1,12 @@
-"""Engines: where queries run and tasks are placed."""
+"""Engines: where queries run and tasks are placed. A new one is a room, and a line here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .duckdb.kind import DUCKDB
+from .kind import EngineKind
+from .spark.kind import SPARK
+
+ENGINES: tuple[EngineKind[Any], ...] = (DUCKDB, SPARK)
+"""The first one is a session's, unless another one is named or prefers it."""

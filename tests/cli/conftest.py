@@ -23,6 +23,6 @@ class Command:
 
 @pytest.fixture
 def xpsql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    plain = session.EngineKind("duckdb", lambda warehouse, master, conf: PlainEngine())  # type: ignore[arg-type,return-value]
+    plain = session.ENGINES[0]._replace(open=lambda warehouse, options: PlainEngine())  # type: ignore[arg-type,return-value]
     monkeypatch.setattr(session, "ENGINES", (plain, session.ENGINES[1]))
     return Command(tmp_path)

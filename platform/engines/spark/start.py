@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import NotAvailableError, StatementError, XpsqlError
 from .failures import plain, root_cause
+from .kind import SUBMITTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tells the program where it is
 OLDEST = (3, 5, 4)
 STATIC = {"spark.app.name": "xpsql", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
 SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}  # Spark 4 is so, unless told otherwise
@@ -92,8 +92,8 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def check_session(spark: object) -> None:
-    """Require a session that can do what trainings need.
+def check_session(spark: object) -> SparkSession:
+    """Return a session that can do what trainings need.
 
     Raises:
         NotAvailableError: it is none, or one of Spark Connect, which has no executors of its own to offer.
@@ -108,6 +108,7 @@ def check_session(spark: object) -> None:
             f"{type(spark).__qualname__}. One of Spark Connect has no executors to train on: start Spark with a master."
         )
     check_running(spark)
+    return spark
 
 
 def check_running(spark: SparkSession) -> None:

@@ -1,0 +1,36 @@
+"""What a session must know of an engine before it opens it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from .base import Engine
+
+O = TypeVar("O")  # noqa: E741  the options dataclass of an engine
+
+
+def never(given: Collection[str]) -> bool:
+    return False
+
+
+class EngineKind(NamedTuple, Generic[O]):
+    """An engine as the tuple ENGINES holds it. Importing it imports no package that the engine needs.
+
+    Attributes:
+        name: as `--engine` and `xpsql.connect` take it.
+        options: the dataclass that declares its options: keywords of `xpsql.connect`, options of the command line.
+        open: (the warehouse's folder, options) -> the engine.
+        prefers: (the names of the options given) -> whether a session that names no engine should have this one.
+        adopt: (an object given as engine, the warehouse's folder) -> the engine on it; None: it takes its name alone.
+        needs_pandas: whether the engine imports pandas itself.
+    """
+
+    name: str
+    options: type[O]
+    open: Callable[[Path, O], Engine]
+    prefers: Callable[[Collection[str]], bool] = never
+    adopt: Callable[[object, Path], Engine] | None = None
+    needs_pandas: bool = False

@@ -1,0 +1,50 @@
+"""Spark's entry: what a session knows of it before PySpark is imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...options import option
+from ..kind import EngineKind
+
+if TYPE_CHECKING:
+    from ..base import Engine
+
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tells the program where it is
+
+
+@dataclass(frozen=True)
+class SparkOptions:
+    """Where Spark is started, and with which settings."""
+
+    master: str | None = option(None, "where Spark runs, such as local[4], spark://host:7077 or yarn")
+    conf: dict[str, str] | None = option(None, "setting of Spark, such as spark.driver.memory=4g; repeatable")  # noqa: RUF009  `option` makes a field
+
+
+def open_spark(warehouse: Path, options: SparkOptions) -> Engine:
+    """Open the engine on the Spark session of this process, which is started where none runs."""
+    from .engine import SparkEngine
+    from .start import session_of
+
+    spark, own = session_of(options.master, options.conf or {})
+    return SparkEngine(spark, warehouse, own)
+
+
+def adopt_session(session: object, warehouse: Path) -> Engine:
+    """Open the engine on a Spark session."""
+    from .engine import SparkEngine
+    from .start import check_session
+
+    return SparkEngine(check_session(session), warehouse, owned=False)
+
+
+def is_preferred(given: Collection[str]) -> bool:
+    """Return whether a master is given, or spark-submit runs this program."""
+    return "master" in given or SUBMITTED in os.environ
+
+
+SPARK = EngineKind("spark", SparkOptions, open_spark, is_preferred, adopt_session, needs_pandas=True)
