@@ -64,7 +64,7 @@ ROOMS = {
     "platform/sql/functions": STATEMENTS,
     "platform/session": (*BASE, "warehouse", "platform/engines", "platform/sql", *ALL_ENGINES),
     "platform/cli": (*STATEMENTS, "platform/session", "platform/engines/spark", "algorithms/layers"),
-    "xpsql/testing": (*ALGORITHMS, "platform/training/online"),
+    "xpsql/testing": (*ALGORITHMS, "platform/training/online", "platform/engines"),
 }
 """Room -> the rooms that its files may import, beside their own. A file of its own: parts, session."""
 

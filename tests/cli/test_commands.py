@@ -152,7 +152,7 @@ def test_a_file_that_is_no_text_is_wrong_usage(xpsql: Command, tmp_path: Path) -
 def test_settings_of_spark_are_refused_by_the_embedded_engine(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["sql", "SELECT 1", "--engine", "duckdb", "--conf", "a=b", "--warehouse", str(tmp_path)])
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: A master and settings are Spark's")
+    assert result.stderr.startswith("Error: The engine duckdb has no options, got conf")
     assert CliRunner().invoke(main, ["sql", "SELECT 1", "--conf", "a"]).exit_code == 2
 
 

@@ -1,4 +1,4 @@
-"""Conformance suites for the authors of operators and algorithms, ours and those of other packages.
+"""Conformance suites for the authors of operators, algorithms and engines, ours and those of other packages.
 
     import pytest
     from xpsql.testing import ALGORITHM_CHECKS, OPERATOR_CHECKS, AlgorithmTrial, OperatorTrial
@@ -18,6 +18,7 @@ formula of your part: hold that to a test of its own.
 from __future__ import annotations
 
 from .algorithms import ALGORITHM_CHECKS, AlgorithmTrial
+from .engines import ENGINE_CHECKS, EngineTrial
 from .operators import OPERATOR_CHECKS, OperatorTrial
 
-__all__ = ["ALGORITHM_CHECKS", "OPERATOR_CHECKS", "AlgorithmTrial", "OperatorTrial"]
+__all__ = ["ALGORITHM_CHECKS", "ENGINE_CHECKS", "OPERATOR_CHECKS", "AlgorithmTrial", "EngineTrial", "OperatorTrial"]
