@@ -44,7 +44,7 @@ ROOMS = {
     "platform/udf": (*BASE, "platform/ps"),
     "warehouse": BASE,
     "platform/engines/spark_sql": (*BASE, "platform/udf"),
-    "platform/engines": (*BASE, "platform/engines/spark_sql", "warehouse"),
+    "platform/engines": (*BASE, "platform/engines/spark_sql", "warehouse", *ALL_ENGINES),  # the tuple of all of them
     "platform/engines/duckdb/translation": (*ENGINES,),
     "platform/engines/duckdb/files": ENGINES,
     "platform/engines/duckdb": (*ENGINES, "platform/engines/duckdb/translation", "platform/engines/duckdb/files"),

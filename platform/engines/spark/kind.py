@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from ...options import option
 from ..kind import EngineKind
+from .environment import SUBMITTED
 
 if TYPE_CHECKING:
     from ..base import Engine
-
-SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tells the program where it is
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import NotAvailableError, StatementError, XpsqlError
+from .environment import SUBMITTED
 from .failures import plain, root_cause
-from .kind import SUBMITTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
