@@ -53,6 +53,7 @@ CHECKPOINT_TARGETS = {
 }
 LONG_BATCH = 4096
 LONG_PASSES = 60  # of a million rows: about a minute on two cores
+ROW_TARGETS = {"xftrl": 500.0, "xnn": 2000.0}  # microseconds
 CHAIN_TARGETS = {"one of each operator, ftrl": 1.5}
 
 
@@ -159,6 +160,12 @@ def prediction(run: Run) -> Iterator[Figure]:
     stage = sorted(seen, key=lambda one: one.work + one.rest)[len(seen) // 2]
     yield Figure("ML.PREDICT, one core, model loaded", rows / (stage.work + stage.rest), "rows/s", 250_000)
     yield Figure("ML.PREDICT: imports, engine, loading the model", stage.start_up, "s")
+    for algorithm, most in ROW_TARGETS.items():
+        with cores(1):
+            lines = measure([sys.executable, "-m", "benchmarks.rows", data, run.folder / "rows", algorithm]).output.splitlines()
+        for line in lines:
+            value, unit, name = line.split(maxsplit=2)
+            yield Figure(f"Scorer.predict, {name}", float(value), unit, most if "one row" in name else None, at_least=False)
 
 
 def store(run: Run) -> Iterator[Figure]:

@@ -8,6 +8,7 @@ Source: Spark's org.apache.spark.sql.catalyst.expressions.XxHash64 and HashExpre
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ def slices(keys: Keys) -> npt.NDArray[np.int64]:
     return (keys >> np.uint64(SLICE_SHIFT)).astype(np.int64)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def slot_seed(slot: str) -> int:
     """Return xxhash64(slot): the seed of the slot's values, and the key of its NULL."""
     name = np.frombuffer(slot.encode(), np.uint8)

@@ -16,7 +16,7 @@ from ..ps.messages import BatchId
 from ..training.metrics.metrics import Metrics
 from ..training.online.step import inputs_of, loss_step
 from ..training.rows import moments_of_version
-from .scorer import BATCH_SIZE, Request
+from .scorer import BATCH_SIZES, Request
 from .weights import Weights
 
 
@@ -25,15 +25,15 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
 
     What is drawn at random is a function of the model's seed and of the rows.
     """
-    version = request.version
+    version, size = request.version, BATCH_SIZES[-1]
     columns, step, ladders = columns_from(version.manifest), loss_step(algorithm), Ladders(Ladder(), Ladder())
     weights, moments, metrics = Weights(version, 0, 1), moments_of_version(version, columns), Metrics(classifier=False)
     for number, split in enumerate(request.splits):
         which = BatchId(split=number)
-        for table in read(request.scan, split, list(request.inputs.values()), chunk_rows(BATCH_SIZE)):
+        for table in read(request.scan, split, list(request.inputs.values()), chunk_rows(size)):
             chunk = encode(table.rename_columns(list(request.inputs)), columns, with_labels=False)
-            for batch in cut(chunk, BATCH_SIZE, which, ladders, algorithm.sampling, version.manifest.seed):
-                pulled, dense = weights.pull(batch.keys, batch.size), scale(batch.dense, moments, BATCH_SIZE)
+            for batch in cut(chunk, size, which, ladders, algorithm.sampling, version.manifest.seed):
+                pulled, dense = weights.pull(batch.keys, batch.size), scale(batch.dense, moments, size)
                 found = step({**pulled.weights, **pulled.dense}, inputs_of(batch, dense, None))
                 metrics.add(np.zeros(batch.examples, np.float32), np.asarray(found)[: batch.examples, 0])
                 which = batch.id._replace(batch=batch.id.batch + 1)

@@ -34,7 +34,8 @@ from ..training.rows import moments_of_version
 if TYPE_CHECKING:
     from ...warehouse.version import Version
 
-BATCH_SIZE = 4096
+BATCH_SIZES = (1, 16, 128, 1024, 4096)
+"""How many rows are scored at once: the least that holds a table, else the last. A program is compiled for each."""
 AHEAD_CHUNKS = 1
 
 
@@ -73,7 +74,7 @@ class Scored(NamedTuple):
 
 
 class Scorer:
-    """Scores rows with a version.
+    """Scores rows with a version: `predict` a table, `score` and `write` the rows of a scan.
 
     Args:
         pull: gives the parameters of unique keys, padded to a size.
@@ -96,6 +97,19 @@ class Scorer:
             self._learned = algorithm.learner.load(read_package(version.package)), column_names(self._columns)
         self._ladders = Ladders(Ladder(), Ladder())
 
+    def predict(self, table: pa.Table) -> NDArray[np.float32]:
+        """Return the predictions of some rows, float32[rows, num_labels], or their vectors.
+
+        Args:
+            table: has the model's columns by their names, with other case or not as `matched` says, in the types of its slots.
+
+        Raises:
+            DataError: a value cannot be encoded; names the column.
+        """
+        if not table.num_rows:
+            return np.empty((0, max(1, len(self._columns.labels))), np.float32)
+        return self._predictions(self._encoded(table))
+
     def score(self, request: Request, splits: Sequence[Split]) -> Iterator[Scored]:
         """Score the rows of some splits, in order."""
         inputs, carried = request.inputs, list(request.carried)
@@ -103,18 +117,14 @@ class Scorer:
 
         def chunks() -> Generator[tuple[pa.Table, list[Batch]], None, None]:
             for split in splits:
-                for table in read(request.scan, split, wanted, chunk_rows(BATCH_SIZE)):
-                    if not table.num_rows:
-                        continue  # a filter left nothing of the piece
-                    features = table.select(list(inputs.values())).rename_columns(list(inputs))
-                    chunk = encode(features, self._columns, with_labels=False)
-                    if self._pairs is not None:
-                        chunk = paired(chunk, self._pairs)
-                    yield table.select(carried), list(batches(chunk, BATCH_SIZE, BatchId(), self._ladders))
+                for table in read(request.scan, split, wanted, chunk_rows(BATCH_SIZES[-1])):
+                    if table.num_rows:  # else a filter left nothing of the piece
+                        features = table.select(list(inputs.values())).rename_columns(list(inputs))
+                        yield table.select(carried), self._encoded(features)
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:
-            for table, cut in ahead:
-                yield Scored(table, np.concatenate([self._predict(batch) for batch in cut]))
+            for table, encoded in ahead:
+                yield Scored(table, self._predictions(encoded))
 
     def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
         """Write the rows of some splits with their predictions, and yield how many as they are written."""
@@ -124,12 +134,24 @@ class Scorer:
                 writer.write_table(pa.table([*rows.columns, *added], names=request.schema.names).cast(request.schema))
                 yield len(predictions)
 
+    def _encoded(self, table: pa.Table) -> list[Batch]:
+        """Return rows as batches of one size."""
+        chunk = encode(table, self._columns, with_labels=False)
+        if self._pairs is not None:
+            chunk = paired(chunk, self._pairs)
+        size = next((size for size in BATCH_SIZES if table.num_rows <= size), BATCH_SIZES[-1])
+        return list(batches(chunk, size, BatchId(), self._ladders))
+
+    def _predictions(self, encoded: Sequence[Batch]) -> NDArray[np.float32]:
+        predictions = [self._predict(batch) for batch in encoded]
+        return predictions[0] if len(predictions) == 1 else np.concatenate(predictions)
+
     def _predict(self, batch: Batch) -> NDArray[np.float32]:
         if self._learned is not None:
             predict, names = self._learned
             numbers = self._pull(batch.keys, batch.size).weights[TABLE][:, 0]
             return predict(matrix_of(batch, numbers, names))[:, None]
-        dense = scale(batch.dense, self._scales.slots, BATCH_SIZE)
+        dense = scale(batch.dense, self._scales.slots, len(batch.weight))
         pulled = self._pull(batch.keys, batch.size)
         parameters = {**pulled.weights, **pulled.dense}
         predictions = self._step(parameters, inputs_of(batch, dense, None), offered_of(batch, pulled.offered))
