@@ -4,6 +4,7 @@
     <place>/<epoch>-<number>/shard-<s>.state              all else that the shard holds
     <place>/<epoch>-<number>/driver.state                 how far the training is
     <place>/<epoch>-<number>/manifest.json                written last: a checkpoint without it is none
+    <place>/owner.json                                    whose they are, in a folder that the statement names
 
 A checkpoint is full, or has the rows that changed since the one before; its manifest names those it goes back to. Whoever
 writes in an epoch knows no later one, so what a dead driver's tasks still write harms no checkpoint of its successor.
@@ -28,11 +29,13 @@ from numpy.typing import NDArray
 from ..platform.errors import CheckpointError, ModelError
 from .durable import storing
 from .manifest import FORMAT, Manifest, many, one, record
+from .names import folder_name
 from .storage import Storage
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
 DRIVER = "driver.state"
+OWNER = "owner.json"
 NAME = re.compile(r"(\d{6})-(\d{6})")
 KEPT_CHAINS = 2
 PAGE_BYTES = 1 << 22
@@ -103,6 +106,7 @@ class Checkpoint:
     Attributes:
         after: the names of those that it goes back to, the full one first; none where it is full itself.
         examples: learned from so far.
+        training: whose it is; see Manifest.
         driver: how far the training is.
     """
 
@@ -112,6 +116,7 @@ class Checkpoint:
     parts: tuple[Part, ...] = field(default=(), metadata=many(Part))
     driver: File = field(default=File(DRIVER), metadata=one(File))
     examples: int = 0
+    training: str = ""
 
     @property
     def name(self) -> str:
@@ -128,34 +133,117 @@ def name_of(epoch: int, number: int) -> str:
     return f"{epoch:06}-{number:06}"
 
 
-def place_of(manifest: Manifest, folder: Path) -> Storage:
-    """Return where the checkpoints of a version go: the folder that its statement names, else the version's own."""
+@dataclass(frozen=True)
+class Owner:
+    """Whose checkpoints a folder has: a training of a version of a model of a warehouse."""
+
+    warehouse: str = ""
+    model: str = ""
+    version: int = 0
+    training: str = ""
+
+
+def checkpoints_of(manifest: Manifest, folder: Path) -> Checkpoints:
+    """Return the checkpoints of a version: in its own folder, or in one of the training's own below what its statement names.
+
+    Raises:
+        ModelError: no filesystem answers to it, or an older xpsql began the training, which marked no folder as its own.
+    """
     given = manifest.settings.get("checkpoint_path")
-    return Storage(given, manifest.model, f"v{manifest.version}") if given else Storage(str(folder / FOLDER))
+    if not given:
+        return Checkpoints(Storage(str(folder / FOLDER)), manifest.training)
+    if not manifest.training:
+        raise ModelError(
+            f"An older xpsql began version {manifest.version} of model {manifest.model}, whose checkpoints in {given} carry no "
+            "mark of their training. Resume it with that xpsql, or train again, and remove them by hand."
+        )
+    name = f"v{manifest.version}-{manifest.training}"
+    owner = Owner(str(folder.parents[2].resolve()), manifest.model, manifest.version, manifest.training)
+    return Checkpoints(Storage(str(given), folder_name(manifest.model), name), manifest.training, owner)
 
 
 def clear_checkpoints(manifest: Manifest, folder: Path) -> None:
-    """Remove the checkpoints of a version as far as that is possible; a later version of its number begins without them."""
+    """Remove the checkpoints of a version as far as that is possible, and none but its own."""
     with contextlib.suppress(ModelError):
-        place_of(manifest, folder).remove()
+        checkpoints_of(manifest, folder).clear()
 
 
 class Checkpoints:
-    """The checkpoints in a place."""
+    """The checkpoints in a place.
 
-    def __init__(self, place: Storage) -> None:
+    Args:
+        training: the one whose they are; others' in the same place are damaged. Empty: whose they are is not asked.
+        owner: what a mark in the place must say; None where the place is a version's own folder.
+    """
+
+    def __init__(self, place: Storage, training: str = "", owner: Owner | None = None) -> None:
         self.place = place
+        self._training = training
+        self._owner = owner
+
+    def begin(self) -> None:
+        """Mark the place as the training's own, before anything is written to it.
+
+        Raises:
+            ModelError: it cannot be written, or is another training's.
+        """
+        if self._owner is None:
+            self.clear()
+        elif not self._is_own():
+            text = json.dumps({"format": FORMAT, "owner": dataclasses.asdict(self._owner)}, indent=1)
+            self.place.replace(OWNER, text.encode())
+
+    def clear(self) -> None:
+        """Remove the place and all in it, where it is a version's own folder or has the training's mark.
+
+        Raises:
+            ModelError: it cannot be removed, or is another training's.
+        """
+        if self._owner is None:
+            path = Path(self.place.path)
+            if path.is_symlink():  # what it leads to is not ours
+                path.unlink()
+            else:
+                self.place.remove()
+        elif self._is_own():
+            self.place.remove()
+
+    def _is_own(self) -> bool:
+        """Return whether the place has the training's mark; False where nothing is there.
+
+        Raises:
+            ModelError: it is another training's, or has no mark.
+        """
+        if self.place.size(OWNER) is None:
+            if self.place.folders():
+                raise ModelError(f"{self.place.path} has no mark of the training that wrote it, {OWNER}. Remove it by hand.")
+            return False
+        path = self.place.below(OWNER)
+        with damaged(path), self.place.opened(OWNER) as file:
+            found = record(Owner, json.loads(file.read())["owner"])
+        if found != self._owner:
+            raise ModelError(
+                f"The checkpoints in {self.place.path} belong to version {found.version} of model {found.model} in "
+                f"{found.warehouse}, not to this training. A warehouse that was moved resumes where it was."
+            )
+        return True
 
     def commit(self, checkpoint: Checkpoint) -> None:
         """Make a checkpoint appear, whose files are all written, and remove what nobody goes back to any more."""
-        values = json.loads(json.dumps(dataclasses.asdict(checkpoint)))
+        values = json.loads(json.dumps(dataclasses.asdict(dataclasses.replace(checkpoint, training=self._training))))
         text = json.dumps({"format": FORMAT, "checksum": checksum(values), "checkpoint": values}, indent=1)
         self.place.replace(f"{checkpoint.name}/{MANIFEST}", text.encode())
         with contextlib.suppress(ModelError):  # the next commit tries again
             self.prune()
 
     def names(self) -> list[str]:
-        """Return the names of all that were begun, oldest first."""
+        """Return the names of all that were begun, oldest first.
+
+        Raises:
+            ModelError: the place cannot be read, or is another training's.
+        """
+        if self._owner is not None and not self._is_own():
+            return []
         return [name for name in self.place.folders() if NAME.fullmatch(name)]
 
     def epoch(self) -> int:
@@ -201,7 +289,10 @@ class Checkpoints:
                 raise ModelError(f"{path} has format {values['format']}; this xpsql reads up to {FORMAT}. Install a newer one.")
             if values["checksum"] != checksum(values["checkpoint"]):
                 raise ValueError("its checksum differs")
-            return record(Checkpoint, values["checkpoint"])
+            checkpoint = record(Checkpoint, values["checkpoint"])
+            if checkpoint.training != self._training and self._training:
+                raise ValueError("another training wrote it")
+            return checkpoint
 
     def prune(self) -> None:
         """Remove all but the last two full ones that are complete and what goes back to them."""

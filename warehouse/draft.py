@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ..platform.errors import DataError, StatementError, XpsqlError
-from .checkpoints import Checkpoint, Checkpoints, clear_checkpoints, place_of
+from .checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
 from .durable import clear, storing, sync, sync_tree
 from .files import VersionFiles
 from .locks import Lock
@@ -68,14 +68,11 @@ class Draft(VersionFiles):
     @property
     def checkpoints(self) -> Checkpoints:
         """The checkpoints of its training."""
-        return Checkpoints(place_of(self.manifest, self.folder))
+        return checkpoints_of(self.manifest, self.folder)
 
     def record(self, manifest: Manifest) -> None:
-        """Keep what is known once the input is: from now on the training can be resumed, and those before it cannot.
-
-        Checkpoints that a dropped version of this number left in a folder of the statement go.
-        """
-        self.checkpoints.place.remove()
+        """Keep what is known once the input is: from now on the training can be resumed, and those before it cannot."""
+        self.checkpoints.begin()
         write_manifest(self.folder, manifest)
         self.manifest = manifest
         self._recorded()
@@ -155,6 +152,7 @@ class Draft(VersionFiles):
             parent=begun.parent,
             replaces=begun.replaces,
             created=begun.created,
+            training=begun.training,
             finished=datetime.now(UTC),
             seconds=(begun.seconds or 0.0) + time.monotonic() - self._began,
         )

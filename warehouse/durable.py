@@ -34,11 +34,19 @@ def storing(path: Path) -> Iterator[None]:
         raise ModelError(f"Cannot write {path}: {reason(error)}. {remedy}, then run the statement again.") from error
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it where they are not there; their names are on the disk afterwards."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        sync(path.parent)
+
+
 @contextlib.contextmanager
 def creating(path: Path) -> Iterator[None]:
     """Make the folder of a file that the block writes; the file and its name are on the disk afterwards."""
     with storing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         yield
         sync(path)
         sync(path.parent)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .durable import storing
+from ..platform.errors import ModelError
+from .durable import make_folder, storing
 from .manifest import Table
 from .names import part_name
 from .rows import RowWriter
@@ -21,22 +22,33 @@ class Folders:
 
     def rows_of(self, table: str) -> Path:
         """That of a table's rows."""
-        return self.folder / "rows" / table
+        return self._own("rows", table)
 
     @property
     def dense(self) -> Path:
         """That of dense parameters."""
-        return self.folder / "dense"
+        return self._own("dense")
 
     @property
     def candidates(self) -> Path:
         """That of features that occurred but have no row."""
-        return self.folder / "candidates"
+        return self._own("candidates")
 
     @property
     def package(self) -> Path:
         """That of the model of another package."""
-        return self.folder / "package"
+        return self._own("package")
+
+    def _own(self, *names: str) -> Path:
+        """Return a folder of this version.
+
+        Raises:
+            ModelError: it lies elsewhere, by a link or by its name.
+        """
+        path = self.folder.joinpath(*names)
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            raise ModelError(f"{path} is damaged: it leads out of the version's folder. Restore it from a backup.")
+        return path
 
 
 class VersionFiles(Folders):
@@ -63,5 +75,5 @@ class VersionFiles(Folders):
         """Open a writer of one part of a table's rows; each shard writes its own."""
         folder = self.rows_of(table.name)
         with storing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         return RowWriter(folder / part_name(part), table)

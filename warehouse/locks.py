@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..platform.errors import ModelError
-from .durable import storing
+from .durable import make_folder, storing
 
 
 class Lock:
@@ -61,7 +61,7 @@ def _not_blocking(path: Path) -> Iterator[None]:
 def _lock(path: Path) -> int:
     """Return the descriptor of the locked file at `path`, which may be moved away between its opening and its locking."""
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:

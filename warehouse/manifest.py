@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from ..platform.errors import ModelError
 from .durable import replace_text
@@ -20,8 +21,10 @@ from .durable import replace_text
 FORMAT = 2
 FILE = "manifest.json"
 
-Status = Literal["training", "interrupted", "failed", "held", "ready"]
+Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged"]
 R = TypeVar("R")
+TABLE = re.compile(r"[A-Za-z0-9_]+")
+TRAINING = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,8 @@ class Manifest:
     """One version of a model.
 
     Attributes:
-        status: `training` while nobody trains reads as `interrupted`.
+        status: `training` while nobody trains reads as `interrupted`, a manifest that cannot be read as `damaged`.
+        training: a random name of the training that made it, which its checkpoints carry; empty where an older xpsql began it.
         statement: the text that made it; `query` is the part after AS.
         parent: the version it continues, if any.
         replaces: once `ready`, every version before it is gone (OR REPLACE).
@@ -126,6 +130,7 @@ class Manifest:
     model: str = ""
     version: int = 0
     status: Status = "training"
+    training: str = ""
     statement: str = ""
     query: str = ""
     algorithm: Part = field(default=Part(), metadata=one(Part))
@@ -191,7 +196,29 @@ def read_manifest(folder: Path) -> Manifest:
         FileNotFoundError: there is none: the version is gone.
         ModelError: it is damaged, or of a newer format.
     """
-    return record(Manifest, read_json(folder / FILE))
+    path = folder / FILE
+    values = read_json(path)
+    try:
+        manifest = record(Manifest, values)
+        check_names(manifest)
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise ModelError(f"{path} is damaged: {error}. Restore it from a backup, or drop the version.") from error
+    return manifest
+
+
+def check_names(manifest: Manifest) -> None:
+    """Refuse names that become names of files or folders, and are none that we write.
+
+    Raises:
+        ValueError: says which.
+    """
+    for table in manifest.tables:
+        if not TABLE.fullmatch(table.name):
+            raise ValueError(f"a table's name has letters, digits and _, got {table.name!r}")
+    if manifest.training and not TRAINING.fullmatch(manifest.training):
+        raise ValueError(f"a training's name has 32 hexadecimal digits, got {manifest.training!r}")
+    if manifest.status not in get_args(Status):
+        raise ValueError(f"a status is one of {', '.join(get_args(Status))}, got {manifest.status!r}")
 
 
 def read_json(path: Path) -> dict[str, Any]:

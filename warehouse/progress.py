@@ -54,12 +54,23 @@ def append_progress(folder: Path, values: Mapping[str, Any]) -> None:
 
 
 def read_progress(folder: Path) -> list[dict[str, Any]]:
-    """Read the lines written so far, oldest first; a last line that is not whole yet, or was cut by a kill, is left out."""
+    """Read the lines written so far, oldest first.
+
+    A last line that is not whole yet, or was cut by a kill, is left out, and so is what a power cut made of lines: zeros.
+    """
     path = folder / FILE
     if not path.exists():
         return []
-    lines = path.read_bytes().split(b"\n")[:-1]
-    return [json.loads(line) for line in lines]
+    read = (_line(line) for line in path.read_bytes().split(b"\n")[:-1])
+    return [line for line in read if line is not None]
+
+
+def _line(text: bytes) -> dict[str, Any] | None:
+    try:
+        values = json.loads(text.lstrip(b"\0"))
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) else None
 
 
 def mend_progress(folder: Path, goes_on: bool) -> None:

@@ -121,6 +121,8 @@ def row_files(folder: Path) -> list[Path]:
     files = sorted(folder.glob("part-*.parquet"))
     if not files:
         raise _gone(folder)
+    if links := [path for path in files if path.is_symlink()]:
+        raise ModelError(f"{links[0]} is damaged: a file of rows is no link. Restore it from a backup.")
     return files
 
 

@@ -24,7 +24,7 @@ from typing import Literal
 
 from ..platform.errors import ModelError, StatementError
 from ..platform.spark_types import type_words
-from .durable import clear, replace_text, storing, sync, sync_tree
+from .durable import clear, make_folder, replace_text, storing, sync, sync_tree
 from .locks import Lock, held
 from .names import folder_name, model_name
 
@@ -145,7 +145,7 @@ class Tables:
         """Move files into a table's folder, under names that sort in order, and return these."""
         names = tuple(f"part-{generation:06}-{i:05}-{uuid.uuid4().hex[:8]}.parquet" for i in range(len(files)))
         with storing(data):
-            data.mkdir(parents=True, exist_ok=True)
+            make_folder(data)
             for file, name in zip(files, names, strict=True):
                 file.rename(data / name)
             for folder in (data, data.parent, self._root):

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..platform.errors import ModelError
-from .checkpoints import Checkpoint, Checkpoints, place_of
+from .checkpoints import Checkpoint, checkpoints_of
 from .files import Folders
 from .manifest import Manifest
 from .progress import read_progress
@@ -81,5 +81,5 @@ def reached(lines: Sequence[Mapping[str, Any]], newest: Checkpoint | None, manif
 
 def newest_checkpoint(manifest: Manifest, folder: Path) -> Checkpoint | None:
     """Return the newest checkpoint of a version that looks whole, if there is one."""
-    found = Checkpoints(place_of(manifest, folder)).complete()
+    found = checkpoints_of(manifest, folder).complete()
     return next((one for one in found if isinstance(one, Checkpoint)), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..platform.errors import ModelError, StatementError
-from .durable import replace_text, storing
+from .durable import make_folder, replace_text, storing
 from .names import folder_name, model_name
 
 FORMAT = 1
@@ -51,7 +51,7 @@ class Views:
     def put(self, name: str, view: View) -> None:
         """Write a view, replacing one of its name."""
         with storing(self._root):
-            self._root.mkdir(parents=True, exist_ok=True)
+            make_folder(self._root)
         replace_text(self._path(name), json.dumps({"format": FORMAT, "query": view.query, "columns": view.columns}, indent=1))
 
     def drop(self, name: str) -> None:

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from ...warehouse.draft import Draft
 from ...warehouse.durable import storing
+from ...warehouse.folders import newest_interrupted
 from ...warehouse.manifest import Manifest, Table
-from ...warehouse.models import Models, newest_interrupted
+from ...warehouse.models import Models
 from ...warehouse.rows import RowWriter, rows_schema
 from ...warehouse.version import Version
 from ..engines.base import internal_name

@@ -185,7 +185,8 @@ def test_checkpoints_that_a_dropped_model_left_elsewhere_are_not_resumed_from(mo
     left.mkdir(parents=True)
     with models.begin("ctr", manifest) as draft:
         draft.record(draft.manifest)
-        assert not left.exists()
+        assert draft.checkpoints.names() == []
+        assert left.exists()  # it has no mark of ours
 
 
 def leave_half_written(draft: Draft, error: BaseException) -> None:
@@ -424,8 +425,16 @@ def test_a_damaged_manifest_is_named(models: Models, text: str) -> None:
     train(models)
     path = models.version("ctr").folder / "manifest.json"
     path.write_text(text)
+    train(models, "other")
+    (damaged,) = models.versions("ctr")
+    assert damaged.manifest.status == "damaged"
     with pytest.raises(ModelError, match=r"manifest\.json is damaged"):
-        models.versions("ctr")
+        models.version("ctr")
+    with pytest.raises(ModelError, match="Version 1 of model ctr is damaged"):
+        models.version("ctr", 1)
+    assert models.version("other").number == 1
+    models.drop("ctr")
+    assert models.names() == ["other"]
 
 
 def test_a_manifest_of_another_release_is_read_with_defaults_and_unknown_fields_are_skipped(tmp_path: Path) -> None:

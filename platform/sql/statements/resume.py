@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ....warehouse.models import newest_interrupted
+from ....warehouse.folders import newest_interrupted
 from ...options import Value, written
 from ...training.plan import Plan
 from .. import clauses, inherited

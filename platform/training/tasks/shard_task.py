@@ -64,7 +64,7 @@ def fill(shard: Shard, number: int, job: Job) -> None:
     """Put into a new shard what it begins with: a checkpoint, or else what the training continues."""
     recipe = recipe_of(job.plan, job.columns)
     if job.checkpoint:
-        checkpoints = Checkpoints(job.checkpoints)
+        checkpoints = Checkpoints(job.checkpoints)  # the driver has looked whose they are
         restore({number: shard}, job.places.shards, checkpoints, checkpoints.manifest(job.checkpoint), job.epoch)
     elif job.parent is not None:
         changed = changed_programs(job.plan, recipe, job.parent)

@@ -1,0 +1,36 @@
+"""What is committed stays after a power cut: files, and the names of all folders on the way to them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.warehouse.fill import train
+from xpsql.warehouse.models import Models
+
+
+def test_the_names_of_all_new_folders_are_on_the_disk_with_the_first_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[Path] = set()
+    fsync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    root = tmp_path / "new" / "warehouse"
+    train(Models(root))
+    assert {tmp_path, root.parent, root, root / "models", root / "models" / "ctr"} <= synced
+
+
+def test_drafts_of_manifests_that_a_kill_left_are_swept_with_the_next_change(tmp_path: Path) -> None:
+    models = Models(tmp_path)
+    train(models)
+    left = models.version("ctr").folder / ".manifest.json-0123"
+    left.touch()
+    models.drop_old("ctr", 1)
+    assert not left.exists()

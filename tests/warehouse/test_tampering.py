@@ -1,0 +1,162 @@
+"""What a manifest says is not believed where it would lead out of the warehouse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import xpsql
+from xpsql.platform.errors import ModelError, XpsqlError
+from xpsql.platform.progress import SilentReporter
+from xpsql.warehouse.checkpoints import OWNER, checkpoints_of
+from xpsql.warehouse.manifest import read_manifest
+
+LOG = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(200)"
+TRAIN = f"TRAIN OR REPLACE MODEL m USING xftrl AS {LOG}"
+Tamper = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with the model m."""
+    folder = tmp_path_factory.mktemp("trained") / "warehouse"
+    with xpsql.connect(folder, reporter=SilentReporter()) as session:
+        session.sql(f"TRAIN MODEL m USING xftrl AS {LOG}")
+    return folder
+
+
+@pytest.fixture
+def session(trained: Path, tmp_path: Path) -> xpsql.Session:
+    shutil.copytree(trained, tmp_path / "warehouse")
+    return xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter())
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A folder outside of the warehouse, with what somebody wants to keep."""
+    folder = tmp_path / "foreign" / "m" / "v1"
+    folder.mkdir(parents=True)
+    (folder / "diary.txt").write_text("dear diary")
+    return tmp_path / "foreign"
+
+
+def tamper(session: xpsql.Session, change: Tamper, model: str = "m") -> Path:
+    """Change the manifest of version 1, and return its folder."""
+    folder = session.models.folder / model / "v1"
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    return folder
+
+
+def files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+INTERRUPTED = {"status": "interrupted", "splits": [{"path": "/nowhere"}]}
+CLAIMS: dict[str, Callable[[Path], Tamper]] = {
+    "checkpoints of an older xpsql": lambda foreign: (
+        lambda values: (
+            values | INTERRUPTED | {"training": "", "settings": {**values["settings"], "checkpoint_path": str(foreign)}}
+        )
+    ),
+    "checkpoints of this training": lambda foreign: (
+        lambda values: values | INTERRUPTED | {"settings": {**values["settings"], "checkpoint_path": str(foreign)}}
+    ),
+    "a training that climbs": lambda foreign: (
+        lambda values: (
+            values | INTERRUPTED | {"training": "../v1", "settings": {**values["settings"], "checkpoint_path": str(foreign)}}
+        )
+    ),
+    "another model": lambda foreign: lambda values: values | INTERRUPTED | {"model": "../../foreign/m"},
+    "a version that is none": lambda foreign: lambda values: values | INTERRUPTED | {"version": "../../../foreign/m/v1"},
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS.keys())
+@pytest.mark.parametrize(
+    "statement", ["DROP MODEL m", "DROP MODEL m VERSION 1", f"TRAIN OR REPLACE MODEL m USING xftrl AS {LOG}"]
+)
+def test_nothing_outside_of_the_warehouse_is_removed(
+    session: xpsql.Session, foreign: Path, claim: Callable[[Path], Tamper], statement: str
+) -> None:
+    tamper(session, claim(foreign))
+    session.sql(statement)
+    assert (foreign / "m" / "v1" / "diary.txt").read_text() == "dear diary"
+
+
+def test_a_table_with_the_name_of_a_path_is_not_read(session: xpsql.Session, trained: Path) -> None:
+    away = trained / "models" / "m" / "v1" / "rows" / "weights"
+    tamper(session, lambda values: values | {"tables": [{**values["tables"][0], "name": str(away)}]})
+    with pytest.raises(ModelError, match="a table's name has letters, digits and _"):
+        session.sql("SELECT * FROM ML.WEIGHTS(MODEL m)")
+
+
+def test_rows_that_a_link_leads_to_are_not_read(session: xpsql.Session, trained: Path) -> None:
+    rows = session.models.folder / "m" / "v1" / "rows"
+    shutil.rmtree(rows)
+    rows.symlink_to(trained / "models" / "m" / "v1" / "rows")
+    with pytest.raises(ModelError, match="leads out of the version's folder"):
+        session.sql("SELECT * FROM ML.WEIGHTS(MODEL m)")
+
+
+def test_a_link_in_place_of_checkpoints_goes_and_what_it_leads_to_stays(session: xpsql.Session, foreign: Path) -> None:
+    folder = tamper(session, lambda values: values | INTERRUPTED)
+    (folder / "checkpoints").symlink_to(foreign)
+    session.sql("DROP MODEL m VERSION 1")
+    assert (foreign / "m" / "v1" / "diary.txt").exists()
+
+
+def test_a_copied_folder_is_the_model_that_its_name_says(session: xpsql.Session) -> None:
+    shutil.copytree(session.models.folder / "m", session.models.folder / "copy")
+    assert [version.manifest.model for version in session.models.versions("copy")] == ["copy"]
+    session.sql("DROP MODEL m")
+    assert session.sql("SELECT count(*) AS n FROM ML.WEIGHTS(MODEL copy)").arrow().column("n").to_pylist() == [8]
+
+
+def test_a_copy_of_an_interrupted_training_has_no_checkpoints_of_the_first(session: xpsql.Session, tmp_path: Path) -> None:
+    folder = tamper(
+        session,
+        lambda values: values | INTERRUPTED | {"settings": {**values["settings"], "checkpoint_path": str(tmp_path / "shared")}},
+    )
+    checkpoints_of(read_manifest(folder), folder).begin()
+    (mark,) = (tmp_path / "shared").rglob(OWNER)
+    shutil.copytree(session.models.folder.parent, tmp_path / "second")
+    with xpsql.connect(tmp_path / "second", reporter=SilentReporter()) as second:
+        with pytest.raises(XpsqlError, match="belong to version 1 of model m in"):
+            second.sql("RESUME MODEL m")
+        second.sql("DROP MODEL m")
+    assert mark.exists()
+    session.sql("DROP MODEL m")
+    assert not mark.exists()
+
+
+def test_a_damaged_model_is_listed_and_the_others_are_as_they_were(session: xpsql.Session) -> None:
+    shutil.copytree(session.models.folder / "m", session.models.folder / "n")
+    (session.models.folder / "n" / "v1" / "manifest.json").write_bytes(b"\0" * 100)
+    found = session.sql("SHOW MODELS").arrow().to_pylist()
+    assert [(row["name"], row["version"], row["status"]) for row in found] == [("m", 1, "ready"), ("n", None, "damaged")]
+    (row,) = session.sql("SHOW VERSIONS OF MODEL n").arrow().to_pylist()
+    assert row["status"] == "damaged"
+    assert "manifest.json is damaged" in row["error"]
+    with pytest.raises(ModelError, match="exists"):
+        session.sql(f"TRAIN MODEL n USING xftrl AS {LOG}")
+    session.sql("DROP MODEL n")
+    assert session.models.names() == ["m"]
+
+
+LINE = b'{"time": "2026-01-01", "batch": 8}\n'
+
+
+@pytest.mark.parametrize("end", [LINE[:-9], b"\0" * 4096, b"\0\0\0\n" + LINE, b"[1]\n"])
+def test_progress_with_a_torn_or_zeroed_end_is_read_up_to_it(session: xpsql.Session, end: bytes) -> None:
+    path = session.models.folder / "m" / "v1" / "progress.jsonl"
+    whole = session.sql("SELECT count(*) AS n FROM ML.TRAINING_INFO(MODEL m)").arrow().column("n").to_pylist()
+    with path.open("ab") as file:
+        file.write(end)
+    found = session.sql("SELECT count(*) AS n FROM ML.TRAINING_INFO(MODEL m)").arrow().column("n").to_pylist()
+    assert found[0] - whole[0] == (1 if end.endswith(LINE) else 0)

@@ -1,0 +1,168 @@
+"""The folders of a model and of its versions: what is there, what each one's manifest says, and how one comes and goes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..platform.errors import ModelError
+from .draft import DATA, RESUMED
+from .durable import clear, replace_text, storing, sync
+from .locks import Lock, held, unshared
+from .manifest import FILE, FORMAT, Manifest, read_json, read_manifest, write_manifest
+from .names import model_name
+from .version import Version
+
+COMMITTED = ("ready", "held")
+VERSION = re.compile(r"v([1-9][0-9]*)")
+
+
+def newest_interrupted(versions: Sequence[Version]) -> Version | None:
+    """Return the newest version whose training was interrupted and can be resumed, if there is one."""
+    waiting = (v for v in reversed(versions) if v.manifest.status == "interrupted" and v.manifest.splits)
+    return next(waiting, None)
+
+
+def leftovers(manifest: Manifest) -> tuple[str, ...]:
+    """Return the folders of a version that are of no use any more."""
+    if manifest.status in COMMITTED:
+        return (*RESUMED, "saved")
+    if manifest.status == "interrupted" and manifest.splits:
+        return DATA
+    return (*DATA, *RESUMED) if manifest.status not in ("training", "damaged") else ()
+
+
+def listed(versions: Sequence[Version]) -> str:
+    return ", ".join(f"{v.number} ({v.manifest.status})" for v in versions)
+
+
+def name_pattern(like: str) -> re.Pattern[str]:
+    wild = {"%": ".*", "*": ".*", "_": "."}
+    return re.compile("".join(wild.get(c) or re.escape(c) for c in like), re.IGNORECASE | re.DOTALL)
+
+
+def version_numbers(folder: Path) -> list[int]:
+    """Return the numbers of the versions in a model's folder, sorted; none where it is absent."""
+    return [number for number, version in version_folders(folder) if (version / FILE).exists()]
+
+
+def version_folders(folder: Path) -> list[tuple[int, Path]]:
+    """Return the numbers and folders of versions, sorted, and what tasks of a training that failed wrote after it was removed:
+    folders without a manifest."""
+    if not folder.is_dir():
+        return []
+    return sorted((int(m[1]), f) for f in folder.iterdir() if (m := VERSION.fullmatch(f.name)))
+
+
+def last_number(folder: Path) -> int:
+    """Return the highest number that a version of a model ever had."""
+    path = folder / "model.json"
+    return int(read_json(path)["last_version"]) if path.exists() else 0
+
+
+def read_version(folder: Path) -> Manifest | None:
+    """Read a version's manifest as it stands now; None where the version was dropped meanwhile.
+
+    Which model and version it is, the folder says: a manifest that was copied with its folder is not believed.
+    """
+    try:
+        manifest = of_folder(folder)
+        if manifest.status == "training" and not held(folder / "lock"):
+            # It may have ended between the two looks.
+            manifest = of_folder(folder)
+            if manifest.status == "training":
+                return dataclasses.replace(manifest, status="interrupted")
+    except FileNotFoundError:
+        return None
+    except ModelError as error:
+        return Manifest(model_name(folder.parent.name), number_of(folder), "damaged", error=str(error))
+    return manifest
+
+
+def of_folder(folder: Path) -> Manifest:
+    """Return the manifest of a version's folder, as that of the model and version that the folder is."""
+    return dataclasses.replace(read_manifest(folder), model=model_name(folder.parent.name), version=number_of(folder))
+
+
+def number_of(folder: Path) -> int:
+    """Return the number of the version that a folder is named by."""
+    return int(folder.name.removeprefix("v"))
+
+
+def served_number(folder: Path, manifests: Sequence[Manifest]) -> int | None:
+    """Return the number of the version served: the promoted one while it is there, else the newest that is ready."""
+    usable = {m.version for m in manifests if m.status in COMMITTED}
+    if not usable:
+        return None
+    try:
+        promoted = read_json(folder / "promoted.json")["version"]
+    except FileNotFoundError:
+        promoted = None
+    if promoted in usable:
+        return int(promoted)
+    return max((m.version for m in manifests if m.status == "ready"), default=None)
+
+
+def place_draft(folder: Path, manifest: Manifest) -> Lock:
+    """Make the folder of a version in training, whole before it is seen, and return its lock."""
+    draft = folder / f".draft-{uuid.uuid4().hex}"
+    lock = Lock(draft / "lock", "trained")
+    try:
+        write_manifest(draft, manifest)
+        with storing(folder):
+            draft.rename(folder / f"v{manifest.version}")
+            sync(folder)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def renewed_lock(folder: Path) -> Lock:
+    """Return the lock of a version that is opened again, made beside the old one, which others may be looking at."""
+    for leftover in folder.glob(".lock-*"):
+        clear(leftover)
+    draft = folder / f".lock-{uuid.uuid4().hex}"
+    lock = Lock(draft, "trained")
+    try:
+        with storing(folder):
+            draft.replace(folder / "lock")
+            sync(folder)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def forget(folder: Path, number: int) -> None:
+    """Undo the beginning of the newest version, and of its model where it was the first."""
+    if number == 1:
+        trash(folder)
+        return
+    trash(folder / f"v{number}")
+    set_last_number(folder, number - 1)
+
+
+def set_last_number(folder: Path, number: int) -> None:
+    replace_text(folder / "model.json", json.dumps({"format": FORMAT, "last_version": number}))
+
+
+def trash_unread(version: Path) -> bool:
+    """Remove the folder of a version, unless somebody reads it; tell whether it was removed."""
+    with unshared(version / FILE) as unread:
+        if unread:
+            trash(version)
+    return unread
+
+
+def trash(folder: Path) -> None:
+    """Remove a folder: out of sight in one step, which is the one that counts, then from the disk."""
+    removed = folder.with_name(f".trash-{uuid.uuid4().hex}")
+    with storing(folder):
+        folder.rename(removed)
+        sync(removed.parent)
+    clear(removed)
