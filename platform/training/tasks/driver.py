@@ -16,6 +16,7 @@ from ....warehouse.checkpoints import Checkpoints
 from ...engines.tasks import Tasks
 from ...errors import CheckpointError, LostError, TrainingError
 from ...input.dealing import Dealer, Dealt, Standing
+from ...ps.checks import check_shape
 from ...ps.remote import RemoteClient
 from ...ps.service import WATERMARKS, Ask
 from ...ps.shard import Description
@@ -283,6 +284,9 @@ class Driver:
 
     def _report(self, report: Report) -> Acknowledged:
         self._on.coordinator.require("worker", report.worker, report.attempt)
+        for lines in (report.counted, report.ended):
+            check_shape("batches by turn", lines, (len(lines), 3) if lines.ndim else (0, 3))
+            self._dealer.require(from_lines(lines))
         self._monitor.absorb(report)
         for turn, batches in from_lines(report.ended).items():
             self._dealer.finish(report.worker, turn, batches)
