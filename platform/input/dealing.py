@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ..errors import TrainingError
 from ..ps.watermarks import Turn
 
 NONE: Mapping[Turn, int] = MappingProxyType({})
@@ -85,6 +86,16 @@ class Dealer:
             dealt = self._waiting[worker].popleft()
             self._held[worker].append(dealt.turn)
             return dealt
+
+    def require(self, batches: Mapping[Turn, int]) -> None:
+        """Require turns of this training, and numbers of batches that they can have.
+
+        Raises:
+            TrainingError: one is none.
+        """
+        for turn, number in batches.items():
+            if turn not in self._place or number < 0:
+                raise TrainingError(f"Expected batches of a turn of this training, got {number} of {turn}.")
 
     def finish(self, worker: int, turn: Turn, batches: int) -> None:
         """Note that a worker has finished a turn: all of its batches are acknowledged by every shard."""

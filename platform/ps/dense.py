@@ -112,6 +112,11 @@ class Dense:
         self._values = {name: values for name, (values, _) in started.items()}
         self._states = {name: state for name, (_, state) in started.items()}
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The parameters' shapes."""
+        return {name: tuple(values.shape) for name, values in self._values.items()}
+
     def pull(self) -> dict[str, Array]:
         """Return the parameters."""
         return dict(self._values)

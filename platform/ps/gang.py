@@ -30,13 +30,17 @@ class Gang:
         shard: what is pulled from and pushed to.
         num_workers: numbered from 0; each pushes once a step until it leaves.
         held_up: told which workers the others have waited for, and how long, once for each step that takes so long.
+
+    Attributes:
+        shard: as given.
     """
 
     def __init__(self, shard: Shard, num_workers: int, held_up: HeldUp) -> None:
-        self._shard = shard
+        self.shard = shard
         self._held_up = held_up
         self._told = -1
-        self._at_work = set(range(num_workers))
+        self._workers = range(num_workers)
+        self._at_work = set(self._workers)
         self._waiting: dict[int, Push] = {}
         self._step = 0
         self._last: int | None = None
@@ -45,14 +49,17 @@ class Gang:
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """See Shard."""
-        return self._shard.pull(keys, size)
+        return self.shard.pull(keys, size)
 
     def push(self, push: Push) -> None:
         """See Shard; returns when the step of all workers is applied.
 
         Raises:
-            TrainingError: the push of one of them failed, or did not come within ten minutes; names who is missing.
+            TrainingError: the push of one of them failed, or did not come within ten minutes; names who is missing. Or a worker
+                has another number.
         """
+        if push.worker not in self._workers:
+            raise TrainingError(f"Expected a push of a worker from 0 to {len(self._workers) - 1}, got one of {push.worker}.")
         with self._changed:
             self._waiting[push.worker] = push
             step = self._step
@@ -126,11 +133,11 @@ class Gang:
 
     def describe(self) -> Description:
         """See Shard."""
-        return self._shard.describe()
+        return self.shard.describe()
 
     def progress(self) -> tuple[Entry, ...]:
         """See Shard."""
-        return self._shard.progress()
+        return self.shard.progress()
 
     def _apply_if_complete(self) -> None:
         held = self._last is not None and self._step >= self._last
@@ -138,7 +145,7 @@ class Gang:
             return
         try:
             for worker in sorted(self._waiting):
-                self._shard.push(self._waiting[worker])
+                self.shard.push(self._waiting[worker])
         except BaseException as error:
             self._error = error
         self._waiting = {}

@@ -19,6 +19,11 @@ def rung(n: int) -> int:
     return next((size for eighths in EIGHTHS if (size := base * eighths // 8) >= n), 2 * base)
 
 
+def most_padded(n: int) -> int:
+    """Return the largest size that a Ladder pads n entries to, with one that stands for none of them or without."""
+    return max(LOWEST, WASTE * (n + 1))
+
+
 class Ladder:
     """Sizes in use by one training, which are used again where they fit.
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from .gang import Gang
 from .messages import Description, Keys, Pulled, Push
 from .shard import Shard
+from .shard_checks import PushChecks, check_pull
 from .transport.wire import Acknowledged, Call, Handler
 from .watermarks import Entry
 
@@ -17,7 +18,7 @@ class Pull(NamedTuple):
 
     Attributes:
         keys: uint64[n], unique.
-        size: rows of weights and of what operators offer to compute, at least n.
+        size: rows of weights and of what operators offer to compute, from n to what a ladder pads n keys to.
         padded: whether the answer has all `size` rows; else the first n.
     """
 
@@ -57,6 +58,7 @@ def pull_handler(source: Callable[[Keys, int], Pulled]) -> Handler[Pull, Pulled]
     """Return how what holds rows answers pulls: with what `source` returns of keys, padded to a size."""
 
     def pull(request: Pull) -> Pulled:
+        check_pull(request.keys, request.size)
         pulled, n = source(request.keys, request.size), len(request.keys)
         if request.padded:
             return pulled
@@ -74,7 +76,10 @@ def shard_handlers(shard: Shard | Gang, applied: Callable[[], None] | None = Non
         applied: called after each push, before it is acknowledged.
     """
 
+    checks = PushChecks(shard.shard if isinstance(shard, Gang) else shard)
+
     def push(request: Push) -> Acknowledged:
+        checks.check(request)
         shard.push(request)
         if applied is not None:
             applied()

@@ -17,6 +17,7 @@ from ..errors import LostError, TrainingError
 from ..input.dealing import Dealer, Standing
 from ..ps.remote import RemoteClient
 from ..ps.service import pull_handler
+from ..ps.transport.checks import COUNT, check_within
 from ..ps.transport.connection_limits import room_for
 from ..ps.transport.server import Server
 from ..ps.transport.tls import Certificate
@@ -171,6 +172,8 @@ class Driver:
 
     def _wrote(self, told: Wrote) -> Acknowledged:
         self._coordinator.require("worker", told.worker, told.attempt)
+        check_within("the number of a split", told.split, range(len(self._turns)))
+        check_within("the rows of a split", told.rows, COUNT)
         with self._lock:
             self._examples += told.rows - self._rows[told.split]
             self._rows[told.split] = told.rows

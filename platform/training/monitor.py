@@ -17,7 +17,7 @@ from ..input.timing import Clocks, Compiled, Spent, summed
 from ..ps.messages import Description
 from ..ps.watermarks import Turn, as_lines, from_lines
 from .checkpoints.driver_state import DriverState
-from .metrics.metrics import Metrics, weight_range
+from .metrics.metrics import Metrics, check_tally, weight_range
 from .metrics.windows import Seen, Window, metrics_of
 
 if TYPE_CHECKING:
@@ -138,8 +138,10 @@ class Monitor:
     def absorb(self, report: Report) -> None:
         """Take in what a worker elsewhere has learned since its last report; tell once in a while."""
         with self._lock:
-            self._counted |= from_lines(report.counted)
+            for tally in (tally for window in report.windows for tally in (window.tally, *window.segments.values())):
+                check_tally(tally, self.metrics.histogram.shape[1])
             self.metrics.take(report.tally)
+            self._counted |= from_lines(report.counted)
             self._elsewhere[report.worker, report.attempt] = report.spent
             for window in report.windows:
                 self._close(window)

@@ -16,7 +16,7 @@ from xpsql.platform.ps.transport.codec import WireError
 from xpsql.platform.ps.transport.connection import Connection
 from xpsql.platform.ps.transport.handshake import introduce
 from xpsql.platform.ps.transport.server import Server
-from xpsql.platform.ps.transport.sockets import Address, Stream, connect
+from xpsql.platform.ps.transport.sockets import Address, Stream, connect, seen_by_client
 from xpsql.platform.ps.transport.tls import Certificate
 from xpsql.platform.ps.transport.wire import Acknowledged, Call, Handler, Limits
 
@@ -91,7 +91,7 @@ def raw(address: Address, greet: bool = True) -> Iterator[Stream]:
     with connect(address, 10, None) as sock:
         stream = Stream(sock, 10)
         if greet:
-            introduce(stream, SECRET)
+            introduce(stream, SECRET, seen_by_client(sock))
         yield stream
 
 

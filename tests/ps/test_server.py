@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import select
 import selectors
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import hypothesis.strategies as st
 import numpy as np
@@ -18,15 +23,16 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.ps.serving import BREAK, ECHO, FAIL, HOLD, HOST, SECRET, Service, Wait, raw, serving, tcp, until_closed, values
 from xpsql.platform.errors import DataError, StatementError, TrainingError
+from xpsql.platform.ps.transport import connection, sockets, strangers
 from xpsql.platform.ps.transport.connection import Connection, Exchange
 from xpsql.platform.ps.transport.handshake import HELLO, MAGIC, PROOF, VERSION, introduce, welcome
 from xpsql.platform.ps.transport.server import Server
-from xpsql.platform.ps.transport.sockets import Address, Stream, connect
-from xpsql.platform.ps.transport.tls import Certificate, make_certificate
+from xpsql.platform.ps.transport.sockets import Address, Stream, connect, is_own, seen_by_client
+from xpsql.platform.ps.transport.tls import Certificate, client_context, make_certificate, server_context
 from xpsql.platform.ps.transport.wire import HEADER, Limits, Status, pack
 
 LOGGER = "xpsql.platform.ps.transport.server"
-SHORT = Limits(handshake_seconds=0.5, stall_seconds=0.5)
+SHORT = Limits(proof_seconds=0.5, stall_seconds=0.5)
 HONEST = pack(Status.REQUEST, b"echo", 1, ECHO.request, values(5)).next(1 << 20)
 
 
@@ -194,9 +200,9 @@ def test_no_secret_and_no_two_equal_handshakes_are_on_the_wire() -> None:
                 super().send(sent)
 
         with here, there:
-            thread = threading.Thread(target=welcome, args=(Tapped(there, 5), SECRET))
+            thread = threading.Thread(target=welcome, args=(Tapped(there, 5), SECRET, b"tcp", lambda: True))
             thread.start()
-            introduce(Tapped(here, 5), SECRET)
+            introduce(Tapped(here, 5), SECRET, b"tcp")
             thread.join()
         return b"".join(data)
 
@@ -217,7 +223,7 @@ def test_a_proof_cannot_be_replayed() -> None:
 
     with serving() as (server, _):
         with connect(server.address, 5, None) as sock:
-            introduce(Tapped(sock, 5), SECRET)
+            introduce(Tapped(sock, 5), SECRET, seen_by_client(sock))
         assert len(recorded[0]) == PROOF.size
         with raw(server.address, greet=False) as stream:
             stream.receive(HELLO.size)
@@ -232,7 +238,61 @@ def test_who_says_nothing_is_closed_after_the_time_for_the_handshake(caplog: pyt
     with serving(SHORT) as (server, service), raw(server.address, greet=False) as silent:
         assert echoes(service.connect(server.address))
         assert len(until_closed(silent)) == HELLO.size
-        assert "only 0 of 72 bytes came within 0.5 s" in caplog.text
+        assert "it has not proved itself within 0.5 s" in caplog.text
+
+
+def test_who_drips_a_tls_handshake_is_closed_after_the_same_time(certificate: Certificate) -> None:
+    """Each byte comes in time; the whole does not."""
+    with serving(SHORT, certificate) as (server, service), raw(server.address, greet=False) as dripping:
+        header, closed = b"\x16\x03\x01\x02\x00\x01", False
+        for byte in header + bytes(10_000):
+            try:
+                dripping.send(bytes([byte]))
+                closed = bool(select.select([dripping._socket], [], [], 0.01)[0])
+            except OSError:
+                closed = True
+            if closed:
+                break
+        assert closed
+        assert echoes(service.connect(server.address, public=certificate.public))
+
+
+@pytest.mark.parametrize("kind", ["unix", "tcp", "tls"])
+def test_strangers_take_no_room_of_honest_clients_and_the_log_tells_of_them_once_a_second(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = request.getfixturevalue("certificate") if kind == "tls" else None
+    monkeypatch.setattr(strangers, "LEAST_SECONDS", 0.0)
+    with serving(Limits(connections=2, strangers=4, proof_seconds=60), made) as (server, service), ExitStack() as stack:
+        address = server.address if kind == "unix" else tcp(server.address)
+        first = service.connect(address, public=made and made.public)
+        silent = [stack.enter_context(raw(address, greet=False)) for _ in range(50)]
+        second = service.connect(address, public=made and made.public)
+        assert echoes(first)
+        assert echoes(second)
+        for stream in silent[:46]:
+            until_closed(stream)
+        wait_until(lambda: server.num_connections <= 2 + 4, "those that were put out are gone")
+    told = [line for line in caplog.text.splitlines() if "it had not proved itself when others came" in line]
+    assert 1 <= len(told) < 10, "46 were put out, in much less than ten seconds"
+
+
+def test_clients_that_come_at_once_all_have_a_moment_to_prove_themselves() -> None:
+    with serving(Limits(strangers=2)) as (server, service):
+        wrong: list[BaseException] = []
+
+        def come() -> None:
+            try:
+                assert echoes(service.connect(tcp(server.address)))
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=come) for _ in range(24)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
 
 
 def test_who_stalls_within_a_frame_is_closed(caplog: pytest.LogCaptureFixture) -> None:
@@ -259,7 +319,7 @@ def test_connections_are_limited_and_a_place_that_is_left_is_free_again(caplog: 
         one, two = service.connect(server.address), service.connect(server.address)
         with pytest.raises(TrainingError, match="as many connections as it may"):
             service.connect(server.address)
-        assert "there are 2 connections" in caplog.text
+        wait_until(lambda: "there are as many connections as there may be" in caplog.text, "the refusal is logged")
         assert echoes(one)
         two.close()
         wait_until(lambda: server.num_connections == 1, "the server notices that the client has left")
@@ -398,6 +458,106 @@ def test_a_client_does_not_accept_another_certificate(certificate: Certificate) 
     another = pytest.raises(TrainingError, match="CERTIFICATE_VERIFY_FAILED")
     with serving(certificate=make_certificate()) as (server, service), another:
         service.connect(tcp(server.address), public=certificate.public)
+
+
+@contextlib.contextmanager
+def relaying(
+    listener: socket.socket, meet: Callable[[socket.socket], socket.socket], reach: Callable[[], socket.socket]
+) -> Iterator[bytearray]:
+    """Stand between a client and a server without the secret; give what the client has sent."""
+    seen = bytearray()
+
+    def stand() -> None:
+        with contextlib.suppress(OSError), meet(listener.accept()[0]) as client, reach() as server:
+            server.settimeout(5)
+            client.settimeout(5)
+            for source, to in ((server, client), (client, server), (server, client), (client, server)):
+                data = source.recv(1 << 16)
+                seen.extend(data if source is client else b"")
+                to.sendall(data)
+
+    thread = threading.Thread(target=stand)
+    thread.start()
+    with listener:
+        try:
+            yield seen
+        finally:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def squatting(address: Address) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("\0" + address.unix)
+    listener.listen()
+    return listener
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="no abstract Unix sockets")
+
+
+@linux
+def test_who_squats_on_a_name_and_passes_on_what_is_said_does_not_get_in() -> None:
+    """As in another container: the client finds the relay under the name, and the relay reaches the server by TCP."""
+    with serving() as (server, service):
+        advertised = server.address._replace(unix="xpsql-squatted-in-a-test")
+        refused = pytest.raises(TrainingError, match="the server refused")
+        with relaying(squatting(advertised), lambda sock: sock, lambda: connect(tcp(server.address), 5, None)) as seen, refused:
+            service.connect(advertised)
+        assert len(seen) == PROOF.size
+
+
+@linux
+def test_clients_pass_by_a_name_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "is_own", lambda unix: False)
+    with serving() as (server, service):
+        advertised = server.address._replace(unix="xpsql-squatted-in-a-test")
+        with relaying(squatting(advertised), lambda sock: sock, lambda: connect(tcp(server.address), 5, None)) as seen:
+            assert echoes(service.connect(advertised))
+        assert not seen
+
+
+@linux
+def test_the_user_at_the_other_end_of_a_unix_socket_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as (server, _), connect(server.address, 5, None) as sock:
+        assert sock.family == socket.AF_UNIX
+        assert is_own(sock)
+        another = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: another)
+        assert not is_own(sock)
+
+
+@linux
+def test_with_tls_no_unix_socket_is_offered_and_none_is_used(certificate: Certificate) -> None:
+    with serving(certificate=certificate) as (server, service):
+        assert server.address.unix == ""
+        advertised = server.address._replace(unix="xpsql-squatted-in-a-test")
+        with relaying(squatting(advertised), lambda sock: sock, lambda: connect(tcp(server.address), 5, None)) as seen:
+            assert echoes(service.connect(advertised, public=certificate.public))
+        assert not seen
+
+
+def test_who_shows_another_certificate_and_passes_on_the_handshake_does_not_get_in(
+    certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the client's TLS accepts any certificate."""
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    own, to_server = server_context(make_certificate()), client_context(certificate.public)
+    monkeypatch.setattr(connection, "client_context", lambda public: trusting)
+    with serving(certificate=certificate) as (server, service):
+        listener = socket.create_server((HOST, 0))
+
+        def meet(sock: socket.socket) -> socket.socket:
+            return own.wrap_socket(sock, server_side=True)
+
+        between = server.address._replace(port=listener.getsockname()[1])
+        refused = pytest.raises(TrainingError, match="the server refused")
+        with relaying(listener, meet, lambda: connect(server.address, 5, to_server)) as seen, refused:
+            service.connect(between, public=certificate.public)
+        assert len(seen) == PROOF.size
+        assert echoes(service.connect(server.address, public=certificate.public))
 
 
 def test_tls_without_the_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

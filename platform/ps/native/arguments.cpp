@@ -49,18 +49,18 @@ void Layout::add(const Description& description, bool is_number, size_t array) {
     const auto& [name, dtype, row] = description;
     const auto kind = parse_dtype(dtype);
     size_t bytes = kind.bits / 8;
-    for (const size_t dim : row) bytes *= dim;
+    for (const size_t dim : row) bytes = product(bytes, dim);
     inputs_.push_back({name, kind, row, bytes, is_number, array});
 }
 
 Arguments::Arguments(std::shared_ptr<const Layout> layout, size_t size) : layout_(std::move(layout)), size_(size) {
     std::vector<size_t> places;
-    size_t words = 0, end = aligned(words_size() * word_bytes);
+    size_t words = 0, end = aligned(product(words_size(), word_bytes));
     for (const Input& input : layout_->inputs()) {
-        const size_t bytes = input.is_number ? word_bytes : input.bytes * size;
+        const size_t bytes = input.is_number ? word_bytes : product(input.bytes, size);
         size_t& at = input.array == 0 ? words : end;
         places.push_back(at);
-        at += input.array == 0 ? bytes : aligned(bytes);
+        at = sum(at, input.array == 0 ? bytes : aligned(bytes));
     }
     memory_.reset(allocate_aligned<uint8_t>(end));
     for (const size_t place : places) starts_.push_back(memory_.get() + place);

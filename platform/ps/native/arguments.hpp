@@ -56,7 +56,7 @@ class Arguments {
 
   private:
     nb::object array(uint8_t* data, const std::vector<size_t>& shape, nb::dlpack::dtype dtype, nb::handle owner) const;
-    size_t words_size() const { return layout_->num_numbers() + layout_->num_words() * size_; }
+    size_t words_size() const { return sum(layout_->num_numbers(), product(layout_->num_words(), size_)); }
 
     std::shared_ptr<const Layout> layout_;
     size_t size_;

@@ -46,6 +46,8 @@ void refuse_value(const char* name, const char* expected) {
     throw nb::type_error((std::string(name) + " must be " + expected).c_str());
 }
 
+void refuse_size() { throw nb::value_error("expected sizes whose bytes can be addressed, got more than 2^63 - 1"); }
+
 void bind_arrays(nb::module_& module) {
     module.def("memory", [](size_t size) { return Result<uint8_t>(size).take(size); }, nb::arg("size"));
     module.def("keep_freed_memory", keep_freed_memory, nb::arg("bytes"));

@@ -71,6 +71,22 @@ Span<T> view(const Out& array, const char* name, std::initializer_list<int64_t> 
     return {static_cast<T*>(array.data()), array.size()};
 }
 
+[[noreturn]] void refuse_size();
+
+// A product of sizes, which may come from another process; raises ValueError where it is more than can be addressed.
+inline size_t product(size_t one, size_t other) {
+    size_t result;
+    if (__builtin_mul_overflow(one, other, &result) || result > PTRDIFF_MAX) refuse_size();
+    return result;
+}
+
+// The same for a sum.
+inline size_t sum(size_t one, size_t other) {
+    size_t result;
+    if (__builtin_add_overflow(one, other, &result) || result > PTRDIFF_MAX) refuse_size();
+    return result;
+}
+
 // Where XLA wants arrays to start: it copies those that start elsewhere before each call.
 constexpr size_t array_alignment = 64;
 
@@ -79,7 +95,7 @@ constexpr size_t array_alignment = 64;
 template <class T>
 T* allocate_aligned(size_t count) {
     static_assert(std::is_trivial_v<T>);
-    auto* given = static_cast<uint8_t*>(::operator new(count * sizeof(T) + array_alignment));
+    auto* given = static_cast<uint8_t*>(::operator new(sum(product(count, sizeof(T)), array_alignment)));
     auto* start = given + array_alignment - reinterpret_cast<uintptr_t>(given) % array_alignment;
     reinterpret_cast<void**>(start)[-1] = given;
     return reinterpret_cast<T*>(start);

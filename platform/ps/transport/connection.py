@@ -18,7 +18,7 @@ from ...errors import LostError, TrainingError, XpsqlError
 from .._native import Frame, Outgoing
 from .codec import WireError
 from .handshake import introduce
-from .sockets import Address, Stream, connect, pipe
+from .sockets import Address, Stream, connect, pipe, seen_by_client
 from .tls import client_context
 from .wire import FAILURE, Call, Limits, Status, error_of, message
 
@@ -95,10 +95,10 @@ class Connection:
         seconds = self._limits.handshake_seconds
         try:
             sock = connect(address, seconds, None if public is None else client_context(public))
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a name may be none that can be looked up
             raise LostError(f"Cannot connect to {self.peer}: {error}.") from error
         try:
-            introduce(Stream(sock, seconds), secret)
+            introduce(Stream(sock, seconds), secret, seen_by_client(sock))
         except (WireError, OSError) as error:
             sock.close()
             raise LostError(f"Cannot connect to {self.peer}: {error}.") from error

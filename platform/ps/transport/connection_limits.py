@@ -8,7 +8,7 @@ import socket
 from ...errors import TrainingError
 from .wire import Limits
 
-OWN_FILES = 256  # of the process itself: Parquet files, libraries, the engine's sockets
+OWN_FILES = 256  # of the process itself: Parquet files, libraries, the engine's sockets, and half of it strangers' (Limits)
 
 
 def make_room(connections: int) -> None:

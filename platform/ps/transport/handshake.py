@@ -1,15 +1,17 @@
 """The start of a connection: each end proves that it knows the job's secret, which never travels.
 
     server -> client   hello: magic 4s | version u16 | verdict u16 | nonce 32s
-    client -> server   proof: magic 4s | version u16 | 0 u16       | nonce 32s | HMAC("client", hello, nonce) 32s
-    server -> client   proof: magic 4s | version u16 | verdict u16 | HMAC("server", hello, nonce) 32s
+    client -> server   proof: magic 4s | version u16 | 0 u16       | nonce 32s | HMAC("client", hello, nonce, channel) 32s
+    server -> client   proof: magic 4s | version u16 | verdict u16 | HMAC("server", hello, nonce, channel) 32s
 
 HMAC is HMAC-SHA256 under the secret's SHA-256, since HMAC itself takes a key and the same key with zeros after it for one.
-Each end's nonce is in both proofs, so none can be replayed; the word tells them apart, so none can be reflected.
+Each end's nonce is in both proofs, so none can be replayed; the word tells them apart, so none can be reflected. The channel is
+what both ends see of their connection (sockets.py): with TLS the server's certificate, or else the name of a Unix socket. So a
+proof is worth nothing to who stands between with another certificate, or under that name, and passes on what each says.
 What follows on the connection is protected against others on the network only with TLS.
 
 Source: Krawczyk, Bellare, Canetti, HMAC: Keyed-Hashing for Message Authentication, RFC 2104; the exchange is ISO/IEC 9798-4's
-mutual authentication with check functions, three passes.
+mutual authentication with check functions, three passes. The channel with TLS is tls-server-end-point of RFC 5929.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import hashlib
 import hmac
 import secrets
 import struct
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Protocol
 
@@ -50,31 +53,41 @@ class Stream(Protocol):
         ...
 
 
-def full() -> bytes:
-    """Return what a server says instead of a hello when it has as many connections as it may."""
-    return HELLO.pack(MAGIC, VERSION, Verdict.FULL, bytes(NONCE_BYTES))
-
-
-def welcome(stream: Stream, secret: bytes) -> None:
+def welcome(stream: Stream, secret: bytes, channel: bytes, enter: Callable[[], bool]) -> None:
     """Let a client in; the server's side.
 
+    Args:
+        channel: what the server sees of the connection.
+        enter: called once the client has proved itself, before it is told; False: there is no room for it.
+
     Raises:
-        WireError: the client is of another kind or version, or does not know the secret; it has been told.
+        WireError: the client is of another kind or version, does not know the secret, or there is no room; it has been told.
     """
     hello = HELLO.pack(MAGIC, VERSION, Verdict.WELCOME, secrets.token_bytes(NONCE_BYTES))
     stream.send(hello)
     magic, version, _, nonce, proof = PROOF.unpack(stream.receive(PROOF.size))
-    known = hmac.compare_digest(proof, tag(secret, b"client", hello, nonce))
+    known = hmac.compare_digest(proof, tag(secret, b"client", hello, nonce, channel))
     if (magic, version) != (MAGIC, VERSION) or not known:
-        with contextlib.suppress(OSError):  # it may have gone
-            stream.send(HELLO.pack(MAGIC, VERSION, Verdict.REFUSED, bytes(NONCE_BYTES)))
+        turn_away(stream, Verdict.REFUSED)
         check(magic, version)
         raise WireError("the client does not know the secret of this job")
-    stream.send(HELLO.pack(MAGIC, VERSION, Verdict.WELCOME, tag(secret, b"server", hello, nonce)))
+    if not enter():
+        turn_away(stream, Verdict.FULL)
+        raise WireError("there are as many connections as there may be")
+    stream.send(HELLO.pack(MAGIC, VERSION, Verdict.WELCOME, tag(secret, b"server", hello, nonce, channel)))
 
 
-def introduce(stream: Stream, secret: bytes) -> None:
+def turn_away(stream: Stream, verdict: Verdict) -> None:
+    """Tell a client that it does not come in; it may have gone."""
+    with contextlib.suppress(OSError):
+        stream.send(HELLO.pack(MAGIC, VERSION, verdict, bytes(NONCE_BYTES)))
+
+
+def introduce(stream: Stream, secret: bytes, channel: bytes) -> None:
     """Make oneself known to a server and check it; the client's side.
+
+    Args:
+        channel: what the client sees of the connection.
 
     Raises:
         WireError: the server is of another kind or version, is full, refuses, or does not know the secret.
@@ -82,9 +95,9 @@ def introduce(stream: Stream, secret: bytes) -> None:
     hello = stream.receive(HELLO.size)
     read_verdict(hello)
     nonce = secrets.token_bytes(NONCE_BYTES)
-    stream.send(PROOF.pack(MAGIC, VERSION, 0, nonce, tag(secret, b"client", hello, nonce)))
+    stream.send(PROOF.pack(MAGIC, VERSION, 0, nonce, tag(secret, b"client", hello, nonce, channel)))
     proof = read_verdict(stream.receive(HELLO.size))
-    if not hmac.compare_digest(proof, tag(secret, b"server", hello, nonce)):
+    if not hmac.compare_digest(proof, tag(secret, b"server", hello, nonce, channel)):
         raise WireError("the server does not know the secret of this job")
 
 
@@ -106,5 +119,5 @@ def check(magic: bytes, version: int) -> None:
         raise WireError(f"expected version {VERSION} of the protocol, got {version}; use one version of xpsql everywhere")
 
 
-def tag(secret: bytes, role: bytes, hello: bytes, nonce: bytes) -> bytes:
-    return hmac.digest(hashlib.sha256(secret).digest(), role + hello + nonce, "sha256")
+def tag(secret: bytes, role: bytes, hello: bytes, nonce: bytes, channel: bytes) -> bytes:
+    return hmac.digest(hashlib.sha256(secret).digest(), role + hello + nonce + channel, "sha256")

@@ -21,8 +21,9 @@ from typing import Any, Self
 from ...errors import XpsqlError
 from .._native import Frame, Outgoing
 from .codec import WireError
-from .handshake import full, welcome
-from .sockets import Pipe, Stream, await_frame, listen, pipe, send_whole, tune
+from .handshake import welcome
+from .sockets import Pipe, Stream, await_frame, listen, pipe, seen_by_server, send_whole, tune
+from .strangers import Strangers
 from .tls import Certificate, server_context
 from .wire import FAILURE, Failure, Handler, Limits, Status, failure_of, message, pack
 
@@ -59,10 +60,13 @@ class Server:
         self._secret = secret
         self._limits = limits
         self._tls = None if certificate is None else server_context(certificate)
-        self._listeners, self.address = listen(host)
+        self._public = None if certificate is None else certificate.public
+        self._listeners, self.address = listen(host, certificate is not None)
+        self._strangers = Strangers(limits.strangers, limits.proof_seconds, self._put_out, self._tell_refused)
         self._wake, self._woken = socket.socketpair()
         self._closing = threading.Event()
         self._connections: dict[threading.Thread, socket.socket] = {}
+        self._known: set[threading.Thread] = set()  # of connections that have proved themselves
         self._told: dict[threading.Thread, Callable[[], None]] = {}
         self._lock = threading.Lock()
         self._acceptor = threading.Thread(target=self._accept, name=f"xpsql {name}", daemon=True)
@@ -117,8 +121,9 @@ class Server:
                 listener.setblocking(False)
                 selector.register(listener, selectors.EVENT_READ)
             while not self._closing.is_set():
-                for key, _ in selector.select():
+                for key, _ in selector.select(self._strangers.look()):
                     if key.fileobj in self._listeners:
+                        self._strangers.make_room()
                         self._take(key.fileobj)
         for listener in self._listeners:
             listener.close()
@@ -134,27 +139,26 @@ class Server:
             self._closing.wait(ACCEPT_PAUSE_SECONDS)
             return
         who = f"{peer[0]}:{peer[1]}" if peer else "a client on this host"
+        thread = threading.Thread(target=self._serve, args=(sock, who), name=f"xpsql {self.name} {who}", daemon=True)
+        self._strangers.add(thread)
         with self._lock:
-            crowded = len(self._connections) >= self._limits.connections
-            if not crowded:
-                thread = threading.Thread(target=self._serve, args=(sock, who), name=f"xpsql {self.name} {who}", daemon=True)
-                self._connections[thread] = sock
-        if not crowded:
-            self._start(thread, sock, who)
-            return
-        logger.warning("%s: refused %s: there are %d connections", self.name, who, self._limits.connections)
-        with sock, contextlib.suppress(OSError):
-            sock.setblocking(False)
-            sock.send(full())
-
-    def _start(self, thread: threading.Thread, sock: socket.socket, who: str) -> None:
+            self._connections[thread] = sock
         try:
             thread.start()
         except RuntimeError as error:  # the machine grants no more threads
             logger.error("%s: cannot serve %s: %s", self.name, who, error)
+            self._strangers.leave(thread)
             sock.close()
             with self._lock:
                 del self._connections[thread]
+
+    def _put_out(self, thread: threading.Thread) -> None:
+        with self._lock, contextlib.suppress(OSError):  # it may have gone
+            if thread in self._connections:
+                socket.socket.shutdown(self._connections[thread], socket.SHUT_RDWR)
+
+    def _tell_refused(self, count: int, why: str) -> None:
+        logger.warning("%s: refused %d clients; the last, %s", self.name, count, why)
 
     def _serve(self, sock: socket.socket, who: str) -> None:
         """Serve one connection until either end closes it; what goes wrong is logged before it is closed."""
@@ -162,7 +166,8 @@ class Server:
             stack.callback(self._forget)
             stack.enter_context(sock)
             try:
-                self._talk(self._opened(sock, stack))
+                if (end := self._met(sock, who, stack)) is not None:
+                    self._talk(end)
             except WireError as error:
                 logger.warning("%s: refused %s: %s", self.name, who, error)
             except OSError as error:
@@ -174,25 +179,49 @@ class Server:
     def _forget(self) -> None:
         with self._lock:
             del self._connections[threading.current_thread()]
+            self._known.discard(threading.current_thread())
+
+    def _met(self, sock: socket.socket, who: str, stack: contextlib.ExitStack) -> Pipe | None:
+        """Let a client prove itself; return the way of frames, None where it is refused."""
+        try:
+            opened = self._opened(sock, stack)
+            stream = Stream(opened, self._limits.handshake_seconds)
+            welcome(stream, self._secret, seen_by_server(opened, self._public), self._enter)
+            return pipe(opened, self._limits)
+        except (WireError, OSError) as error:
+            if self._strangers.leave(threading.current_thread()):
+                self._strangers.refuse(f"{who}: {error}")
+            return None
+
+    def _enter(self) -> bool:
+        """Count the connection of this thread among those that have proved themselves, if there is room."""
+        thread = threading.current_thread()
+        with self._lock:
+            if len(self._known) >= self._limits.connections:
+                return False
+            self._known.add(thread)
+        self._strangers.leave(thread)
+        return True
 
     def _opened(self, sock: socket.socket, stack: contextlib.ExitStack) -> socket.socket:
-        """Return the socket ready for frames."""
+        """Return the socket ready for a handshake."""
         sock.settimeout(self._limits.handshake_seconds)
         tune(sock)
-        if self._tls is None or sock.family == socket.AF_UNIX:
+        if self._tls is None:
             return sock
         try:
-            encrypted = stack.enter_context(self._tls.wrap_socket(sock, server_side=True))
+            encrypted = stack.enter_context(self._tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
+            with self._lock:
+                self._connections[threading.current_thread()] = encrypted
+            if threading.current_thread() not in self._strangers:  # it was put out in between, when there was nothing to shut
+                raise WireError("it was put out")
+            encrypted.do_handshake()
         except (ssl.SSLError, TimeoutError) as error:
             raise WireError(f"no TLS: {error}") from error
-        with self._lock:
-            self._connections[threading.current_thread()] = encrypted
         return encrypted
 
-    def _talk(self, sock: socket.socket) -> None:
+    def _talk(self, end: Pipe) -> None:
         """Answer the requests of one client."""
-        welcome(Stream(sock, self._limits.handshake_seconds), self._secret)
-        end = pipe(sock, self._limits)
         while not self._closing.is_set() and self._answer(end):
             pass
 

@@ -1,14 +1,19 @@
 """Addresses and sockets: how ends find each other, and whole frames through a socket.
 
-A server listens on TCP and, on Linux, on a Unix socket of the abstract namespace, which leaves no file behind and which clients
-on the same host prefer. TLS protects TCP only: what goes through a Unix socket never leaves the host.
+A server listens on TCP and, on Linux and without TLS, on a Unix socket of the abstract namespace, which leaves no file behind,
+however the server ends, and which clients on the same host prefer. Others may listen under its name, once the server is gone or
+in a container: clients look whether a process of their own user does, and the handshake is bound to the name. With TLS all goes
+through TCP.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import secrets
 import socket
 import ssl
+import struct
 import sys
 import time
 from typing import NamedTuple, Protocol
@@ -24,6 +29,7 @@ UNIX_BUFFER_BYTES = 1 << 19
 KEEPALIVE_IDLE_SECONDS = 60
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 6
+CREDENTIALS = struct.Struct("=iII")  # of a peer: process, user, group
 
 
 class Address(NamedTuple):
@@ -32,7 +38,7 @@ class Address(NamedTuple):
     Attributes:
         host: a name or number that clients can reach.
         port: of TCP.
-        unix: the name of its Unix socket in the abstract namespace; empty where there is none.
+        unix: the name of its Unix socket in the abstract namespace; empty where there is none, as with TLS.
     """
 
     host: str
@@ -43,12 +49,16 @@ class Address(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-def listen(host: str) -> tuple[list[socket.socket], Address]:
-    """Return listening sockets on a free port of a host, and their address."""
+def listen(host: str, encrypted: bool) -> tuple[list[socket.socket], Address]:
+    """Return listening sockets on a free port of a host, and their address.
+
+    Args:
+        encrypted: by TLS, so there is no Unix socket.
+    """
     family = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
     tcp = socket.create_server((host, 0), family=family, backlog=BACKLOG)
     port = tcp.getsockname()[1]
-    if sys.platform != "linux":
+    if encrypted or sys.platform != "linux":
         return [tcp], Address(host, port)
     name = f"xpsql-{secrets.token_hex(16)}"
     unix = socket.socket(socket.AF_UNIX)
@@ -58,23 +68,53 @@ def listen(host: str) -> tuple[list[socket.socket], Address]:
 
 
 def connect(address: Address, seconds: float, context: ssl.SSLContext | None) -> socket.socket:
-    """Return a socket to a server: its Unix socket if this is its host, else TCP, with TLS if a context is given.
+    """Return a socket to a server: with a context TCP and TLS; else its Unix socket if this is its host and user, or TCP.
 
     Raises:
         OSError: nobody listens there, or not within `seconds`.
     """
-    if address.unix and sys.platform == "linux":
+    if context is None and address.unix and sys.platform == "linux":
         unix = socket.socket(socket.AF_UNIX)
         unix.settimeout(seconds)
         try:
             unix.connect("\0" + address.unix)
-            tune(unix)
-            return unix
+            if is_own(unix):
+                tune(unix)
+                return unix
         except OSError:
-            unix.close()  # another host
+            pass  # another host
+        unix.close()
     tcp = socket.create_connection((address.host, address.port), seconds)
     tune(tcp)
     return context.wrap_socket(tcp) if context else tcp
+
+
+def is_own(unix: socket.socket) -> bool:
+    """Tell whether a process of this user is at the other end, or began to listen there."""
+    _, user, _ = CREDENTIALS.unpack(unix.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+    return bool(user == os.geteuid())
+
+
+def seen_by_client(sock: socket.socket) -> bytes:
+    """Return what a client sees of its connection, for the handshake."""
+    if isinstance(sock, ssl.SSLSocket):
+        return of_certificate(sock.getpeercert(binary_form=True) or b"")
+    return b"unix" + sock.getpeername() if sock.family == socket.AF_UNIX else b"tcp"
+
+
+def seen_by_server(sock: socket.socket, public: str | None) -> bytes:
+    """Return the same of a server's end.
+
+    Args:
+        public: the certificate that it shows, as PEM; None without TLS.
+    """
+    if public is not None:
+        return of_certificate(ssl.PEM_cert_to_DER_cert(public))
+    return b"unix" + sock.getsockname() if sock.family == socket.AF_UNIX else b"tcp"
+
+
+def of_certificate(shown: bytes) -> bytes:
+    return b"tls" + hashlib.sha256(shown).digest()
 
 
 def tune(sock: socket.socket) -> None:

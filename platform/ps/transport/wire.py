@@ -42,16 +42,20 @@ class Limits(NamedTuple):
     """What an end of a connection grants the other.
 
     Attributes:
-        connections: at once, of a server.
+        connections: at once, of a server, that have proved themselves.
+        strangers: connections that have not yet; where more come, the oldest goes.
         frame_bytes: of one frame.
         contents_bytes: of its table of contents.
-        handshake_seconds: for all of it.
+        proof_seconds: until a client has proved itself, of a server.
+        handshake_seconds: to connect, and for each answer of the handshake, of a client.
         stall_seconds: from the first to the last byte of a frame.
     """
 
     connections: int = 1024
+    strangers: int = 128
     frame_bytes: int = 1 << 30
     contents_bytes: int = 1 << 20
+    proof_seconds: float = 2.0
     handshake_seconds: float = 10.0
     stall_seconds: float = 120.0
 

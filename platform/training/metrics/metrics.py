@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import no_number
+from ...ps.transport.checks import COUNT, check_shape, check_vector, check_within, refused
 
 BINS = 1 << 16
 LOGIT_LIMIT = 16.0
@@ -36,6 +37,21 @@ class Tally(NamedTuple):
     sums: NDArray[np.float64]
     bins: NDArray[np.int32]
     counts: NDArray[np.int64]
+
+
+def check_tally(tally: Tally, num_bins: int) -> None:
+    """Require a tally that histograms with so many bins can take in.
+
+    Raises:
+        TrainingError: it is none.
+    """
+    check_shape("the sums of a tally", tally.sums, (1 + len(SUMS),))
+    k = check_vector("the bins of a tally", tally.bins)
+    check_shape("the counts of a tally", tally.counts, (2, k))
+    if not 0 <= tally.sums[0] < COUNT.stop:
+        raise refused("the examples of a tally", "a count", tally.sums[0])
+    for bin_number in (tally.bins.min(), tally.bins.max()) if k else ():
+        check_within("the bins of a tally", int(bin_number), range(num_bins))
 
 
 class Metrics:
@@ -79,7 +95,12 @@ class Metrics:
         return metrics
 
     def take(self, tally: Tally) -> None:
-        """Take in what another counted."""
+        """Take in what another counted.
+
+        Raises:
+            TrainingError: it is no tally of this label's.
+        """
+        check_tally(tally, self.histogram.shape[1])
         self.examples += int(tally.sums[0])
         self._sums += tally.sums[1:]
         self.histogram[:, tally.bins] += tally.counts

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ....algorithms.base import Peers
 from ...engines.tasks import Task
+from ...ps.transport.checks import check_vectors, check_within
 from ...ps.transport.wire import Acknowledged, Call, Handler
 from ..compiled import prepare_task
 from ..metrics.metrics import Tally
@@ -138,9 +139,11 @@ class Company:
         return told[0].model.tobytes(), [one.tally for one in told]
 
     def _have(self, have: Have) -> Acknowledged:
+        check_vectors(have.features._asdict())
         return self._told(self._parts, have.worker, have)
 
     def _ask(self, ask: Ask) -> Numbers:
+        self._check(ask.worker)
         with self._changed:
             known = self._changed.wait_for(lambda: self._numbers, WAIT_SECONDS)
             return Numbers(True, self._numbers[ask.worker], self._host, self._port) if known else UNKNOWN
@@ -148,7 +151,11 @@ class Company:
     def _learned_by(self, learned: Learned) -> Acknowledged:
         return self._told(self._learned, learned.worker, learned)
 
+    def _check(self, worker: int) -> None:
+        check_within("the number of a worker", worker, range(self._num_workers))
+
     def _told(self, by: dict[int, Any], worker: int, what: object) -> Acknowledged:
+        self._check(worker)
         with self._changed:
             by[worker] = what
             self._changed.notify_all()

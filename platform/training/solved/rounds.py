@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...engines.tasks import Task
 from ...ps.moments import Moments, merged
+from ...ps.transport.checks import check_shape, check_vectors, check_within
 from ...ps.transport.wire import Acknowledged, Call, Handler
 from ..compiled import prepare_task
 from ..metrics.metrics import Tally
@@ -173,13 +174,20 @@ class Meeting:
         wait_until(self._changed, lambda: len(self._found) == self._num_workers, check)
         return [self._found[number] for number in range(self._num_workers)]
 
+    def _check(self, worker: int) -> None:
+        check_within("the number of a worker", worker, range(self._num_workers))
+
     def _have(self, have: Have) -> Acknowledged:
+        self._check(have.worker)
+        check_vectors(have.features._asdict())
+        check_vectors(have.moments._asdict())
         with self._changed:
             self._parts[have.worker] = have
             self._changed.notify_all()
         return Acknowledged()
 
     def _ask(self, ask: Ask) -> Order:
+        self._check(ask.worker)
         with self._changed:
             self._changed.wait_for(lambda: self._number > ask.done, WAIT_SECONDS)
             if self._number == ask.done:
@@ -189,7 +197,11 @@ class Meeting:
         return order._replace(weights=order.weights[self._places[ask.worker]]) if weighs else order
 
     def _found_by(self, found: Found) -> Acknowledged:
+        self._check(found.worker)
         with self._changed:
+            if self._order.what == EVALUATE:
+                shape = len(self._places[found.worker]), *self._order.weights.shape[1:]
+                check_shape(f"the gradient of worker {found.worker}", found.gradient, shape)
             self._found[found.worker] = found
             self._changed.notify_all()
         return Acknowledged()

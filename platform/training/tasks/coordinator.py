@@ -26,6 +26,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from ...errors import LostError, XpsqlError
+from ...ps.transport.checks import COUNT, check_names, check_within
 from ...ps.transport.connection_limits import room_for
 from ...ps.transport.server import Server
 from ...ps.transport.sockets import Address
@@ -36,6 +37,7 @@ BEAT_SECONDS = 1.0
 LOST_SECONDS = 30.0
 REPLACED_SECONDS = 5.0
 SECRET_BYTES = 32
+PORTS = range(1, 1 << 16)
 OF_TASK = 2
 """Connections that a task keeps to the coordinator: for its calls, and to tell that it lives."""
 TO_SHARD = 4
@@ -200,6 +202,7 @@ class Coordinator:
         self._told_lost = lost
         self._members: dict[tuple[str, int], Member] = {}
         self._num_shards = num_shards
+        self._numbers = {"shard": range(num_shards), "worker": range(num_workers)}
         self._ended = False
         self._error: XpsqlError | None = None
         self._changed = threading.Condition()
@@ -290,6 +293,9 @@ class Coordinator:
             return self._changed.wait_for(lambda: all(member.left for member in self._members.values()), seconds)
 
     def _join(self, join: Join) -> Joined:
+        check_names("the role of a task", [join.role], (), self._numbers)
+        check_within(f"the number of a {join.role}", join.number, self._numbers[join.role])
+        check_within("the attempt of a task", join.attempt, COUNT)
         who = (join.role, join.number)
         while True:  # once more after a loss: another attempt may have joined while it was told of
             with self._changed:
@@ -307,6 +313,7 @@ class Coordinator:
             self._lose(who, "its process or machine is gone")
 
     def _ready(self, ready: Ready) -> Acknowledged:
+        check_within("the port of a shard", ready.address.port, PORTS)
         with self._changed:
             member = self._member(ready.role, ready.number, ready.attempt)
             if member is not None:

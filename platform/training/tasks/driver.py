@@ -19,6 +19,7 @@ from ...input.dealing import Dealer, Dealt, Standing
 from ...ps.messages import Description
 from ...ps.remote import RemoteClient
 from ...ps.service import WATERMARKS, Ask
+from ...ps.transport.checks import check_shape
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Handler
 from ...ps.watermarks import Turn, from_lines, highest, lowest
@@ -283,6 +284,9 @@ class Driver:
 
     def _report(self, report: Report) -> Acknowledged:
         self._on.coordinator.require("worker", report.worker, report.attempt)
+        for lines in (report.counted, report.ended):
+            check_shape("batches by turn", lines, (len(lines), 3) if lines.ndim else (0, 3))
+            self._dealer.require(from_lines(lines))
         self._monitor.absorb(report)
         for turn, batches in from_lines(report.ended).items():
             self._dealer.finish(report.worker, turn, batches)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from ....warehouse.checkpoints import Part
+from ....warehouse.checkpoints import NAME, Part, name_of
 from ....warehouse.storage import Storage
-from ...errors import LostError
+from ...errors import CheckpointError, LostError
 from ...ps.gang import Gang
 from ...ps.remote import RemoteClient
 from ...ps.shard import Shard
@@ -79,6 +79,8 @@ def checkpoint_handlers(
         return Stands(ANY if gang is None else gang.hold())
 
     def written(request: Write) -> Wrote:
+        if NAME.fullmatch(request.folder) is None:
+            raise CheckpointError(f"expected the name of a checkpoint, such as {name_of(1, 1)}, got {request.folder!r}")
         standing: AbstractContextManager[None] = nullcontext() if gang is None else gang.standing(request.steps)
         with standing:
             snapshot = shard.snapshot(request.full)
