@@ -7,12 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 import click
 
 from ..errors import XpsqlError
+from ..local import local_path
 from ..progress import reporter_for
 from ..session import ENGINES, Session, connect
 from .failure import describe, interruption
@@ -63,7 +63,12 @@ CONF = click.option(
 )
 OPTIONS = (
     click.option(
-        "-D", "variables", metavar="NAME=VALUE", multiple=True, callback=variables, help="Value of ${name}; repeatable."
+        "-D",
+        "variables",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=variables,
+        help="Value of ${name} or ${name:-default}; repeatable.",
     ),
     click.option(
         "--engine",
@@ -130,9 +135,10 @@ def report(name: str, output: str, number: int | None, **options: Any) -> None:
 
     chosen = Choices(**options)
     with failing("", "", chosen.debug), opened(chosen) as session:
+        target = local_path(output, "The page of -o", None)
         text = page(session, name, number)
         with writing(f"the page to {output}", "Give -o a file in a folder that exists, that you may write and that has space."):
-            Path(output).write_text(text, encoding="utf-8")
+            target.write_text(text, encoding="utf-8")
 
 
 @main.command()
