@@ -38,7 +38,8 @@ HEAD = f"""\
 One dialect: Spark SQL and the statements below. A script is statements separated by `;`. What is not a statement of xpsql goes
 to the engine: {RUNS}.
 `${{name}}` is replaced by the value given with `-D name=value`; a name without value is an error, and `$${{name}}` stands for
-`${{name}}` itself. Keywords are compared without case, names are quoted with backticks, `--` and
+`${{name}}` itself. `${{name:-default}}` is the default where the name has no value or an empty one; a default has no braces and
+may be empty. Keywords are compared without case, names are quoted with backticks, `--` and
 `/* */` are comments. An error carries line and column.
 
 Files are read as Spark SQL reads them: ``SELECT * FROM parquet.`folder` ``, or

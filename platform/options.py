@@ -56,6 +56,7 @@ class Limits(NamedTuple):
     open_maximum: bool
     choices: tuple[str, ...]
     relation: str
+    optimizer: bool
 
     def text(self) -> str:
         """Return the range as readers write it: `(0, 1]`, `a | b`, or an empty string."""
@@ -89,12 +90,14 @@ def option(
     open_maximum: bool = False,
     choices: tuple[str, ...] = (),
     relation: str = "=",
+    optimizer: bool = False,
 ) -> Any:
     """Declare one option as a dataclass field: its default, one line of help, and the values it takes.
 
-    An option that is a bound is written as one: with relation ">", `utility > 0.5`.
+    An option that is a bound is written as one: with relation ">", `utility > 0.5`. One of an algorithm that only sets its own
+    optimizers says `optimizer=True`: a statement whose OPERATORS name another optimizer may not give it.
     """
-    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation)
+    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation, optimizer)
     return dataclasses.field(default=default, metadata={"limits": limits})
 
 
@@ -128,6 +131,11 @@ def described_name(field: dataclasses.Field[Any]) -> str:
 def signs(options: type[Any]) -> dict[str, str]:
     """Return the sign between name and value of each option, by its name as statements write it."""
     return {written_name(f.name): f.metadata["limits"].relation for f in dataclasses.fields(options)}
+
+
+def of_optimizer(options: type[Any]) -> frozenset[str]:
+    """Return the names of the options of an algorithm that only set its own optimizers."""
+    return frozenset(written_name(f.name) for f in dataclasses.fields(options) if f.metadata["limits"].optimizer)
 
 
 def written_name(field: str) -> str:

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from .engines import ENGINES
 from .engines.kind import EngineKind
 from .errors import StatementError, XpsqlError, brief, suggestion
+from .local import local_path
 from .options import Value, parse
 from .progress import Reporter, reporter_for
 from .result import Result
@@ -54,7 +54,8 @@ class Session:
 
         Args:
             text: the statements; all of ours are parsed before the first one runs.
-            variables: the values of `${name}`, put in as `str` writes them, without quotes; None is NULL.
+            variables: the values of `${name}`, put in as `str` writes them, without quotes; None is NULL. `${name:-default}`
+                needs none.
 
         Raises:
             XpsqlError: with what was expected, what came and what to do; statements after the one that failed do not run.
@@ -183,15 +184,7 @@ def warehouse_path(warehouse: str | Path) -> Path:
     Raises:
         StatementError: a URL of another kind, or something that is no folder.
     """
-    url = urlsplit(str(warehouse))
-    if url.scheme == "file":
-        path = Path(unquote(url.path))
-    elif "://" in str(warehouse):
-        raise StatementError(
-            f"A warehouse is a path or a file:// URL, got {str(warehouse)!r}. Mount {url.scheme}:// as a folder."
-        )
-    else:
-        path = Path(warehouse).expanduser()
+    path = local_path(str(warehouse), "A warehouse", None)
     if path.exists() and not path.is_dir():
         raise StatementError(f"The warehouse {path} is a file; it must be a folder, or nothing yet.")
-    return path.absolute()
+    return path

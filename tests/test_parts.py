@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+import xpsql
 from tests.plain import plain_session
 from xpsql.algorithms import ALGORITHMS
+from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
 from xpsql.platform import parts
 from xpsql.platform.errors import Position, StatementError
 from xpsql.platform.operators import OPERATORS
+from xpsql.platform.operators.base import Operator, TableSpec
 from xpsql.platform.options import Part, option
+from xpsql.platform.progress import SilentReporter
 
 HERE = Position(1, 2, "here")
 
@@ -38,11 +42,46 @@ HALVE = Part("halve", HalveOptions, make_halve)
 NOT_A_PART = "text"
 
 
+@dataclass(frozen=True)
+class BadOptions:
+    """Options of bad."""
+
+    way: str = option("shape", "what goes wrong", choices=("shape", "column", "factory", "trace", "none"))
+
+
+def bad(options: BadOptions, table: TableSpec) -> Operator:
+    """Go wrong."""
+    if options.way == "factory":
+        raise KeyError("factory")
+
+    def before(gradients: Any, rows: Any, context: Any) -> Any:
+        if options.way == "trace":
+            return gradients @ gradients, rows
+        if options.way == "column":
+            return gradients, {name: values for name, values in rows.items() if name != "w"}
+        return gradients[:, :1] if options.way == "shape" else None, rows
+
+    return Operator({}, before, name="bad")
+
+
+BAD = Part("bad", BadOptions, bad)
+UNSCORED = Part(
+    "unscored", XftrlOptions, lambda options, layout: xftrl(options, layout)._replace(scores=lambda rows, inputs: rows["x"])
+)
+
+
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = {"halve": f"{__name__}:HALVE", "broken": "no_such_module:X", "wrong": f"{__name__}:NOT_A_PART"}
+    points = {
+        "bad": f"{__name__}:BAD",
+        "halve": f"{__name__}:HALVE",
+        "broken": "no_such_module:X",
+        "wrong": f"{__name__}:NOT_A_PART",
+    }
 
     def entry_points(group: str) -> list[EntryPoint]:
+        if group == "xpsql.algorithms":
+            return [EntryPoint("unscored", f"{__name__}:UNSCORED", group)]
         return [EntryPoint(name, value, group) for name, value in points.items()] if group == "xpsql.operators" else []
 
     monkeypatch.setattr(parts, "entry_points", entry_points)
@@ -65,13 +104,33 @@ def test_a_part_of_ours_comes_before_a_plugin_of_its_name() -> None:
     [
         ("broken", "operator broken of package no_such_module cannot be imported: ModuleNotFoundError"),
         ("wrong", "operator wrong of package tests.test_parts must be a Part of that name, got 'text'"),
-        ("halv", "There is no operator 'halv'. Did you mean halve\\? Valid: broken, halve, wrong."),
+        ("halv", "There is no operator 'halv'. Did you mean halve\\? Valid: bad, broken, halve, wrong."),
     ],
 )
 def test_a_part_that_cannot_be_had_is_an_error_that_names_it(name: str, message: str) -> None:
     with pytest.raises(StatementError, match=message) as raised:
         parts.find("operator", (), name, HERE)
     assert raised.value.position == HERE
+
+
+@pytest.mark.usefixtures("plugins")
+@pytest.mark.parametrize(
+    ("using", "message"),
+    [
+        (
+            "fm (dim = 2) OPERATORS (bad)",
+            r"operator bad must return gradients of the shape .*, \(64, 2\); its before returns shape",
+        ),
+        ("xftrl OPERATORS (bad (way = 'column'))", r"operator bad must return w of the shape .* its before returns none"),
+        ("xftrl OPERATORS (bad (way = 'none'))", r"operator bad must return gradients .* returns none"),
+        ("xftrl OPERATORS (bad (way = 'factory'))", r"operator bad fails at .*test_parts\.py, line \d+: KeyError: 'factory'"),
+        ("xftrl OPERATORS (bad (way = 'trace'))", r"operator bad fails at .*test_parts\.py, line \d+: TypeError"),
+        ("unscored", r"algorithm unscored fails at .*test_parts\.py, line \d+: KeyError: 'x'"),
+    ],
+)
+def test_what_a_plugin_does_wrong_is_told_with_its_name_and_file(tmp_path: Path, using: str, message: str) -> None:
+    with xpsql.connect(tmp_path, "duckdb", SilentReporter()) as session, pytest.raises(StatementError, match=message):
+        session.sql(f"TRAIN MODEL m USING {using} AS SELECT id % 2 AS label, id % 7 AS x FROM range(100)")
 
 
 @pytest.mark.usefixtures("plugins")

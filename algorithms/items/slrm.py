@@ -27,10 +27,14 @@ class SlrmOptions:
         0.5, "they are drawn by count^power: 1 recommends the less popular, 0 the more popular", minimum=-2, maximum=2
     )
     alpha: float = option(
-        0.5, "learning rate; lower it for long logs, and to 0.1 for histories of hundreds", minimum=0, open_minimum=True
+        0.5,
+        "learning rate; lower it for long logs, and to 0.1 for histories of hundreds",
+        minimum=0,
+        open_minimum=True,
+        optimizer=True,
     )
-    l1: float = option(0.5, "L1 penalty; raise it for fewer pairs", minimum=0)
-    l2: float = option(1.0, "L2 penalty; raise it where pairs are seen seldom", minimum=0)
+    l1: float = option(0.5, "L1 penalty; raise it for fewer pairs", minimum=0, optimizer=True)
+    l2: float = option(1.0, "L2 penalty; raise it where pairs are seen seldom", minimum=0, optimizer=True)
 
 
 def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:

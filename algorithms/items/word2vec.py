@@ -38,7 +38,7 @@ class Word2VecOptions:
         open_minimum=True,
         maximum=1,
     )
-    learning_rate: float = option(0.5, "learning rate; lower it for many passes", minimum=0, open_minimum=True)
+    learning_rate: float = option(0.5, "learning rate; lower it for many passes", minimum=0, open_minimum=True, optimizer=True)
 
 
 def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:

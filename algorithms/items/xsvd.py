@@ -42,9 +42,15 @@ class XsvdOptions(LossOptions):
     dim: int = option(
         16, "elements of a feature's vector; 32 or 64 for catalogues of thousands of items", minimum=1, maximum=1024
     )
-    alpha: float = option(0.1, "learning rate of the weights; raise it for short logs", minimum=0, open_minimum=True)
+    alpha: float = option(
+        0.1, "learning rate of the weights; raise it for short logs", minimum=0, open_minimum=True, optimizer=True
+    )
     vector_alpha: float = option(
-        0.05, "learning rate of the vectors; 0.1 with several passes for short logs", minimum=0, open_minimum=True
+        0.05,
+        "learning rate of the vectors; 0.1 with several passes for short logs",
+        minimum=0,
+        open_minimum=True,
+        optimizer=True,
     )
     init_scale: float = option(0.05, "standard deviation of new vectors; raise it where they stay small", minimum=0)
     intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")

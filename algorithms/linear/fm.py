@@ -20,8 +20,10 @@ from .scores import linear_scores
 @dataclass(frozen=True)
 class FmOptions(LossOptions):
     dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
-    alpha: float = option(0.1, "learning rate of the linear weights", minimum=0, open_minimum=True)
-    vector_alpha: float = option(0.02, "learning rate of the vectors; raise it for long logs", minimum=0, open_minimum=True)
+    alpha: float = option(0.1, "learning rate of the linear weights", minimum=0, open_minimum=True, optimizer=True)
+    vector_alpha: float = option(
+        0.02, "learning rate of the vectors; raise it for long logs", minimum=0, open_minimum=True, optimizer=True
+    )
     init_scale: float = option(0.01, "standard deviation of new vectors", minimum=0)
     intercept: bool = option(True, "learn an intercept")
 

@@ -27,6 +27,7 @@ class LinearOptions:
         f"learning rate of AdaGrad, whose sums of squares start with {ACCUMULATOR:g}; raise it for short logs",
         minimum=0,
         open_minimum=True,
+        optimizer=True,
     )
     l2: float = option(0.0, "L2 penalty per example; raise it where features are many and examples few", minimum=0)
     intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")

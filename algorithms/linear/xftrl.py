@@ -17,10 +17,10 @@ from .scores import linear_scores
 
 @dataclass(frozen=True)
 class XftrlOptions(LossOptions):
-    alpha: float = option(0.1, "learning rate; raise it for short logs", minimum=0, open_minimum=True)
-    beta: float = option(1.0, "smooths the learning rate of rare features", minimum=0, open_minimum=True)
-    l1: float = option(0.0, "L1 penalty; features below it have weight 0", minimum=0)
-    l2: float = option(0.0, "L2 penalty", minimum=0)
+    alpha: float = option(0.1, "learning rate; raise it for short logs", minimum=0, open_minimum=True, optimizer=True)
+    beta: float = option(1.0, "smooths the learning rate of rare features", minimum=0, open_minimum=True, optimizer=True)
+    l1: float = option(0.0, "L1 penalty; features below it have weight 0", minimum=0, optimizer=True)
+    l2: float = option(0.0, "L2 penalty", minimum=0, optimizer=True)
     intercept: bool = option(True, "learn an intercept")
 
 

@@ -44,9 +44,11 @@ class DeepOptions(LossOptions):
         maximum=1,
         open_maximum=True,
     )
-    alpha: float = option(0.1, "learning rate of the linear weights; raise it for short logs", minimum=0, open_minimum=True)
+    alpha: float = option(
+        0.1, "learning rate of the linear weights; raise it for short logs", minimum=0, open_minimum=True, optimizer=True
+    )
     vector_learning_rate: float = option(
-        0.02, "learning rate of the vectors; raise it for short logs", minimum=0, open_minimum=True
+        0.02, "learning rate of the vectors; raise it for short logs", minimum=0, open_minimum=True, optimizer=True
     )
     learning_rate: float = option(
         0.001, "learning rate of the layers; lower it where the loss jumps", minimum=0, open_minimum=True

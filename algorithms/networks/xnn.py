@@ -62,8 +62,8 @@ class XnnOptions(LossOptions):
         choices=("none", "bi", "pairs"),
     )
     wide: bool = option(True, "add the sum of a weight per feature, with an intercept")
-    alpha: float = option(0.1, "learning rate of those weights", minimum=0, open_minimum=True)
-    vector_learning_rate: float = option(0.02, "learning rate of the vectors", minimum=0, open_minimum=True)
+    alpha: float = option(0.1, "learning rate of those weights", minimum=0, open_minimum=True, optimizer=True)
+    vector_learning_rate: float = option(0.02, "learning rate of the vectors", minimum=0, open_minimum=True, optimizer=True)
     learning_rate: float = option(0.001, "learning rate of the network", minimum=0, open_minimum=True)
     init_scale: float = option(0.01, "standard deviation of new vectors", minimum=0)
 

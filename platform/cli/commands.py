@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 import click
@@ -17,6 +16,7 @@ from ..engines import ENGINES
 from ..engines.kind import EngineKind
 from ..engines.spark.kind import SPARK
 from ..errors import XpsqlError
+from ..local import local_path
 from ..options import describe as declared
 from ..progress import reporter_for
 from ..session import Session, connect, default_engine, engine_named
@@ -69,7 +69,12 @@ def engine_options(kind: EngineKind[Any]) -> list[Callable[[F], F]]:
 
 OPTIONS = (
     click.option(
-        "-D", "variables", metavar="NAME=VALUE", multiple=True, callback=variables, help="Value of ${name}; repeatable."
+        "-D",
+        "variables",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=variables,
+        help="Value of ${name} or ${name:-default}; repeatable.",
     ),
     click.option(
         "--engine",
@@ -146,9 +151,10 @@ def report(name: str, output: str, number: int | None, **options: Any) -> None:
 
     chosen = chosen_of(options)
     with failing("", "", chosen.debug), opened(chosen) as session:
+        target = local_path(output, "The page of -o", None)
         text = page(session, name, number)
         with writing(f"the page to {output}", "Give -o a file in a folder that exists, that you may write and that has space."):
-            Path(output).write_text(text, encoding="utf-8")
+            target.write_text(text, encoding="utf-8")
 
 
 @main.command()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError
@@ -163,7 +164,7 @@ def labels_of(table: pa.Table, columns: Columns) -> NDArray[np.float32]:
 
 
 def facets_of(table: pa.Table, columns: Columns) -> Facets:
-    """Return what an evaluation knows of examples; NULL is a group and a segment, `NULL`."""
+    """Return what an evaluation knows of examples; NULL is a group and a segment."""
     groups, segments = np.empty(0, np.uint64), np.empty(0, np.object_)
     if columns.grouped and columns.group:
         words = words_of(table.column(columns.group))
@@ -175,10 +176,12 @@ def facets_of(table: pa.Table, columns: Columns) -> Facets:
 
 
 def words_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return the values of a column as text."""
+    """Return the values of a column as text, NULL as `NULL`, and texts that would look like it in quotes."""
     array = column.combine_chunks()
     plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-    return plain.cast(pa.string()).fill_null("NULL").dictionary_encode()
+    words = plain.cast(pa.string()).dictionary_encode(null_encoding="encode")
+    told = pc.replace_substring_regex(words.dictionary, "^('*NULL'*)$", r"'\1'").fill_null("NULL")
+    return pa.DictionaryArray.from_arrays(words.indices, told)
 
 
 def encode_categorical(

@@ -38,7 +38,7 @@ def export_table(version: Version, engine: Engine, table: str, replace: bool, fo
         return engine.write_table(table, relation.select(), replace, format)
 
 
-def export_files(version: Version, engine: Engine, folder: Path, format: str) -> int:
+def export_files(version: Version, engine: Engine, folder: Path, format: str, replace: bool) -> int:
     """Write the columns of ML.WEIGHTS to a folder, which appears whole, and return how many rows it has.
 
     The rows are one file, on Spark one for each partition that has any, which executors write into the warehouse first.
@@ -47,10 +47,11 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str) ->
     skip names that begin with `_`. What exports that were killed left beside it goes after a week.
 
     Raises:
-        ModelError: the folder holds something else than an export, or cannot be written.
+        ModelError: the folder holds something else than an export, or one of another format that is not to be replaced, or
+            cannot be written.
     """
     chosen = next(f for f in FORMATS if f.name == format)
-    _check_free(folder)
+    _check_free(folder, chosen, replace)
     draft = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     try:
         with storing(draft):
@@ -72,9 +73,15 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str) ->
     return rows
 
 
-def _check_free(folder: Path) -> None:
-    """Require that nothing is lost when `folder` is replaced."""
+def _check_free(folder: Path, chosen: Format, replace: bool) -> None:
+    """Require that nothing is lost when `folder` is replaced, and nobody who reads its format is left without it."""
     if folder.is_dir() and ((folder / MANIFEST).exists() or not any(folder.iterdir())):
+        others = [f.name for f in FORMATS if f is not chosen and any(folder.glob(f"part-*.{f.name}"))]
+        if others and not replace:
+            raise ModelError(
+                f"{folder} has an export as {others[0]}. "
+                f"Choose another path, or use FORMAT {chosen.name} WITH (replace = true)."
+            )
         return
     if folder.exists():
         raise ModelError(f"{folder} exists and is no export of a model. Choose another path, or remove it.")

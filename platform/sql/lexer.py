@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..errors import StatementError
 from .passage import Passage
 
-VARIABLE = re.compile(r"\$?\$\{\w*\}")
+VARIABLE = re.compile(r"\$?\$\{\w*(?::-[^}]*)?\}")
 PATTERNS = {
     "space": r"\s+|--[^\n]*",
     "comment": r"/\*",

@@ -30,6 +30,7 @@ def parse_script(text: str, variables: Mapping[str, str], others: Statements) ->
 
     Args:
         text: the script. `${name}` is replaced everywhere but in comments; `$${name}` stands for `${name}`.
+            `${name:-default}` is the default where the name has no value, or an empty one, as in shells.
         variables: the values of names.
         others: the statements of the engine.
 
@@ -139,7 +140,14 @@ def substituted(passage: Passage, variables: Mapping[str, str]) -> Passage:
 def value(passage: Passage, start: int, written: str, variables: Mapping[str, str]) -> str:
     if written.startswith("$$"):
         return written[1:]
-    name = written[2:-1]
+    name, defaulted, default = written[2:-1].partition(":-")
+    if "{" in default:
+        raise StatementError(
+            f"The default of the variable {name!r} has a brace, which no default may have. Give the variable a value instead.",
+            passage.position(start, written),
+        )
+    if defaulted and not variables.get(name):
+        return default
     if name not in variables:
         ways = f"with -D {name}=value, in Python with sql(..., {name}=value)"
         message = f"The variable {name!r} has no value; give it {ways}.{suggestion(name, variables)}"

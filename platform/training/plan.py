@@ -109,7 +109,8 @@ class Plan:
     """A training: statement text, model, parts, roles of columns, and the query.
 
     `share` in settings is a tuple of (slot, slot whose rows it uses). `passing`: the query reads what goes with its
-    statement, so that its rows are staged.
+    statement, so that its rows are staged. `inherited`: options of the algorithm that the continued version gives, not the
+    statement.
     """
 
     statement: str
@@ -128,6 +129,7 @@ class Plan:
     evaluate: Evaluate | None = None
     release: Condition | None = None
     passing: bool = False
+    inherited: frozenset[str] = frozenset()
 
     @property
     def roles(self) -> Roles:

@@ -12,15 +12,17 @@ import pyarrow as pa
 from ...algorithms.base import Algorithm, Layout
 from ...warehouse.manifest import Manifest
 from .. import parts
+from ..blame import blamed, blaming
 from ..cores import cores
 from ..errors import OptionError, StatementError
 from ..input.batches import Ladders
 from ..input.slots import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from, columns_of, offered_slots
 from ..operators.base import Operator, TableSpec, chain
-from ..options import written
+from ..options import of_optimizer, written
 from ..ps.dense import DenseProgram, size
 from ..ps.ladder import Ladder
 from ..ps.programs import Programs
+from .checked import checked
 from .compiled import limit_threads
 from .metrics.metrics import OF_CLASSES, OF_LABELS
 from .plan import Plan
@@ -30,12 +32,16 @@ MANY_FLOATS = 400_000  # of dense parameters, from which on a network's steps ga
 
 
 class Recipe(NamedTuple):
-    """What a training runs: the algorithm, the programs of its tables and dense parameters, and the sizes they run with."""
+    """What a training runs: the algorithm, the programs of its tables and dense parameters, and the sizes they run with.
+
+    `optimizer` is the one that OPERATORS names, which takes the place of the algorithm's own; None where it names none.
+    """
 
     algorithm: Algorithm
     programs: tuple[Programs, ...]
     dense: DenseProgram
     ladders: Ladders
+    optimizer: str | None
 
 
 def recipe_of(plan: Plan, columns: Columns) -> Recipe:
@@ -43,7 +49,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
 
     Raises:
         StatementError: more labels than the algorithm learns, operators in an order that cannot work, one that needs TIME where
-            there is none, or one that allows no second pass; a clause that the algorithm has no use for.
+            there is none, or one that allows no second pass; a clause or an option that the algorithm has no use for.
     """
     operators = tuple((found("operator", use.name), use.options) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(options, "slots", ()) for _, options in operators) else ()
@@ -56,6 +62,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     check_base_rate(plan, recipe.algorithm)
     if not recipe.algorithm.serves:
         check_solved(plan)
+    check_optimizer(plan, recipe)
     for programs in recipe.programs:
         if programs.chain.needs_time and plan.time is None:
             raise StatementError(
@@ -67,6 +74,24 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
                 f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1."
             )
     return recipe
+
+
+def idle(plan: Plan, recipe: Recipe) -> frozenset[str]:
+    """Return the options of the algorithm without effect: they set its own optimizers, and OPERATORS names another one."""
+    if recipe.optimizer is None:
+        return frozenset()
+    return of_optimizer(type(plan.algorithm.options)) & {name.lower() for name in plan.algorithm.given}
+
+
+def check_optimizer(plan: Plan, recipe: Recipe) -> None:
+    """Refuse options of USING without effect, but those that a continued version hands on."""
+    lost = sorted(idle(plan, recipe) - plan.inherited)
+    if lost:
+        raise StatementError(
+            f"Option {lost[0]} of algorithm {plan.algorithm.name} has no use: it sets the algorithm's own optimizer, and "
+            f"OPERATORS names {recipe.optimizer} in its place, for all tables. Write its options there, as in "
+            f"OPERATORS ({recipe.optimizer} (option = value)), or leave out {', '.join(lost)} or {recipe.optimizer}."
+        )
 
 
 def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
@@ -113,8 +138,10 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     """
     columns = columns_of(schema, plan.roles, parent)
     # Before operators are made: JAX runs where one is probed.
-    limit_threads(num_threads(found("algorithm", plan.algorithm.name).make(plan.algorithm.options, layout_of(columns))))
-    made = [found("operator", use.name).make(use.options, TableSpec("", 1)) for use in plan.operators]
+    limit_threads(
+        num_threads(make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, layout_of(columns)))
+    )
+    made = [make_operator(found("operator", use.name), use.options, TableSpec("", 1)) for use in plan.operators]
     offers = tuple(name for operator in made for name in operator.offers)
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
     if offers:
@@ -138,7 +165,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
 def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
     """Refuse an operator that offers inputs to an algorithm that takes none, but would take the slots of the query alone."""
     try:
-        found("algorithm", plan.algorithm.name).make(plan.algorithm.options, layout_of(columns))
+        make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, layout_of(columns))
     except OptionError as error:
         raise StatementError(
             f"OPERATORS ({operator}) offers inputs beside the slots, and {plan.algorithm.name} takes none. Leave it out."
@@ -172,7 +199,7 @@ def make(
     slots: tuple[tuple[str, int], ...],
     seed: int,
 ) -> Recipe:
-    algorithm: Algorithm = part.make(options, layout)
+    algorithm = make_algorithm(part, options, layout)
     limit_threads(num_threads(algorithm))
     programs: list[Programs] = []
     for spec in algorithm.tables:
@@ -180,7 +207,10 @@ def make(
         chained = make_chain(algorithm, spec._replace(slots=slots), operators, first is not None)
         programs.append(Programs(spec, chained, seed, first))
     optimizer = algorithm.dense_optimizer() if algorithm.dense_optimizer else None
-    return Recipe(algorithm, tuple(programs), DenseProgram(algorithm.dense, optimizer, seed), Ladders(Ladder(), Ladder()))
+    dense, ladders = DenseProgram(algorithm.dense, optimizer, seed), Ladders(Ladder(), Ladder())
+    probed = [make_operator(part, given, TableSpec("", 1)) for part, given in operators]
+    named = next((operator.name for operator in probed if operator.optimizer), None)
+    return Recipe(algorithm, tuple(programs), dense, ladders, named)
 
 
 def slot_numbers(columns: Columns) -> tuple[tuple[str, int], ...]:
@@ -199,14 +229,14 @@ def make_chain(
     Args:
         follows: the table comes after another one.
     """
-    made: list[Operator] = [part.make(options, spec) for part, options in operators]
+    made = [make_operator(part, options, spec) for part, options in operators]
     if follows:
         made = [operator for operator in made if not operator.offers and not operator.lives]
     made = [*algorithm.operators(spec), *made]
     if not any(operator.optimizer for operator in made):
         made.append(algorithm.optimizer(spec))
     try:
-        return chain(*made)
+        return chain(*map(checked, made))
     except ValueError as error:
         raise StatementError(f"OPERATORS cannot be composed: {error}") from error
 
@@ -223,5 +253,19 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
     """
     part = found("algorithm", manifest.algorithm.name)
     options = parts.options("algorithm", part, written(manifest.algorithm.options))
-    algorithm: Algorithm = part.make(options, layout_of(columns_from(manifest)))
-    return algorithm
+    return make_algorithm(part, options, layout_of(columns_from(manifest)))
+
+
+@functools.lru_cache(maxsize=KEPT)
+def make_algorithm(part: parts.AnyPart, options: Any, layout: Layout) -> Algorithm:
+    """Make an algorithm; the same one for the same arguments, so that what was compiled for it is found again."""
+    with blaming("algorithm", part.name):
+        made: Algorithm = part.make(options, layout)
+    scores, loss = blamed("algorithm", part.name, made.scores), blamed("algorithm", part.name, made.loss)
+    return made._replace(scores=scores, loss=loss)
+
+
+def make_operator(part: parts.AnyPart, options: Any, table: TableSpec) -> Operator:
+    with blaming("operator", part.name):
+        made: Operator = part.make(options, table)
+        return made

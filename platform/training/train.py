@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from .online.local import learn_here
 from .parallelism import places_of
 from .plan import Plan
 from .prepared import Prepared, check_encryption, check_memory, prepare
-from .recipe import Recipe, fitted
+from .recipe import Recipe, fitted, idle
 from .record import prepare_again, recorded
 from .rows import Held, check_continues, dense_entries, table_entries
 
@@ -235,7 +235,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe) -> Manifest:
     return Manifest(
         statement=plan.statement,
         query=plan.query,
-        algorithm=entries.Part(plan.algorithm.name, dict(plan.algorithm.given)),
+        algorithm=entries.Part(plan.algorithm.name, effective(plan, recipe)),
         operators=tuple(entries.Part(use.name, dict(use.given)) for use in plan.operators),
         slots=slot_entries(columns),
         labels=columns.labels,
@@ -250,6 +250,12 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe) -> Manifest:
         seed=plan.settings.seed,
         parent=plan.parent,
     )
+
+
+def effective(plan: Plan, recipe: Recipe) -> dict[str, Any]:
+    """Return the options of the algorithm that have an effect."""
+    without = idle(plan, recipe)
+    return {name: value for name, value in plan.algorithm.given.items() if name.lower() not in without}
 
 
 def slot_entries(columns: Columns) -> tuple[entries.Slot, ...]:

@@ -158,6 +158,19 @@ def test_columns_that_cannot_be_learned_from_are_refused(table: dict[str, Any], 
         encoded(pa.table(table), **settings)
 
 
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_the_text_null_is_another_segment_and_group_than_null(dictionary: bool) -> None:
+    values = pa.array([None, "NULL", "'NULL'", "a", None])
+    column = values.dictionary_encode() if dictionary else values
+    columns = replace(
+        columns_of(pa.schema({"label": pa.int8(), "x": pa.string()}), plan(), None), by="x", group="x", grouped=True
+    )
+    facets = encode(pa.table({"label": label(5), "x": column}), columns, with_labels=True).facets
+    assert facets is not None
+    assert facets.segments.tolist() == ["NULL", "'NULL'", "''NULL''", "a", "NULL"]
+    assert len(set(facets.groups.tolist())) == 4
+
+
 def test_two_columns_of_one_name_are_refused() -> None:
     table = pa.Table.from_arrays([label(1), pa.array(["a"]), pa.array(["b"])], ["label", "s", "S"])
     with pytest.raises(StatementError, match="two columns named s"):

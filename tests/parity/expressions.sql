@@ -912,6 +912,10 @@ SELECT * EXCEPT (a, w, p, st, j, ts, dt, f) FROM sample ORDER BY id
 SELECT k, n FROM VALUES ('a', 1), ('b', NULL) AS t(k, n) ORDER BY k
 SELECT id + 1 AS k, k * 2 AS twice FROM sample ORDER BY id
 SELECT * FROM (SELECT id, b, i FROM sample WHERE b IS NOT NULL) PIVOT (sum(i) FOR b IN (true AS yes, false AS no)) ORDER BY id
+SELECT * FROM (SELECT id, b, i FROM sample) PIVOT (count(i) AS n, sum(i) FOR b IN (true AS yes, false)) ORDER BY id
+SELECT * FROM (SELECT h > 0 AS g, b, i FROM sample) PIVOT (count(*) AS n, count(DISTINCT i) AS d, count_if(i > 7) AS c FOR b IN (true, false)) ORDER BY g
+SELECT * FROM (SELECT id, b, i FROM sample) PIVOT (count(i) AS n FOR b IN (true, false)) ORDER BY id
+SELECT * FROM (SELECT id, b, i, s FROM sample) PIVOT (count(i) AS n, max(s) AS s FOR b IN (true, false)) ORDER BY id
 SELECT id, c, v FROM (SELECT id, i AS x, id AS y FROM sample) UNPIVOT (v FOR c IN (x, y)) ORDER BY id, c
 SELECT id FROM sample TABLESAMPLE (100 PERCENT) ORDER BY id
 SELECT col1 FROM VALUES (1, 2)

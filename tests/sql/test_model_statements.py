@@ -539,6 +539,28 @@ def test_export_does_not_touch_a_folder_of_somebody_else(session: xpsql.Session,
     assert (tmp_path / "mine").exists()
 
 
+def test_export_replaces_files_of_another_format_only_where_it_says_so(session: xpsql.Session, tmp_path: Path) -> None:
+    train(session.models)
+    session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT parquet")
+    with pytest.raises(ModelError, match=r"out has an export as parquet\. .* FORMAT csv WITH \(replace = true\)"):
+        session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT csv")
+    session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT csv WITH (replace = true)")
+    assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["_manifest.json", "part-00000.csv"]
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/x", "s3:/bucket/x", "hdfs://name/x"])
+def test_export_refuses_what_is_no_local_path(
+    session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    train(session.models)
+    with pytest.raises(StatementError, match=rf"got '{uri}'\. Mount \w+:// as a folder\. \(line 1, column 21, at "):
+        session.sql(f"EXPORT MODEL ctr TO '{uri}' FORMAT csv")
+    assert not any(path.name.startswith(("s3", "hdfs")) for path in tmp_path.iterdir())
+    session.sql(f"EXPORT MODEL ctr TO '{tmp_path.as_uri()}/out' FORMAT csv")
+    assert (tmp_path / "out" / "_manifest.json").exists()
+
+
 def test_an_unknown_format_is_answered_with_those_that_are_known(session: xpsql.Session) -> None:
     with pytest.raises(
         StatementError, match=r"Expected a format, got 'parket'.*Did you mean parquet\? Valid: csv, json, parquet"

@@ -33,7 +33,7 @@ def cases() -> Iterator[Any]:
     for file in sorted(FIXTURES.glob("*.sql")):
         for block in file.read_text(encoding="utf-8").split("-- case: ")[1:]:
             name, *lines = block.rstrip().split("\n")
-            given = [line.removeprefix("-- with: ").split(" = ", 1) for line in lines if line.startswith("-- with: ")]
+            given = [[part.strip() for part in line[9:].split("=", 1)] for line in lines if line.startswith("-- with: ")]
             script = "\n".join(line for line in lines if not line.startswith(("-- with: ", "--> ")))
             expectations = [line.removeprefix("--> ") for line in lines if line.startswith("--> ")]
             yield pytest.param(Case(script, dict(given), expectations), id=f"{file.stem}: {name}")

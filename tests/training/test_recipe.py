@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 
 from xpsql.algorithms import ALGORITHMS
-from xpsql.algorithms.base import Layout
+from xpsql.algorithms.base import Algorithm, Layout
+from xpsql.platform.options import Part, of_optimizer
 from xpsql.platform.training import recipe
 from xpsql.platform.training.compiled import limit_threads
 
 LAYOUT = Layout(tuple(f"c{i}" for i in range(26)), (), (), (), ("label",))
+SEQUENCES = Layout((), ("history",), (), (), ())
+LAYOUTS = {
+    "word2vec": (SEQUENCES, {}),
+    "slrm": (Layout(("item",), ("history",), (), (), ("label",)), {}),
+    "xsvd": (LAYOUT, {"user": ("c0",), "item": ("c1",)}),
+}
 
 
 @pytest.mark.parametrize(
@@ -25,6 +32,23 @@ def test_small_steps_stay_on_one_thread(
     monkeypatch.setattr(recipe, "cores", lambda: 7)
     part = next(part for part in ALGORITHMS if part.name == name)
     assert recipe.num_threads(part.make(part.options(**options), LAYOUT)) == threads
+
+
+@pytest.mark.parametrize("part", ALGORITHMS, ids=lambda part: part.name)
+def test_options_that_only_optimizers_read_are_declared_so(part: Part[Any, Algorithm]) -> None:
+    layout, given = LAYOUTS.get(part.name, (LAYOUT, {}))
+    read: set[str] = set()
+
+    class Recording(part.options):  # type: ignore[name-defined,misc]
+        def __getattribute__(self, name: str) -> Any:
+            read.add(name)
+            return super().__getattribute__(name)
+
+    algorithm = part.make(Recording(**given), layout)
+    read.clear()
+    for table in algorithm.tables if algorithm.serves else ():
+        algorithm.optimizer(table)
+    assert {name for name in read if not name.startswith("__")} == of_optimizer(part.options)
 
 
 def test_whoever_says_first_how_many_threads_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:

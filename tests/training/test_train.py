@@ -162,6 +162,15 @@ def test_weights_stay_where_a_version_continues_with_other_options(
         assert new[name] == pytest.approx(old[name], rel=1e-6, abs=1e-9)
 
 
+def test_options_that_another_optimizer_takes_the_place_of_are_not_handed_on(session: xpsql.Session, tmp_path: Path) -> None:
+    query = TEXT.format(write(log(500), tmp_path / "log.parquet"))
+    session.sql(f"TRAIN MODEL m USING xftrl (alpha = 0.3, intercept = false) IGNORE (ts) AS {query}")
+    session.sql(f"CONTINUE MODEL m OPERATORS (ftrl (alpha = 0.2)) AS {query}")
+    assert session.models.version("m").manifest.algorithm.options == {"intercept": False}
+    with pytest.raises(xpsql.StatementError, match="Option alpha of algorithm xftrl has no use"):
+        session.sql(f"CONTINUE MODEL m USING xftrl (alpha = 0.3) AS {query}")
+
+
 UPPER = "label AS LABEL, user AS USER, price AS PRICE, tags AS TAGS"
 
 

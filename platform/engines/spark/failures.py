@@ -15,6 +15,7 @@ from ...errors import ModelError, Position, StatementError
 from ..missing import absent, gone, no_function
 from ..spark_sql.tokens import find_word
 from .calls import Sent
+from .missing_packages import format_of, missing, no_format
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -67,7 +68,7 @@ def explained(statement: Sent, relations: Callable[[], Iterable[str]]) -> Iterat
             raise ModelError(unwritten["message"].strip()) from error
         raise explain(error, statement, relations) from error
     except Py4JJavaError as error:
-        raise StatementError(f"The query failed: {plain(root_cause(str(error)))}") from error
+        raise StatementError(missing(str(error)) or f"The query failed: {plain(root_cause(str(error)))}") from error
 
 
 @contextmanager
@@ -101,6 +102,8 @@ def explain(error: PySparkException, statement: Sent, relations: Callable[[], It
         case ["UNRESOLVED_COLUMN", *_]:
             near = [bare(name) for name in told.get("proposal", "").split(", ") if name]
             return absent("column", told["objectName"], near, position)
+        case ["TABLE_OR_VIEW_NOT_FOUND", *_] if lacked := format_of(bare(told["relationName"])):
+            return StatementError(no_format(lacked), position)
         case ["TABLE_OR_VIEW_NOT_FOUND", *_]:
             return absent("table or view", told["relationName"], relations(), position)
         case ["RECURSIVE_VIEW"]:
@@ -122,6 +125,8 @@ def explain(error: PySparkException, statement: Sent, relations: Callable[[], It
             return StatementError(gone("A table of the statement"), position)
         case ["PATH_NOT_FOUND"]:
             return StatementError(f"The path {told['path']} does not exist. Check its spelling.", position)
+        case ["FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"] if lacked := missing(str(getattr(error, "_cause", ""))):
+            return StatementError(lacked, position)
         case ["FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"]:
             kind = told["dataSourceType"]
             message = f"The files of {kind}.`...` cannot be read: they are not {kind}, or executors do not see them there."
@@ -129,7 +134,7 @@ def explain(error: PySparkException, statement: Sent, relations: Callable[[], It
         # Spark 3 has no name for it, and tells no paths.
         case ["UNSUPPORTED_INSERT", "MULTI_PATH"] | ["_LEGACY_ERROR_TEMP_1148"] if MANIFEST in told.get("paths", MANIFEST):
             return StatementError(f"Spark itself writes into no table of a warehouse. {ONLY_OURS}", position)
-    return StatementError(f"The query failed: {plain(str(error))}", position)
+    return StatementError(missing(str(error)) or f"The query failed: {plain(str(error))}", position)
 
 
 def condition_of(error: PySparkException) -> str:

@@ -62,11 +62,17 @@ class Continue:
             query=query,
             settings=clauses.settings({**carried(manifest), **self.clause("WITH", {})}),
             parent=parent.number,
+            inherited=self.inherited(manifest),
             **{**inherited.roles(manifest), **clauses.roles(self.given), **clauses.without_labels(algorithm, self.given)},
         )
 
     def clause(self, word: str, default: Any) -> Any:
         return self.given[word].value if word in self.given else default
+
+    def inherited(self, manifest: Manifest) -> frozenset[str]:
+        """Return the parent's options of the algorithm that USING does not give."""
+        given = self.clause("USING", clauses.Given(Value(manifest.algorithm.name), {})).options
+        return frozenset(manifest.algorithm.options.keys() - {name.lower() for name in given})
 
     def using(self, manifest: Manifest) -> clauses.Given:
         """Return the parent's algorithm with the options that USING changes."""

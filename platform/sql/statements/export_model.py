@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import StatementError
+from ...local import local_path
 from ...options import option
 from ...options import parse as parse_options
 from ..base import Statement
@@ -22,15 +23,22 @@ if TYPE_CHECKING:
 
 GRAMMAR = """\
 EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (replace = false, format = 'parquet')]
-EXPORT MODEL name [VERSION n] TO 'path' FORMAT parquet | csv | json"""
+EXPORT MODEL name [VERSION n] TO 'path' FORMAT parquet | csv | json [WITH (replace = false)]"""
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """The options of WITH."""
+    """The options of WITH for tables."""
 
     replace: bool = option(False, "replace a table of that name")
-    format: str = option("parquet", "format of the table: on Spark any that the context has")
+    format: str = option("parquet", "format of the table: on Spark any that the session has")
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """The options of WITH for files."""
+
+    replace: bool = option(False, "replace an export of another format")
 
 
 @dataclass(frozen=True)
@@ -69,12 +77,13 @@ class ExportFiles:
     named: Named
     folder: Path
     format: str
+    replace: bool
 
     def run(self, context: Context) -> pa.Table:
         from ...models.exports import DENSE, export_files
 
         with context.models.reading(*self.named) as version:
-            rows = export_files(version, context.engine, self.folder, self.format)
+            rows = export_files(version, context.engine, self.folder, self.format, self.replace)
         dense = str(self.folder / DENSE) if version.dense.exists() else None
         return answer(version.manifest.model, version.number, rows, str(self.folder), dense)
 
@@ -102,7 +111,8 @@ def parse_table(cursor: Cursor, named: Named) -> ExportTable:
 def parse_files(cursor: Cursor, named: Named) -> ExportFiles:
     from ...models.exports import FORMATS
 
-    path = cursor.string("TABLE name or 'path'")
+    position = cursor.position()
+    folder = local_path(cursor.string("TABLE name or 'path'"), "What EXPORT MODEL writes to", position)
     if cursor.peek("DELTA"):
         message = "DELTA is written to a table, not to files: EXPORT MODEL name TO TABLE table DELTA FROM VERSION k."
         raise StatementError(message, cursor.position())
@@ -110,7 +120,9 @@ def parse_files(cursor: Cursor, named: Named) -> ExportFiles:
     names = [format_.name for format_ in FORMATS]
     if not any(cursor.peek(name) for name in names):
         raise cursor.expected("a format", names)
-    return ExportFiles(named, Path(path).expanduser().absolute(), cursor.identifier("a format").lower())
+    format = cursor.identifier("a format").lower()
+    given = parse_options(FileOptions, cursor.options() if cursor.accept("WITH") else {}, "EXPORT MODEL")
+    return ExportFiles(named, folder, format, given.replace)
 
 
 EXPORT_MODEL = Statement(

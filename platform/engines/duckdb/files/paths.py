@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from ....errors import Position, StatementError
+from ....local import local_path
 
 PARTITION = re.compile(r"(?P<name>[^=]+)=(?P<value>.*)", re.DOTALL)
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -61,10 +62,7 @@ def listing(path: str, position: Position | None) -> Listing:
     Raises:
         StatementError: nothing is there.
     """
-    url = urlsplit(path)
-    if "://" in path and url.scheme != "file":
-        raise StatementError(f"Paths are local or file:// URLs, got {path}. Mount {url.scheme}:// as a folder.", position)
-    local = Path(unquote(url.path) if url.scheme == "file" else path).expanduser().absolute()
+    local = local_path(path, "What a query reads", position)
     roots = [local] if local.exists() else [Path(p) for p in sorted(glob.glob(str(local))) if visible(Path(p))]  # noqa: PTH207
     if not roots:
         raise StatementError(f"The path {path} does not exist (looked for {local}). Check its spelling.", position)

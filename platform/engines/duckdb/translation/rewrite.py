@@ -21,6 +21,7 @@ from .aliases import expand_order
 from .calls import filled
 from .functions import RENAMED
 from .lambdas import HIGHER_ORDER
+from .pivots import prepare_pivot
 from .rules import RULES
 from .typer import Typer
 
@@ -48,6 +49,8 @@ class Rewriter:
             name_columns(select, relations)
             expand_order(select)
             select.set("hint", None)  # hints say how, not what
+        for pivot in root.find_all(exp.Pivot):
+            prepare_pivot(pivot, relations)
         self.expand(root)
         self.walk(root.this)
         made: exp.Expr = root.this

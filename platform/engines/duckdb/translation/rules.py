@@ -28,6 +28,7 @@ from .joins import join_rule, keys_first
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
 from .ordering import ordered_rule
+from .pivots import pivot_rule
 from .times import macro, part_of
 from .typer import Typer
 
@@ -304,6 +305,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.TableSample: sample_rule,
     exp.Lateral: lateral_rule,
     exp.Join: join_rule,
+    exp.Pivot: pivot_rule,
     exp.Select: select_rule,
     exp.Group: group_rule,
     exp.Ordered: ordered_rule,
