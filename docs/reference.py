@@ -62,7 +62,8 @@ CLAUSE_HELP = {
     "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named.",
     "EVALUATE": "After every m batches of a pass the next n are scored before they are learned from: a window, which is a row "
     "of ML.TRAINING_INFO; with BY, one more for each value of a column.",
-    "RELEASE": "Which version may be served: a condition on the metrics over all windows, such as `auc > 0.7 AND pcopc BETWEEN "
+    "RELEASE": "Which version may be served: a condition on the metrics over all windows of the first "
+    "pass, such as `auc > 0.7 AND pcopc BETWEEN "
     "0.9 AND 1.1`, and on those of the version served, `auc > previous.auc`. Where it is false the version is `held` and the "
     f"statement fails. Metrics: {', '.join(METRICS)}.",
     "WITH": "Settings of the training, below.",

@@ -124,6 +124,7 @@ class Manifest:
         input: how the splits are read; batch_size, shards, workers: with what; expected: examples in all passes, where a filter
             does not decide. What RESUME needs beside the statement.
         epoch: of the driver that trains it; RESUME counts on.
+        once: the names that it and those it goes on from learned under (WITH once), its own last.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
     """
 
@@ -167,6 +168,7 @@ class Manifest:
     workers: int = 0
     expected: int | None = None
     epoch: int = 0
+    once: tuple[str, ...] = ()
     error: str | None = None
     xpsql: str = ""
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COLORS = ("#4c8dd6", "#e8883a", "#3fa37c", "#c05a8f")
 LIFE = ("admitted", "expired")
 SLOTS = 30
+SCORED = "scored before it was learned from; in passes after the first the model has seen them before"
 PAGE = Path(__file__).with_name("report.html")
 
 
@@ -77,18 +78,15 @@ def sections(session: Session, version: Version) -> list[str]:
     lines = [line for line in latest(read_progress(version.folder)) if "segment" not in line]
     windows = [line for line in lines if "window" in line]
     measured = windows or lines
-    seen = (
-        "each window, scored before it was learned from"
-        if windows
-        else "all examples so far, scored before they were learned from"
-    )
+    seen = f"each window, {SCORED}" if windows else f"all examples of a pass so far, {SCORED}"
     found = []
     if len(measured) > 1:
         batches = [line["batch"] for line in measured]
-        for name in ("logloss", "auc"):
-            values = [line.get(name) for line in measured]
-            if any(value is not None for value in values):
-                found.append(section(f"Learning curve: {name}", seen, curves(batches, {name: values}, "batches")))
+        found += [
+            section(f"Learning curve: {name}", seen, curves(batches, of_passes(measured, name), "batches"))
+            for name in ("logloss", "auc")
+            if any(line.get(name) is not None for line in measured)
+        ]
         life = {
             name: [line.get(name, 0) for line in measured] for name in ("rows", *LIFE) if any(name in line for line in measured)
         }
@@ -113,6 +111,13 @@ def sections(session: Session, version: Version) -> list[str]:
             )
         )
     return found
+
+
+def of_passes(measured: Sequence[dict[str, Any]], name: str) -> dict[str, list[Any]]:
+    """Return a metric's values by pass, None where a line is of another pass; under its own name where there is one pass."""
+    numbers = sorted({line.get("pass") or 0 for line in measured})
+    names = {number: name if len(numbers) == 1 else f"pass {number + 1}" for number in numbers}
+    return {names[n]: [line.get(name) if (line.get("pass") or 0) == n else None for line in measured] for n in numbers}
 
 
 def section(title: str, text: str, figure: Figure) -> str:

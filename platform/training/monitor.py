@@ -18,6 +18,7 @@ from ..ps.messages import Description
 from ..ps.watermarks import Turn, as_lines, from_lines
 from .checkpoints.driver_state import DriverState
 from .metrics.metrics import Metrics, check_tally, weight_range
+from .metrics.passes import PassMetrics
 from .metrics.windows import Seen, Window, metrics_of
 
 if TYPE_CHECKING:
@@ -36,21 +37,23 @@ class Monitor:
     """Turns what workers tell into metrics, updates and lines.
 
     Args:
-        metrics: of a new training.
+        classifier: see Metrics.
+        evaluated: windows are measured.
 
     Attributes:
+        passes: the metrics of each pass.
         windows: of its evaluation, by key; a replay changes none that is whole.
         recoveries: from losses of tasks, so far.
         compiled: what this process compiled meanwhile.
     """
 
-    def __init__(self, metrics: Metrics, draft: Draft, reporter: Reporter, evaluated: bool) -> None:
+    def __init__(self, classifier: bool, draft: Draft, reporter: Reporter, evaluated: bool) -> None:
         self.windows: dict[tuple[int, int, int], Window] = {}
         self.compiled = Compiled()
         self._clocks: list[Clocks] = []
         self._elsewhere: dict[tuple[int, int], Spent] = {}
         self._evaluated = evaluated
-        self.metrics = metrics
+        self.passes = PassMetrics(classifier)
         self._describe: Callable[[], Description] | None = None
         self._draft = draft
         self._reporter = reporter
@@ -77,8 +80,13 @@ class Monitor:
             return
         with self._lock:
             self._counted[Turn(batch.id.pass_number, batch.id.split)] = batch.id.batch + 1
-            self.metrics.add(batch.label[0, : batch.examples], predictions)
+            self.passes.add(batch.id.pass_number, batch.label[0, : batch.examples], predictions)
             self._tell_at_times()
+
+    @property
+    def metrics(self) -> Metrics:
+        """Of the first pass, in which every example is predicted before it is learned from."""
+        return self.passes.first
 
     @property
     def counted(self) -> dict[Turn, int]:
@@ -98,12 +106,12 @@ class Monitor:
     @property
     def examples_per_second(self) -> float:
         """Since it began."""
-        return self.metrics.examples / max(self.seconds, 1e-9)
+        return self.passes.examples / max(self.seconds, 1e-9)
 
     def iterated(self, iteration: int, objective: float) -> None:
         """Tell what an algorithm that learns all examples at once has reached: a line of progress."""
         with self._lock:
-            self._draft.progress({"batch": iteration, "objective": objective})
+            self._draft.progress({"batch": iteration, "pass": 0, "objective": objective})
             self._reporter.update(0, {"objective": objective})
 
     def close(self, window: Window) -> None:
@@ -112,8 +120,9 @@ class Monitor:
             self._close(window)
 
     def evaluation(self) -> dict[str, float | None]:
-        """Return the metrics over all windows."""
-        return metrics_of(self.windows.values(), self.metrics.classifier)
+        """Return the metrics over all windows of the first pass."""
+        first = (window for window in self.windows.values() if window.pass_number == 0)
+        return metrics_of(first, self.metrics.classifier)
 
     def _close(self, window: Window) -> None:
         known = self.windows.get(window.key)
@@ -140,7 +149,7 @@ class Monitor:
         with self._lock:
             for tally in (tally for window in report.windows for tally in (window.tally, *window.segments.values())):
                 check_tally(tally, self.metrics.histogram.shape[1])
-            self.metrics.take(report.tally)
+            self.passes.take(report.tallies)
             self._counted |= from_lines(report.counted)
             self._elsewhere[report.worker, report.attempt] = report.spent
             for window in report.windows:
@@ -152,7 +161,7 @@ class Monitor:
         with self._lock:
             self.recoveries += 1
             line = {"recoveries": self.recoveries, "recovery_seconds": seconds}
-            self._draft.progress({"batch": self._batches, **self.metrics.as_dict(), **line})
+            self._draft.progress({**self._reached(), **line})
             self._reporter.note(f"{why} Recovered after {seconds:.1f} s (recovery {self.recoveries} of this training).")
 
     def held_up(self, workers: Sequence[int], seconds: float) -> None:
@@ -174,12 +183,12 @@ class Monitor:
         """
         with self._lock:
             lines, windows = (as_lines(finished), as_lines(self._counted)), tuple(self.windows.values())
-            return DriverState(*lines, self.metrics.tally(), windows, tuple(opened), self.metrics.examples, self.seconds)
+            return DriverState(*lines, self.metrics.tally(), windows, tuple(opened), self.passes.examples, self.seconds)
 
     def go_on(self, driver: DriverState) -> None:
         """Go on from what a checkpoint kept."""
         with self._lock:
-            self.metrics = Metrics.of(self.metrics.classifier, [driver.tally])
+            self.passes.go_on(driver.tally, driver.examples)
             self.windows = {window.key: window for window in driver.windows}
             self._counted = from_lines(driver.counted)
             self._began = time.monotonic() - driver.seconds
@@ -197,12 +206,15 @@ class Monitor:
             weights: the range of weights, where it is known.
         """
         self._written = time.monotonic()
-        metrics = self.metrics.as_dict()
         counted = {**self._stored(described), **weights}
         speed = {"examples_per_second": self.examples_per_second}
         recoveries = {"recoveries": self.recoveries} if self.recoveries else {}
-        self._draft.progress({"batch": self._batches, **metrics, **counted, **speed, **recoveries})
+        self._draft.progress({**self._reached(), **counted, **speed, **recoveries})
         self._tell()
+
+    def _reached(self) -> dict[str, float | None]:
+        """Return how far the training is, and the metrics of the pass that it is in."""
+        return {"batch": self._batches, "pass": self.passes.newest, **self.passes.latest.as_dict()}
 
     def _stored(self, described: Description) -> dict[str, float]:
         """Return what shards hold, and where the time went until now."""
@@ -229,9 +241,9 @@ class Monitor:
         """Tell the metrics of the last window, or else those until now."""
         self._told = time.monotonic()
         if not (shown := self._window):
-            running = self.metrics.as_dict()
+            running = self.passes.latest.as_dict()
             shown = {name: value for name in RUNNING if (value := running[name]) is not None}
-        self._reporter.update(self.metrics.examples, shown)
+        self._reporter.update(self.passes.examples, shown)
 
 
 def missing_of(window: Window) -> str:

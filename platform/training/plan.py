@@ -61,6 +61,11 @@ class Settings:
         "TLS between machines, on Spark: in the training, in CONTINUE and RESUME, and where the model scores; needs the extra "
         "xpsql[tls] on the driver",
     )
+    once: str | None = option(
+        None,
+        "a name of what is learned, such as a day: where the version that is continued, or one before it, has learned under "
+        "this name, nothing is learned",
+    )
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
     hashed: tuple[str, ...] = option((), "BIGINT columns that hold ready-made ids")

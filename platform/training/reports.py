@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..input.timing import Spent
 from ..ps.watermarks import Lines
-from .metrics.metrics import Tally
+from .metrics.passes import PassTally
 from .metrics.windows import Window
 
 
@@ -14,7 +14,7 @@ class Report(NamedTuple):
     """What a worker has learned since its report before.
 
     Attributes:
-        tally: how it scored the batches, before it learned from them.
+        tallies: how it scored the batches of each pass, before it learned from them.
         counted: batches that the metrics have with this report, of the turns that it worked on.
         ended: batches of the turns that it has finished.
         windows: that it has closed.
@@ -23,7 +23,7 @@ class Report(NamedTuple):
 
     worker: int
     attempt: int
-    tally: Tally
+    tallies: tuple[PassTally, ...]
     counted: Lines
     ended: Lines
     windows: tuple[Window, ...]

@@ -60,7 +60,7 @@ def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, repo
         check_encryption(plan, recipe)
     if plan.passing and isinstance(found, Scan):
         found = Staged(found.schema, "the results of its calls go with the statement")
-    with models.begin(plan.model, manifest_of(plan, columns, recipe), plan.replace) as draft:
+    with models.begin(plan.model, manifest_of(plan, columns, recipe, parent), plan.replace) as draft:
         try:
             prepared = prepare(plan, columns, staged(engine, plan.query, found, draft.staged), parent, places)
             if engine.tasks is not None:
@@ -107,7 +107,7 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
         TrainingError: the version is held, its condition of release is false.
     """
     plan, recipe, columns = prepared.plan, prepared.recipe, prepared.columns
-    monitor = Monitor(Metrics(recipe.algorithm.classifier), draft, reporter, plan.evaluate is not None)
+    monitor = Monitor(recipe.algorithm.classifier, draft, reporter, plan.evaluate is not None)
     if (schedule := prepared.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
     reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)
@@ -116,7 +116,7 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
         with compilations(monitor.compiled.add):
             held = learn(prepared, tasks, draft, monitor)
         monitor.write(held.described, held.saved.weights)
-        ended = f"{plan.model} v{draft.number}: {monitor.metrics.examples:,} examples learned"
+        ended = f"{plan.model} v{draft.number}: {monitor.passes.examples:,} examples learned"
     finally:
         reporter.finish(ended)
     metrics = monitor.metrics
@@ -130,12 +130,12 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
             draft.manifest,
             slots=slot_entries(columns),
             dense=dense_entries(recipe),
-            examples=metrics.examples,
+            examples=monitor.passes.examples,
             rows=held.saved.rows,
             metrics=metrics.as_dict(),
             evaluation=evaluation,
             calibration=metrics.calibration(CALIBRATION_PARTS),
-            base_rate=base_rate(metrics, prepared.parent),
+            base_rate=base_rate(monitor, prepared.parent),
             statistics={
                 "scaler": as_entry(held.described.moments),
                 "scaled": list(columns.scaled),
@@ -224,14 +224,16 @@ def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monito
     return learn_on(tasks, prepared, draft, monitor)
 
 
-def base_rate(metrics: Metrics, parent: Version | None) -> float:
+def base_rate(monitor: Monitor, parent: Version | None) -> float:
     """Return the mean label of all examples so far, the parent's included."""
+    examples, here = monitor.passes.examples, monitor.metrics.label_rate
     before, rate = (parent.manifest.examples_total, parent.manifest.base_rate or 0.0) if parent else (0, 0.0)
-    return (before * rate + metrics.examples * metrics.label_rate) / (before + metrics.examples)
+    return (before * rate + examples * here) / (before + examples)
 
 
-def manifest_of(plan: Plan, columns: Columns, recipe: Recipe) -> Manifest:
+def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | None) -> Manifest:
     """Return what is known of a version before its training."""
+    before, name = parent.manifest.once if parent is not None else (), plan.settings.once
     return Manifest(
         statement=plan.statement,
         query=plan.query,
@@ -249,6 +251,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe) -> Manifest:
         tables=table_entries(recipe),
         seed=plan.settings.seed,
         parent=plan.parent,
+        once=before if name is None else (*(other for other in before if other != name), name),
     )
 
 

@@ -87,7 +87,7 @@ def completions(session: Session, before: str, after: str = "") -> list[str]:
 
 def test_leading_words_of_statements_are_completed(session: Session) -> None:
     assert {"TRAIN", "TABLE"} <= set(completions(session, "T"))
-    assert completions(session, "continue") == ["CONTINUE MODEL"]
+    assert completions(session, "continue") == ["CONTINUE"]
 
 
 def test_tables_and_functions_are_completed_after_from(session: Session) -> None:

@@ -163,7 +163,7 @@ def test_the_text_null_is_another_segment_and_group_than_null(dictionary: bool) 
     values = pa.array([None, "NULL", "'NULL'", "a", None])
     column = values.dictionary_encode() if dictionary else values
     columns = replace(
-        columns_of(pa.schema({"label": pa.int8(), "x": pa.string()}), plan(), None), by="x", group="x", grouped=True
+        columns_of(pa.schema({"label": pa.int8(), "x": pa.string()}), plan().roles, None), by="x", group="x", grouped=True
     )
     facets = encode(pa.table({"label": label(5), "x": column}), columns, with_labels=True).facets
     assert facets is not None

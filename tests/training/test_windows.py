@@ -16,7 +16,6 @@ from xpsql.platform.input.batches import Batch
 from xpsql.platform.input.dealing import Dealt
 from xpsql.platform.ps.watermarks import Turn
 from xpsql.platform.training.metrics.evaluate import Evaluate
-from xpsql.platform.training.metrics.metrics import Metrics
 from xpsql.platform.training.metrics.windows import Collector, Key, Schedule, Seen, Window, measured, nothing
 from xpsql.platform.training.monitor import Monitor
 
@@ -112,7 +111,7 @@ class Told(Notes):
 
 def test_a_window_that_lacks_batches_is_told_and_one_that_lacks_fewer_takes_its_place(whole: list[Any]) -> None:
     told, key = Told(), (0, 0, 0)
-    monitor = Monitor(Metrics(True), cast(Any, told), told, True)
+    monitor = Monitor(True, cast(Any, told), told, True)
     (full,) = Collected(whole).windows
     (short,) = Collected([whole[1]._replace(fresh=False), whole[2]]).windows
     monitor.close(measured(nothing(key), 2, True))

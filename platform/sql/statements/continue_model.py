@@ -14,7 +14,7 @@ from ...errors import StatementError
 from ...options import Value, written
 from ...training.plan import Plan
 from ...training.start import train
-from .. import clauses, inherited
+from .. import clauses, inherited, once
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
@@ -25,32 +25,55 @@ if TYPE_CHECKING:
     from ..context import Context
 
 GRAMMAR = f"""\
-CONTINUE MODEL name [FROM VERSION n]
+CONTINUE [OR REPLACE] MODEL name [FROM VERSION n]
   [USING algorithm (option = value, ...)]
   {clauses.GRAMMAR}"""
 
 
 @dataclass(frozen=True)
 class Continue:
-    """A training that starts from a version, the served one where `version` is None."""
+    """A training that starts from a version, the served one where `version` is None.
+
+    `replace`: what the version learned under the name of `once` is learned anew, from the one before it.
+    """
 
     statement: str
     model: str
     version: int | None
+    replace: bool
     given: clauses.Clauses
     query: Query
 
     def run(self, context: Context) -> pa.Table:
         if (training := resumed(context, self.model, self.statement)) is not None:
             return training.run(context)
+        version = context.models.version(self.model, self.version)
+        if (learned := once.has_learned(version, self.name)) and not self.replace:
+            assert self.name is not None  # has_learned
+            found = once.learner(context.models, version, self.name)
+            context.reporter.note(f"Version {found.number} of {self.model} has learned {self.name!r}; nothing is learned.")
+            return once.answer(found)
         with self.query.expanded(context) as query:
             plan = replace(self.plan(context, query.text), passing=bool(self.query.calls))
             with clauses.placing(self.given, query):
-                return train(plan, context.engine, context.models, context.reporter)
+                done = train(plan, context.engine, context.models, context.reporter)
+        if learned:
+            context.models.drop(self.model, version.number)
+            context.reporter.note(f"Version {version.number} of {self.model}, which had learned {self.name!r}, is gone.")
+        return done
+
+    @property
+    def name(self) -> str | None:
+        """What `once` says."""
+        given = self.clause("WITH", {})
+        name: str | None = given["once"].value if "once" in given else None
+        return name
 
     def plan(self, context: Context, query: str) -> Plan:
         """Return the plan: what the statement gives, and the parent's manifest for the rest."""
         parent = context.models.version(self.model, self.version)
+        if self.name is not None and self.replace and once.has_learned(parent, self.name):
+            parent = once.parent_to_replace(context.models, parent, self.name)
         manifest = parent.manifest
         clauses.check_release("EVALUATE" in self.given or manifest.evaluate is not None, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
@@ -102,13 +125,17 @@ class ExplainContinue:
 
 
 def parse_continue(cursor: Cursor) -> Continue:
-    first = cursor.index - 2
+    first = cursor.index - 1
+    or_replace = cursor.accept("OR", "REPLACE")
+    cursor.expect("MODEL")
     model = cursor.identifier("a model name")
     version = cursor.integer("a version number") if cursor.accept("FROM", "VERSION") else None
     given = clauses.read_clauses(cursor)
     query = Query.of(cursor.remainder())
     check_named(given)
-    return Continue(cursor.span(first).text, model, version, given, query)
+    if or_replace and "once" not in (given["WITH"].value if "WITH" in given else {}):
+        raise cursor.error("CONTINUE OR REPLACE needs WITH (once = 'name'), the name of what is learned anew.")
+    return Continue(cursor.span(first).text, model, version, or_replace, given, query)
 
 
 def check_named(given: clauses.Clauses) -> None:
@@ -127,16 +154,15 @@ def check_named(given: clauses.Clauses) -> None:
 
 
 def carried(manifest: Manifest) -> dict[str, Value]:
-    """Return the settings that a version hands on: all but the mean of labels that a new model begins with."""
-    return {name: value for name, value in written(manifest.settings).items() if name != "base_rate"}
+    """Return the settings that a version hands on: all but the mean of labels that a new model begins with, and its name."""
+    return {name: value for name, value in written(manifest.settings).items() if name not in ("base_rate", "once")}
 
 
 def parse_explain(cursor: Cursor) -> ExplainContinue:
-    cursor.expect("MODEL")
     return ExplainContinue(parse_continue(cursor))
 
 
-CONTINUE = Statement("CONTINUE MODEL", GRAMMAR, "Learn from more data: a new version of a model.", parse_continue)
+CONTINUE = Statement("CONTINUE", GRAMMAR, "Learn from more data: a new version of a model.", parse_continue)
 EXPLAIN_CONTINUE = Statement(
     "EXPLAIN CONTINUE",
     "EXPLAIN CONTINUE MODEL ...",

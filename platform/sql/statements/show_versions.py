@@ -20,6 +20,7 @@ SCHEMA = pa.schema(
         ("status", pa.string()),
         ("served", pa.bool_()),
         ("parent", pa.int64()),
+        ("once", pa.string()),
         ("examples", pa.int64()),
         ("rows", pa.int64()),
         ("auc", pa.float64()),
@@ -45,8 +46,8 @@ class ShowVersions:
 def row(version: Version) -> dict[str, Any]:
     manifest = version.manifest
     metrics = {name: manifest.metrics.get(name) for name in ("auc", "logloss")}
-    fields = {name: getattr(manifest, name) for name in SCHEMA.names if name not in ("served", "progress", *metrics)}
-    return {**fields, **metrics, "served": version.served, "progress": version.progress}
+    fields = {name: getattr(manifest, name) for name in SCHEMA.names if name not in ("served", "progress", "once", *metrics)}
+    return {**fields, **metrics, "once": manifest.settings.get("once"), "served": version.served, "progress": version.progress}
 
 
 def parse(cursor: Cursor) -> ShowVersions:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ...training.plan import Plan
 from ...training.start import train
-from .. import clauses
+from .. import clauses, once
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
@@ -39,6 +39,12 @@ class Train:
         if self.if_not_exists and context.models.exists(self.plan.model):
             context.reporter.note(f"The model {self.plan.model} exists; nothing is trained.")
             return None
+        name, served = self.plan.settings.once, context.models.served(self.plan.model)
+        if name is not None and served is not None and not self.plan.replace:
+            version = context.models.version(self.plan.model)
+            if once.has_learned(version, name):
+                context.reporter.note(f"The model {self.plan.model} has learned {name!r}; nothing is learned.")
+                return once.answer(once.learner(context.models, version, name))
         with self.query.expanded(context) as query, clauses.placing(self.given, query):
             plan = replace(self.plan, query=query.text, passing=bool(self.query.calls))
             return train(plan, context.engine, context.models, context.reporter)

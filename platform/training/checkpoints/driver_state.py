@@ -16,10 +16,10 @@ class DriverState(NamedTuple):
     Attributes:
         finished: how many batches each turn has, of those that are finished.
         counted: how many batches of each turn the metrics have.
-        tally: of all examples counted.
+        tally: of all examples of the first pass that are counted.
         windows: of the evaluation.
         open: what was seen of windows that were open, as far as the driver knows.
-        examples: counted.
+        examples: counted, of all passes.
         seconds: of work so far.
     """
 

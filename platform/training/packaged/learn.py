@@ -17,6 +17,7 @@ from ...ps.messages import Description
 from ...ps.moments import no_moments
 from ..checkpoints.recovery import Recoveries, begun_again
 from ..metrics.metrics import Tally
+from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..rows import Held
@@ -90,7 +91,7 @@ def kept(
 ) -> Held:
     """Write a model and the numbers of categories."""
     for tally in tallies:
-        monitor.metrics.take(tally)
+        monitor.passes.take([PassTally(0, tally)])
     write_package(draft.package, model)
     before, known = stored_rows(prepared, TABLE), numbers > 0
     saved = write(draft, rows_of(features.only(known), numbers[known][:, None].astype(np.float64), before))

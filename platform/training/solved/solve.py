@@ -20,6 +20,7 @@ from ...ps.messages import Description
 from ...ps.moments import Moments, merged
 from ..checkpoints.recovery import Recoveries, begun_again
 from ..metrics.metrics import Tally
+from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..rows import Held, Saved, carried_rows, moments_of_version, values
@@ -129,7 +130,7 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
     known = Known(start, np.repeat(counts, table.dim), np.repeat(intercept, table.dim))
     weights = algorithm.solve(objective, known, monitor.iterated).reshape(shape)
     for tally in data.measure(weights):
-        monitor.metrics.take(tally)
+        monitor.passes.take([PassTally(0, tally)])
     saved = write(draft, rows_of(data.features, weights, before))
     now = int(data.features.last_seen.max(initial=0))
     return Held(saved, Description(saved.rows, 0, now, {}, moments, saved.min_weight, saved.max_weight))

@@ -18,7 +18,7 @@ from ...ps.gang import ANSWER_SECONDS
 from ...ps.remote import DEADLINE_SECONDS, RemoteClient
 from ...ps.watermarks import Turn, as_lines
 from ..compiled import compilations, prepare_task
-from ..metrics.metrics import Metrics
+from ..metrics.passes import PassMetrics
 from ..metrics.windows import Collector, Schedule, Window
 from ..online.worker import Worker
 from ..reports import Report
@@ -111,7 +111,7 @@ class Telling:
 
     def _begin(self, classifier: bool) -> None:
         """Begin what the next report will tell."""
-        self._metrics = Metrics(classifier)
+        self._metrics = PassMetrics(classifier)
         self._counted: dict[Turn, int] = {}
         self._ended: dict[Turn, int] = {}
         self._windows: list[Window] = []
@@ -119,7 +119,7 @@ class Telling:
     def _count(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
         if not batch.counted:
             self._counted[Turn(batch.id.pass_number, batch.id.split)] = batch.id.batch + 1
-            self._metrics.add(batch.label[0, : batch.examples], predictions)
+            self._metrics.add(batch.id.pass_number, batch.label[0, : batch.examples], predictions)
         if self._windows or time.monotonic() - self._told >= REPORT_SECONDS:
             self.tell()
 
@@ -127,8 +127,8 @@ class Telling:
         """Tell the driver what it has not been told."""
         self._told = time.monotonic()
         counted, ended = as_lines(self._counted), as_lines(self._ended)
-        tally, windows = self._metrics.tally(), tuple(self._windows)
+        tallies, windows = self._metrics.tallies(), tuple(self._windows)
         spent = Spent(self.clocks.seconds, *self.compiled.counted)
-        report = Report(self._task.number, self._task.attempt, tally, counted, ended, windows, spent)
+        report = Report(self._task.number, self._task.attempt, tallies, counted, ended, windows, spent)
         self._member.call(REPORT, report, CALL_SECONDS)
-        self._begin(self._metrics.classifier)
+        self._begin(self._metrics.first.classifier)

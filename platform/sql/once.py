@@ -1,0 +1,69 @@
+"""WITH (once = 'name'): what a line of versions has learned under a name is not learned again.
+
+A line is a version and those that it goes on from. Its names stand in the newest one's manifest, so that they outlive the
+versions that `VERSIONS RETAIN LAST n` drops. A version that failed, was interrupted or is held and not promoted is in no line
+that goes on, so a job that is retried after one learns its data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..errors import StatementError
+
+if TYPE_CHECKING:
+    from ...warehouse.catalog import Catalog
+    from ...warehouse.version import Version
+
+STATUS = "already learned"
+
+
+def own_name(version: Version) -> str | None:
+    """Return the name under which a version learned; None where it has none."""
+    name: str | None = version.manifest.settings.get("once")
+    return name
+
+
+def has_learned(version: Version, name: str | None) -> bool:
+    """Return whether a version or one that it goes on from learned under a name."""
+    return name is not None and name in version.manifest.once
+
+
+def learner(models: Catalog, newest: Version, name: str) -> Version:
+    """Return the version of a line that learned under a name; the newest where that one was dropped."""
+    present = {version.number: version for version in models.present(newest.manifest.model)}
+    version: Version | None = newest
+    while version is not None:
+        parent = present.get(version.manifest.parent or 0)
+        if own_name(version) == name and not (parent is not None and has_learned(parent, name)):
+            return version
+        version = parent
+    return newest
+
+
+def answer(version: Version) -> pa.Table:
+    """Return the row of a training statement that had nothing to learn."""
+    manifest = version.manifest
+    row = {"model": manifest.model, "version": version.number, "status": STATUS, "examples": 0, "rows": manifest.rows}
+    metrics = {metric: manifest.metrics.get(metric) for metric in ("auc", "logloss", "pcopc")}
+    return pa.Table.from_pylist([{**row, **metrics, "seconds": 0.0}])
+
+
+def parent_to_replace(models: Catalog, newest: Version, name: str) -> Version:
+    """Return the version that OR REPLACE goes on from: the parent of the newest, which learned under the name.
+
+    Raises:
+        StatementError: an older version learned it, or the newest goes on from none that is there.
+    """
+    model, version = newest.manifest.model, learner(models, newest, name)
+    if version.number != newest.number:
+        raise StatementError(
+            f"Version {version.number} of {model} learned {name!r}, and version {newest.number} goes on from it: only the "
+            f"newest can be replaced. CONTINUE MODEL {model} FROM VERSION {version.manifest.parent or version.number} learns "
+            "it and what came after it anew."
+        )
+    if version.manifest.parent is None:
+        raise StatementError(f"Version {version.number} of {model} goes on from none: use TRAIN OR REPLACE MODEL.")
+    return models.version(model, version.manifest.parent)
