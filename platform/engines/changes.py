@@ -11,7 +11,7 @@ from ...warehouse.views import Views
 from ..errors import StatementError
 from ..spark_types import is_known
 from .missing import absent
-from .spark_sql.statements import CreateView, Insert, Name
+from .spark_sql.tree import CreateView, Insert, Name
 
 OR_REPLACE, WITH_REPLACE = "use OR REPLACE", "use WITH (replace = true)"
 

@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..operators.base import INTERCEPT_NUMBER
 from ..ps._native import unique
 from ..ps.keys import feature_keys, hashed_keys, is_text, numbers, slot_seed
-from .slots import CATEGORICAL, CONTINUOUS, INTERCEPT, MULTI, VECTOR, WEIGHTED, Columns, Slot
+from .columns import CATEGORICAL, CONTINUOUS, INTERCEPT, MULTI, VECTOR, WEIGHTED, Columns, Slot
 
 Codes = NDArray[np.int32]
 ABSENT = -1

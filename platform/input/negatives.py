@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Negatives
 from ..ps.messages import BatchId
+from .columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns
 from .encode import ABSENT, Bag, Chunk
-from .slots import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns
 
 Codes = NDArray[np.int32]
 Rows = NDArray[np.intp]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -12,93 +12,9 @@ from ...warehouse.manifest import Manifest
 from ..errors import StatementError, suggestion
 from ..operators.base import INTERCEPT_NUMBER
 from ..spark_types import type_words
+from .columns import CATEGORICAL, CONTINUOUS, INTERCEPT, INTERCEPT_KIND, MULTI, OFFERED_KIND, VECTOR, WEIGHTED, Columns, Slot
 from .roles import Roles
-
-INTERCEPT = "(intercept)"
-INTERCEPT_KIND = "intercept"
-OFFERED_KIND = "offered"
-CATEGORICAL, CONTINUOUS, MULTI, WEIGHTED, VECTOR = "categorical", "continuous", "multi-valued", "weighted", "vector"
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A feature column.
-
-    Attributes:
-        name: the column.
-        kind: categorical, continuous, multi-valued, weighted or vector.
-        type: the column's, in Spark's words.
-        number: as stored with each row.
-        source: the slot whose rows it uses; its own name unless shared.
-        hashed: values are ready-made 64-bit ids.
-        dim: elements of a vector; 0 until the first batch tells, and for other kinds.
-    """
-
-    name: str
-    kind: str
-    type: str
-    number: int
-    source: str
-    hashed: bool = False
-    dim: int = 0
-
-
-@dataclass(frozen=True)
-class Columns:
-    """How a model reads a query's columns: its slots and the columns with another role; the algorithm tells of an intercept.
-
-    `offered` are the inputs made of what operators offer of features: of each categorical slot, then of each multi-valued and
-    weighted one, as many as operators offer. `grouped` and `by`: what an evaluation reads, the GROUP column and that of BY.
-    `standardised`: labels are learned in standard deviations from their mean, as the algorithm tells.
-    """
-
-    slots: tuple[Slot, ...]
-    labels: tuple[str, ...]
-    weight: str | None
-    time: str | None
-    group: str | None
-    ignore: tuple[str, ...]
-    null_features: bool
-    intercept: bool = False
-    offered: tuple[Slot, ...] = ()
-    grouped: bool = False
-    by: str | None = None
-    logarithmic: bool = False
-    standardised: bool = False
-
-    def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
-        return tuple(slot for slot in self.slots if slot.kind in kinds)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The columns that scoring needs."""
-        return tuple(slot.name for slot in self.slots)
-
-    @property
-    def scaled(self) -> tuple[str, ...]:
-        """The columns that are standardised: continuous slots, then labels."""
-        return (*(slot.name for slot in self.of_kind(CONTINUOUS)), *(self.labels if self.standardised else ()))
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        """The columns that training needs."""
-        needed = (*self.inputs, *self.labels, self.weight, self.time, self.group if self.grouped else None, self.by)
-        return tuple(dict.fromkeys(column for column in needed if column))
-
-    @property
-    def intercept_slot(self) -> tuple[Slot, ...]:
-        """The slot of the intercept, if the model has one."""
-        return (Slot(INTERCEPT, INTERCEPT_KIND, "", INTERCEPT_NUMBER, INTERCEPT),) if self.intercept else ()
-
-    @property
-    def all_slots(self) -> tuple[Slot, ...]:
-        """The slots that rows belong to."""
-        return (*self.slots, *self.offered, *self.intercept_slot)
-
-    @property
-    def slot_names(self) -> dict[int, str]:
-        """Slot number -> name."""
-        return {slot.number: slot.name for slot in self.all_slots}
+from .slot_types import kind_of, require_number, require_time, require_value
 
 
 def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Columns:
@@ -253,23 +169,6 @@ def offered_slots(columns: Columns, offers: tuple[str, ...], parent: Manifest | 
     return tuple(Slot(name, OFFERED_KIND, "", numbers[name] if name in numbers else next(free), name) for name in names)
 
 
-def columns_from(manifest: Manifest) -> Columns:
-    """Return the slots and roles of a trained version."""
-    slots = [Slot(s.name, s.kind, s.type, s.number, s.share or s.name, s.hashed, s.dim) for s in manifest.slots]
-    return Columns(
-        tuple(slot for slot in slots if slot.kind not in (INTERCEPT_KIND, OFFERED_KIND)),
-        manifest.labels,
-        manifest.weight,
-        manifest.time,
-        manifest.group,
-        manifest.ignore,
-        manifest.settings.get("nulls", "feature") == "feature",
-        any(slot.kind == INTERCEPT_KIND for slot in slots),
-        tuple(slot for slot in slots if slot.kind == OFFERED_KIND),
-        standardised=bool(manifest.labels) and set(manifest.labels) <= set(manifest.statistics.get("scaled", ())),
-    )
-
-
 def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[str, str]:
     """Return how a query's columns answer to a model's, which are compared without case: model's name -> query's.
 
@@ -311,56 +210,6 @@ def way(words: str) -> str:
     return next((one for one in ("boolean", "date") if words.startswith(one)), "int" if words.endswith("int") else "string")
 
 
-def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
-    """Return the slot kind of a column's type.
-
-    Raises:
-        StatementError: the type is no slot kind, or a hashed slot is not BIGINT.
-    """
-    kind = field.type
-    if field.name in hashed and not (pa.types.is_int64(kind) or (is_list(kind) and pa.types.is_int64(kind.value_type))):
-        raise StatementError(f"WITH hashed expects a BIGINT or array<bigint> column; {field.name} is {type_words(kind)}.")
-    if is_category(kind):
-        return CATEGORICAL
-    if is_number(kind):
-        return CONTINUOUS
-    if is_list(kind) and is_category(kind.value_type):
-        return MULTI
-    if is_list(kind) and is_number(kind.value_type):
-        return VECTOR
-    if pa.types.is_map(kind) and is_category(kind.key_type) and is_weight(kind.item_type):
-        return WEIGHTED
-    name = field.name
-    remedy = (
-        f"Select its fields ({name}.{kind.field(0).name} AS {name}_{kind.field(0).name}, ...) or to_json({name})"
-        if pa.types.is_struct(kind) and kind.num_fields
-        else "Cast it (strings, integers, booleans and dates are categories; float and decimal continuous; arrays "
-        "of categories and map<string, float> multi-valued; array<float> a vector)"
-    )
-    raise StatementError(
-        f"Column {name} has type {type_words(kind)}, which is no kind of slot. {remedy}, or name it in IGNORE."
-    )
-
-
-def is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
-def is_category(kind: pa.DataType) -> bool:
-    t = pa.types
-    if t.is_dictionary(kind):
-        return is_category(kind.value_type)
-    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_boolean(kind) or t.is_integer(kind) or t.is_date(kind))
-
-
-def is_weight(kind: pa.DataType) -> bool:
-    return is_number(kind) or bool(pa.types.is_integer(kind))
-
-
-def is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
 def roles_before(parent: Manifest) -> set[str | None]:
     """Return the columns that have a role in a version, which CONTINUE takes over where it names no others."""
     by = parent.evaluate["by"] if parent.evaluate else None
@@ -379,31 +228,6 @@ def check_ignored(roles: Mapping[str, Sequence[str]]) -> None:
                 raise StatementError(
                     f"IGNORE and {role} both name {column!r}. Leave it out of IGNORE: a {role} is never learned from."
                 )
-
-
-def require_number(field: pa.Field, role: str) -> None:
-    if not (is_number(field.type) or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)):
-        raise StatementError(
-            f"{role} expects a number or boolean; {field.name} is {type_words(field.type)}. CAST it in the query."
-        )
-
-
-def require_time(field: pa.Field) -> None:
-    t = pa.types
-    if not (t.is_timestamp(field.type) or t.is_date(field.type) or t.is_integer(field.type)):
-        raise StatementError(
-            f"TIME expects a timestamp, a date, or seconds since 1970 as an integer; {field.name} is {type_words(field.type)}."
-        )
-
-
-def require_value(field: pa.Field, role: str) -> None:
-    """Refuse a column whose values have no text: groups and segments are told apart by it."""
-    kind, t = field.type, pa.types
-    if not (is_category(kind) or is_number(kind) or t.is_timestamp(kind) or t.is_time(kind)):
-        raise StatementError(
-            f"{role} expects a string, number, boolean, date or timestamp; {field.name} is {type_words(kind)}. "
-            "Select a field or element of it, hex() of a BINARY, or CAST it in the query."
-        )
 
 
 def check_shared(slots: tuple[Slot, ...]) -> None:

@@ -15,12 +15,12 @@ from ..errors import DataError
 from ..ps.messages import BatchId
 from ..ps.watermarks import Turn
 from .batches import Batch, Ladders, batches
+from .columns import Columns
 from .dealing import Deal, Dealt
 from .encode import Chunk, encode, shown
 from .negatives import drawn, with_negatives
 from .pairs import known_pairs, paired
 from .sampling import Sampler, weighed
-from .slots import Columns
 from .splits import chunk_batches, chunk_rows, read
 from .timing import Clock
 

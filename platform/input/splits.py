@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..errors import DataError, StatementError
-from .slots import VECTOR, Columns, Slot, is_category
+from .columns import VECTOR, Columns, Slot
+from .slot_types import is_category
 
 CHUNK_ROWS = 1 << 17
 CODED = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}

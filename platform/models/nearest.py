@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ..display import cell
 from ..errors import StatementError, suggestion
+from ..input.columns import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from
 from ..input.encode import keys_of
-from ..input.slots import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from
 from ..parts import built_in
 
 if TYPE_CHECKING:

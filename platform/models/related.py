@@ -9,9 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import StatementError
+from ..input.columns import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from
 from ..input.encode import keys_of
 from ..input.pairs import HALF
-from ..input.slots import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from, matched
+from ..input.slots import matched
 from ..training.recipe import algorithm_of
 from ..training.rows import values
 

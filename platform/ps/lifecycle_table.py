@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .candidates import Candidates
-from .messages import Counts, Floats, Keys, Mask, Touched
+from .messages import Counts, Floats, Gate, Keys, Mask, Touched
 from .row_programs import Pushed, RowPrograms
-from .table import MISSING, Gate, Table, drawn
+from .table import MISSING, Table, drawn
 
 
 class LivingTable(Table):

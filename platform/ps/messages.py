@@ -137,3 +137,40 @@ class Description(NamedTuple):
     moments: Moments
     low: float
     high: float
+
+
+class Read(NamedTuple):
+    """What a table answers to a pull.
+
+    Attributes:
+        weights: table of the algorithm -> float32[size, dim], as its chain reads them.
+        updates: uint32[n]; None where no chain uses them.
+        offered: float32[size, k], what operators offer; None where they offer nothing.
+        gone: bool[n], keys whose row has ended, for the tables that follow; None where rows do not end.
+    """
+
+    weights: dict[str, Floats]
+    updates: Counts | None
+    offered: Floats | None
+    gone: Mask | None
+
+
+class Gate(NamedTuple):
+    """What the first table of a shard decides for the keys of a push, and the others follow.
+
+    Attributes:
+        fresh: bool[n], keys that had no row before this push, or one that had ended.
+        shut: bool[n], keys that have none after it.
+    """
+
+    fresh: Mask
+    shut: Mask
+
+
+class RefusedError(Exception):
+    """A row whose update an operator refused, with the order to fail."""
+
+    def __init__(self, key: int, slot: int) -> None:
+        self.key = key
+        self.slot = slot
+        super().__init__(f"key {key} of slot {slot}")

@@ -11,13 +11,13 @@ import numpy as np
 from ..errors import TrainingError
 from .dense import Dense
 from .lifecycle_table import LivingTable
-from .messages import NO_MOMENTS, Description, Keys, Mask, Pulled, Push
+from .messages import NO_MOMENTS, Description, Gate, Keys, Mask, Pulled, Push, RefusedError
 from .moments import merged
 from .programs import Programs
 from .row_programs import row_programs
 from .snapshot import LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
-from .table import Gate, RefusedError, Table
+from .table import Table
 from .watch import Watch
 from .watermarks import Entry, Watermarks
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from ._native import Arguments, Store
 from .aligned import empty
 from .candidates import Candidates
 from .ladder import Ladder, rung
-from .messages import BatchId, Counts, Floats, Keys, Mask, Touched
+from .messages import BatchId, Counts, Floats, Gate, Keys, Mask, Read, RefusedError, Touched
 from .program import Program
 from .programs import DRAWN, STATISTICS, Programs
 from .row_programs import Pushed, RowPrograms
@@ -32,43 +32,6 @@ DUMP_SLICES = 64
 
 Columns = dict[str, NDArray[np.generic]]
 T = TypeVar("T", bound=np.generic)
-
-
-class Read(NamedTuple):
-    """What a table answers to a pull.
-
-    Attributes:
-        weights: table of the algorithm -> float32[size, dim], as its chain reads them.
-        updates: uint32[n]; None where no chain uses them.
-        offered: float32[size, k], what operators offer; None where they offer nothing.
-        gone: bool[n], keys whose row has ended, for the tables that follow; None where rows do not end.
-    """
-
-    weights: dict[str, Floats]
-    updates: Counts | None
-    offered: Floats | None
-    gone: Mask | None
-
-
-class Gate(NamedTuple):
-    """What the first table of a shard decides for the keys of a push, and the others follow.
-
-    Attributes:
-        fresh: bool[n], keys that had no row before this push, or one that had ended.
-        shut: bool[n], keys that have none after it.
-    """
-
-    fresh: Mask
-    shut: Mask
-
-
-class RefusedError(Exception):
-    """A row whose update an operator refused, with the order to fail."""
-
-    def __init__(self, key: int, slot: int) -> None:
-        self.key = key
-        self.slot = slot
-        super().__init__(f"key {key} of slot {slot}")
 
 
 class Table:

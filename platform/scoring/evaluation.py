@@ -11,8 +11,10 @@ import pyarrow as pa
 from ...warehouse.version import Version
 from ..engines.base import Engine, staged
 from ..errors import DataError
+from ..input.columns import columns_from
 from ..input.encode import floats, shown
-from ..input.slots import columns_from, matched, require_number, require_value
+from ..input.slot_types import require_number, require_value
+from ..input.slots import matched
 from ..training.metrics.metrics import Metrics, gauc
 from ..training.recipe import algorithm_of
 from .losses import losses_of

@@ -6,9 +6,9 @@ import numpy as np
 
 from ...algorithms.base import Algorithm
 from ..input.batches import Ladders
+from ..input.columns import columns_from
 from ..input.encode import encode
 from ..input.scaling import scale
-from ..input.slots import columns_from
 from ..input.source import cut
 from ..input.splits import chunk_rows, read
 from ..ps.ladder import Ladder

@@ -14,7 +14,8 @@ from ..cores import cores
 from ..engines.base import Engine, Scan, staged
 from ..engines.tasks import Tasks
 from ..errors import StatementError
-from ..input.slots import columns_from, matched
+from ..input.columns import columns_from
+from ..input.slots import matched
 from ..input.splits import splits_of
 from ..training.compiled import share_work
 from .scorer import Request, Scored, Scorer

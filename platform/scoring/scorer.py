@@ -16,12 +16,12 @@ from ...warehouse.manifest import Split
 from ...warehouse.package import read_package
 from ..engines.base import Scan
 from ..input.batches import Batch, Ladders, batches
+from ..input.columns import columns_from
 from ..input.encode import encode
 from ..input.offered import offered_of
 from ..input.pairs import paired
 from ..input.prefetch import Ahead
 from ..input.scaling import Scales, scale
-from ..input.slots import columns_from
 from ..input.splits import chunk_rows, read
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled

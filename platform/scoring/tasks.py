@@ -27,10 +27,11 @@ from ..training.checkpoints.recovery import MOST
 from ..training.compiled import limit_threads, prepare_task
 from ..training.parallelism import Places, scoring_places
 from ..training.tasks.cluster import cluster
-from ..training.tasks.coordinator import Contact, Coordinator
+from ..training.tasks.coordinator import Coordinator
 from ..training.tasks.driver import taken
 from ..training.tasks.job import TAKE, WAIT_SECONDS, Take, Taken, check_machine, own_host, own_version
 from ..training.tasks.membership import CALL_SECONDS, EndedError, Membership
+from ..training.tasks.messages import Contact
 from .scorer import Request, Scorer
 from .weights import Weights
 

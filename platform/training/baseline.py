@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
+from ..input.columns import Columns
 from ..input.encode import floats, labels_of
-from ..input.slots import Columns
 from ..input.splits import read
 from .plan import Plan
 from .recipe import Recipe

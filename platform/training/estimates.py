@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
+from ..input.columns import Columns
 from ..input.encode import encode
-from ..input.slots import Columns
 from ..input.splits import CHUNK_ROWS, read
 from ..ps.programs import Programs
 from .recipe import Recipe

@@ -9,7 +9,7 @@ import pyarrow as pa
 from ...warehouse.manifest import Split
 from ..cores import cores
 from ..engines.base import Engine, Scan, Staged
-from ..input.slots import Columns
+from ..input.columns import Columns
 from ..input.splits import check_labels, splits_of, vector_dims
 from ..ps.dense import DenseProgram
 from ..ps.programs import Programs

@@ -10,8 +10,8 @@ from ..engines.base import Scan
 from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.batches import Batch
+from ..input.columns import Columns
 from ..input.prefetch import Ahead
-from ..input.slots import Columns
 from ..input.source import End, Source
 from ..input.splits import check_labels, chunk_batches, is_empty, splits_of, vector_dims
 from ..ps.watermarks import Turn, turns_of

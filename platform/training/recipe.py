@@ -16,7 +16,8 @@ from ..blame import blamed, blaming
 from ..cores import cores
 from ..errors import OptionError, StatementError
 from ..input.batches import Ladders
-from ..input.slots import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from, columns_of, offered_slots
+from ..input.columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from
+from ..input.slots import columns_of, offered_slots
 from ..operators.base import Operator, TableSpec, chain
 from ..options import of_optimizer, written
 from ..ps.dense import DenseProgram, size

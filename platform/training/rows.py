@@ -21,8 +21,8 @@ from ...warehouse.rows import rows_schema
 from ...warehouse.version import Version
 from ..cores import cores
 from ..errors import StatementError, no_number
+from ..input.columns import INTERCEPT, Columns
 from ..input.scaling import from_entry
-from ..input.slots import INTERCEPT, Columns
 from ..operators.base import INTERCEPT_NUMBER
 from ..options import written
 from ..ps.candidates import Counted

@@ -12,8 +12,8 @@ from ...warehouse.manifest import Manifest
 from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks
 from ..errors import TrainingError
+from ..input.columns import VECTOR, WEIGHTED, Columns
 from ..input.scaling import as_entry
-from ..input.slots import VECTOR, WEIGHTED, Columns
 from .compiled import compilations, prepare_jax
 from .metrics.metrics import Metrics
 from .metrics.windows import without_windows

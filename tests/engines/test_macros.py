@@ -5,7 +5,9 @@ from __future__ import annotations
 import duckdb
 
 from xpsql.platform.engines.duckdb.connection import connect, cursor
+from xpsql.platform.engines.duckdb.translation.aggregates import AGGREGATES
 from xpsql.platform.engines.duckdb.translation.macros import MACROS, make
+from xpsql.platform.engines.spark_sql.words import AGGREGATE_NAMES
 
 
 def macros(connection: object) -> set[str]:
@@ -26,3 +28,7 @@ def test_a_query_makes_what_it_calls_and_what_that_calls_once_for_all_connection
 def test_every_macro_can_be_made_after_those_that_it_calls() -> None:
     for name in MACROS:
         make(f"SELECT {name}()", duckdb.connect())  # which refuses a macro that calls what it does not know
+
+
+def test_the_names_of_aggregates_are_those_that_are_translated() -> None:
+    assert set(AGGREGATES) == AGGREGATE_NAMES

@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from xpsql.algorithms.base import Negatives
+from xpsql.platform.input.columns import Columns
 from xpsql.platform.input.encode import Chunk, Facets, encode
 from xpsql.platform.input.negatives import drawn, with_negatives
-from xpsql.platform.input.slots import Columns, columns_of
+from xpsql.platform.input.slots import columns_of
 from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.training.plan import Plan, Settings, Use
 

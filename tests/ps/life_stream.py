@@ -11,7 +11,7 @@ import numpy as np
 from tests.ps.plain_life import Event
 from tests.ps.test_table import NO_DENSE
 from tests.training.test_checkpoint_files import taken
-from xpsql.platform.input.slots import Columns
+from xpsql.platform.input.columns import Columns
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.placement import slices_of

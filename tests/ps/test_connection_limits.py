@@ -12,7 +12,8 @@ from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.ps.transport.connection import Connection
 from xpsql.platform.ps.transport.connection_limits import OWN_FILES, make_room, room_for
 from xpsql.platform.ps.transport.wire import Limits
-from xpsql.platform.training.tasks.coordinator import FIND, Coordinator, Find, Found
+from xpsql.platform.training.tasks.coordinator import Coordinator
+from xpsql.platform.training.tasks.messages import FIND, Find, Found
 
 UNLIMITED = resource.RLIM_INFINITY
 

@@ -29,7 +29,7 @@ from xpsql.platform.session import Session
 from xpsql.platform.training import parallelism
 from xpsql.platform.training.parallelism import Places
 from xpsql.platform.training.tasks.cluster import Cluster, cluster
-from xpsql.platform.training.tasks.coordinator import FIND, Find, Found
+from xpsql.platform.training.tasks.messages import FIND, Find, Found
 
 ROWS = 1000
 SHORT = Limits(handshake_seconds=0.5)

@@ -35,8 +35,9 @@ from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.packaged import learn
 from xpsql.platform.training.tasks import driver as of_tasks
 from xpsql.platform.training.tasks import job
-from xpsql.platform.training.tasks.coordinator import Coordinator, Found
+from xpsql.platform.training.tasks.coordinator import Coordinator
 from xpsql.platform.training.tasks.driver import Driver
+from xpsql.platform.training.tasks.messages import Found
 
 ROWS, PASSES = 3000, 20
 SHARDS, WORKERS = "xpsql: shards of m v1", "xpsql: train m v1"

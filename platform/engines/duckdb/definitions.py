@@ -16,7 +16,8 @@ from ..changes import OR_REPLACE, WITH_REPLACE, check_columns, check_new_table, 
 from ..missing import absent
 from ..spark_sql.columns import column_types
 from ..spark_sql.parsing import parse_query
-from ..spark_sql.statements import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, name_sql
+from ..spark_sql.statements import name_sql
+from ..spark_sql.tree import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables
 from .connection import cursor
 from .failures import explained
 from .files.source import open_source

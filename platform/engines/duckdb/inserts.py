@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ...spark_types import duckdb_type, quoted
 from ..changes import places_of
-from ..spark_sql.statements import Insert
+from ..spark_sql.tree import Insert
 from .translation.casts import spark_cast
 from .translation.macros import make
 

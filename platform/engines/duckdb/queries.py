@@ -12,7 +12,7 @@ import pyarrow as pa
 from ...cores import cores
 from ...spark_types import spark_schema
 from ..spark_sql.parsing import parse_query
-from ..spark_sql.statements import Query
+from ..spark_sql.tree import Query
 from .connection import connect, cursor
 from .failures import explained
 from .relations import Relations

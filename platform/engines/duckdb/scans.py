@@ -9,7 +9,7 @@ from sqlglot import exp
 from ..base import Scan, Staged
 from ..in_place import CLAUSES, as_stored, bare, stored_schema
 from ..spark_sql.parsing import parse_query
-from ..spark_sql.statements import Query
+from ..spark_sql.tree import Query
 from .files.source import Source
 from .projection import PIECE, projection_of
 from .references import references

@@ -14,8 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from ...errors import Position, StatementError
 from ...udf import FUNCTIONS
-from ..duckdb.translation.rewrite import Rewriter
-from ..duckdb.translation.typer import Typer
+from ..spark_sql.declared import expand
 from ..spark_sql.dialect import SparkSQL, parse
 from ..spark_sql.names import pretty
 from ..spark_sql.quoting import quoted
@@ -126,7 +125,7 @@ def in_spark_sql(text: str, start: int, end: int) -> str:
     """
     try:
         tree = parse(f"SELECT {text[start:end]}")
-        Rewriter(Typer(None)).expand(tree)
+        expand(tree)
     except StatementError as error:
         raise StatementError(error.message, place(text, start, end)) from error
     return str(tree.expressions[0].sql(dialect=SparkSQL, normalize_functions=False))

@@ -14,8 +14,9 @@ from ...errors import StatementError
 from ..base import INTERNAL, Scan, Staged, Statements, WriteFile
 from ..changes import WITH_REPLACE, exists
 from ..in_place import staged_scan
-from ..spark_sql.statements import Name, insert_in, read_name
+from ..spark_sql.statements import insert_in, read_name
 from ..spark_sql.tokens import place, tokens_of
+from ..spark_sql.tree import Name
 from .actions import interruptible
 from .calls import Sent, sent
 from .failures import explained

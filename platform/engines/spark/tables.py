@@ -15,7 +15,6 @@ whichever statement or program would write. What would change a name in the cata
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,10 +26,12 @@ from ...errors import ModelError, StatementError
 from ...spark_types import spark_type
 from ..changes import OR_REPLACE, WITH_REPLACE, check_columns, check_new_table, check_width, exists, places_of
 from ..missing import absent
+from ..spark_sql.cursor import Cursor
 from ..spark_sql.quoting import literal, quoted
-from ..spark_sql.statements import CreateTable, CreateView, Cursor, Drop, Insert, Name, Statement, read
-from ..spark_sql.tokens import tokens_of
+from ..spark_sql.statements import read
+from ..spark_sql.tree import CreateTable, CreateView, Drop, Insert, Name, Statement
 from .calls import sent
+from .catalog_names import SPARKS, full, state_of, words_of
 from .failures import ONLY_OURS
 from .files import SparkFiles, pattern
 from .frames import configured, instants, schema_of
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 VALID = re.compile(r"[a-z0-9_]+")
-SPARKS = "spark_catalog"
-HERE = f"{SPARKS}.default"
 TWO_PATHS = f"{{,/{MANIFEST}}}"
 NO_LOG = {"spark.sql.streaming.fileStreamSink.ignoreMetadata": "true"}  # Spark warns, with a stack, that two paths have none
 # What Spark would do to a name in its catalog, or refuse in words about catalogs.
@@ -347,18 +346,3 @@ class SparkTables:
             return None
         told = self._spark.catalog.getTable(full(name)).description or ""
         return told if told.startswith("xpsql ") else ""
-
-
-def state_of(content: object) -> str:
-    """Return a checksum of a view or of a list of files."""
-    return str(zlib.crc32(repr(content).encode()))
-
-
-def words_of(text: str) -> set[str]:
-    """Return the words of a statement in lower case, names among them."""
-    return {token.text.lower() for token in tokens_of(text)}
-
-
-def full(name: str) -> str:
-    """Return a table's name with catalog and database."""
-    return f"{HERE}.{quoted(name)}"

@@ -3,113 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ...errors import NotAvailableError, Position, StatementError
+from .cursor import QUERY_STARTS, Cursor, unqualified
 from .quoting import quoted
-from .tokens import level, place, tokens_of
+from .tokens import level, place
+from .tree import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, Statement
 
-DATABASES = ("default", "spark_catalog")
 FORMATS = ("parquet", "csv", "json")
-QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "(")
 RUNS = "SELECT, CREATE TABLE, CREATE VIEW, INSERT, DROP, SHOW TABLES and DESCRIBE"
-
-
-@dataclass(frozen=True)
-class Name:
-    """A table or view, in lower case, where it was written, and whether with its database."""
-
-    name: str
-    position: Position | None = None
-    qualified: bool = False
-
-
-@dataclass(frozen=True)
-class Query:
-    """A query: the statement's text with all that stands before it blanked, so that positions stay true."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class FileView:
-    """CREATE TEMPORARY VIEW name [(columns)] USING format OPTIONS (...).
-
-    `columns` is the text of the list, or None; `places` tells where each option stands.
-    """
-
-    name: Name
-    replace: bool
-    format: str
-    options: dict[str, str]
-    places: dict[str, Position]
-    columns: str | None
-
-
-@dataclass(frozen=True)
-class CreateView:
-    """CREATE [OR REPLACE] [TEMPORARY] VIEW [IF NOT EXISTS] name [(column, ...)] AS query."""
-
-    name: Name
-    replace: bool
-    temporary: bool
-    if_absent: bool
-    columns: tuple[str, ...]
-    query: Query
-
-
-@dataclass(frozen=True)
-class CreateTable:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name, of a query or of a list of columns."""
-
-    name: Name
-    replace: bool
-    if_absent: bool
-    query: Query | None
-    columns: str | None
-
-
-@dataclass(frozen=True)
-class Insert:
-    """INSERT INTO | OVERWRITE [TABLE] name [BY NAME | (column, ...)] query; WITH and FROM of the query may stand before it."""
-
-    name: Name
-    overwrite: bool
-    by_name: bool
-    columns: tuple[str, ...]
-    query: Query
-
-
-@dataclass(frozen=True)
-class Drop:
-    """DROP TABLE | VIEW [IF EXISTS] name."""
-
-    name: Name
-    kind: str
-    if_exists: bool
-
-
-@dataclass(frozen=True)
-class ShowTables:
-    """SHOW TABLES | VIEWS [LIKE 'pattern']."""
-
-    kind: str
-    pattern: str
-
-
-@dataclass(frozen=True)
-class Describe:
-    """DESCRIBE [TABLE] name, or DESCRIBE [QUERY] query."""
-
-    name: Name | None
-    query: Query | None
-
-
-Statement = Query | FileView | CreateView | CreateTable | Insert | Drop | ShowTables | Describe
 
 
 def read(text: str) -> Statement:
@@ -175,122 +82,6 @@ def insert_in(tokens: Sequence[Token]) -> int | None:
         if depth == 0 and token.token_type == TokenType.INSERT and after.text.upper() in ("INTO", "OVERWRITE"):
             return number
     return None
-
-
-class Cursor:
-    """Reads the tokens of a statement from left to right."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens: list[Token] = tokens_of(text)
-        while self.tokens and self.tokens[-1].token_type == TokenType.SEMICOLON:
-            self.tokens.pop()
-        self.index = 0
-
-    @property
-    def at_end(self) -> bool:
-        return self.index >= len(self.tokens)
-
-    @property
-    def here(self) -> Token:
-        """The next token.
-
-        Raises:
-            StatementError: there is none.
-        """
-        if self.at_end:
-            raise StatementError(f"The statement ends too early, after {self.tokens[-1].text!r}. Complete it.")
-        return self.tokens[self.index]
-
-    @property
-    def position(self) -> Position | None:
-        return None if self.at_end else place(self.text, self.here.start, self.here.end + 1)
-
-    def peek(self, *words: str) -> bool:
-        """Tell whether the next token is one of some words."""
-        if self.at_end or self.here.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-            return False
-        return self.here.text.upper() in words
-
-    def accept(self, *words: str) -> bool:
-        """Step over a sequence of words, if it comes next."""
-        start = self.index
-        for word in words:
-            if not self.peek(word):
-                self.index = start
-                return False
-            self.index += 1
-        return True
-
-    def expect(self, word: str) -> None:
-        if not self.accept(word):
-            raise self.expected(word)
-
-    def expected(self, what: str) -> StatementError:
-        found = "the end of the statement" if self.at_end else repr(self.here.text)
-        return StatementError(f"{what} was expected, got {found}.", self.position)
-
-    def take(self) -> Token:
-        token = self.here
-        self.index += 1
-        return token
-
-    def identifier(self, what: str) -> str:
-        """Step over a name and return it as written."""
-        token = self.here
-        named = token.text[:1].isalnum() or token.text[:1] == "_" or token.token_type == TokenType.IDENTIFIER
-        if token.token_type == TokenType.STRING or not named:
-            raise self.expected(what)
-        return self.take().text
-
-    def name(self) -> Name:
-        """Step over the name of a table or view, `t` or `default.t`."""
-        first = self.here
-        parts = [self.identifier("The name of a table or view")]
-        while self.accept("."):
-            parts.append(self.identifier("The name of a table or view"))
-        position = place(self.text, first.start, self.tokens[self.index - 1].end + 1)
-        return Name(unqualified(parts, position), position, len(parts) > 1)
-
-    def query(self) -> Query:
-        """Step over the rest, a query."""
-        if not self.peek(*QUERY_STARTS):
-            raise self.expected("A query")
-        start, end = self.here.start, self.tokens[-1].end + 1
-        self.index = len(self.tokens)
-        return Query(blanked(self.text[:start]) + self.text[start:end])
-
-    def parenthesised(self) -> str:
-        """Step over `( ... )` and return what is inside, at its place."""
-        opening, depth = self.here, 0
-        self.expect("(")
-        while depth or not self.peek(")"):
-            depth += self.peek("(") - self.peek(")")
-            self.take()
-        closing = self.take()
-        return blanked(self.text[: opening.end + 1]) + self.text[opening.end + 1 : closing.start]
-
-    def end(self) -> None:
-        if not self.at_end:
-            raise self.expected("The end of the statement")
-
-
-def blanked(text: str) -> str:
-    """Return white space of the same lines and columns as a text."""
-    return "".join(c if c == "\n" else " " for c in text)
-
-
-def unqualified(parts: list[str], position: Position | None) -> str:
-    """Return the name of a table without its database.
-
-    Raises:
-        StatementError: a database that the warehouse does not have.
-    """
-    *databases, name = (part.lower() for part in parts)
-    for database in databases:
-        if database not in DATABASES:
-            raise StatementError(f"There is no database {database}; the warehouse has one, named default.", position)
-    return name
 
 
 def create_view(cursor: Cursor, replace: bool, temporary: bool) -> Statement:

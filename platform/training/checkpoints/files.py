@@ -10,19 +10,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ....warehouse.checkpoints import (
-    DRIVER,
-    Checkpoint,
-    Checkpoints,
-    File,
-    Part,
-    Rows,
-    damaged,
-    read_records,
-    read_state,
-    write_records,
-    write_state,
-)
+from ....warehouse.checkpoint_files import File, damaged, read_records, read_state, write_records, write_state
+from ....warehouse.checkpoints import DRIVER, Checkpoint, Checkpoints, Part, Rows
 from ....warehouse.storage import Storage
 from ...cores import cores
 from ...errors import CheckpointError

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ....algorithms.base import Learner, Peers
 from ....warehouse.package import read_package
 from ...input.batches import Batch
-from ...input.slots import CATEGORICAL
+from ...input.columns import CATEGORICAL
 from ..metrics.metrics import Metrics, Tally
 from ..prepared import Prepared
 from ..solved.examples import Features, batches_of, features_of, united

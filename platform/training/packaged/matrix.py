@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ....algorithms.base import Matrix
 from ...input.batches import Batch
-from ...input.slots import CATEGORICAL, CONTINUOUS, VECTOR, Columns
+from ...input.columns import CATEGORICAL, CONTINUOUS, VECTOR, Columns
 
 LARGEST = np.finfo(np.float32).max
 TABLE = "weights"

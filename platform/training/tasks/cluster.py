@@ -15,7 +15,8 @@ from ...ps.transport.sockets import Address
 from ...ps.transport.tls import Certificate, make_certificate
 from ...ps.transport.wire import Handler
 from ..parallelism import Places
-from .coordinator import Contact, Coordinator, Lost
+from .coordinator import Coordinator, Lost
+from .messages import Contact
 
 POLL_SECONDS = 0.05
 START_SECONDS = 600.0

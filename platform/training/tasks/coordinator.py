@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from ...errors import LostError, XpsqlError
 from ...ps.transport.checks import COUNT, check_names, check_within
@@ -31,7 +31,8 @@ from ...ps.transport.connection_limits import room_for
 from ...ps.transport.server import Server
 from ...ps.transport.sockets import Address
 from ...ps.transport.tls import Certificate
-from ...ps.transport.wire import Acknowledged, Call, Failure, Handler, error_of
+from ...ps.transport.wire import Acknowledged, Handler, error_of
+from .messages import BEAT, FIND, JOIN, LEAVE, READY, Beat, Beaten, Contact, Find, Found, Join, Joined, Leave, Left, Ready
 
 BEAT_SECONDS = 1.0
 LOST_SECONDS = 30.0
@@ -44,108 +45,6 @@ TO_SHARD = 4
 """Connections that the driver may have to a shard at once: to ask it, for a checkpoint, to give that up, to save."""
 
 Lost = Callable[[int, str, float], None]
-
-
-class Contact(NamedTuple):
-    """How tasks reach the driver and each other; travels with the task's function.
-
-    Attributes:
-        job: for messages, "ctr v3".
-        address: of the coordinator.
-        secret: of the job.
-        public: the certificate of all its servers as PEM; None without TLS.
-    """
-
-    job: str
-    address: Address
-    secret: bytes
-    public: str | None
-
-
-class Join(NamedTuple):
-    """A task that begins.
-
-    Attributes:
-        role: "shard" or "worker".
-        number: of the task among those of its role.
-        attempt: 0 for the first.
-        host, process: where it runs, for messages.
-    """
-
-    role: str
-    number: int
-    attempt: int
-    host: str
-    process: int
-
-
-class Joined(NamedTuple):
-    """Whether the task takes part.
-
-    Attributes:
-        accepted: it does. If not, and neither of the others is true, an attempt before it lives: ask again.
-        ended: all tasks must end, or another attempt has done the work.
-        replaced: a later attempt has taken its place.
-    """
-
-    accepted: bool
-    ended: bool = False
-    replaced: bool = False
-
-
-class Ready(NamedTuple):
-    """A task can be worked with; a shard's server listens at its address."""
-
-    role: str
-    number: int
-    attempt: int
-    address: Address
-
-
-class Beat(NamedTuple):
-    """A task lives; the answer comes after a second, or when the task must end."""
-
-    role: str
-    number: int
-    attempt: int
-
-
-class Beaten(NamedTuple):
-    """Whether the task must end: all do, or it is replaced."""
-
-    ended: bool
-
-
-class Leave(NamedTuple):
-    """A task ends, well or with an error."""
-
-    role: str
-    number: int
-    attempt: int
-    failure: Failure | None
-
-
-class Left(NamedTuple):
-    """Whether all tasks end, so that what a task has lost is no failure of its own."""
-
-    ended: bool
-
-
-class Find(NamedTuple):
-    """A request for the addresses of all shards."""
-
-
-class Found(NamedTuple):
-    """The addresses of all shards, in order; nothing until all are ready."""
-
-    shards: tuple[Address, ...]
-
-
-JOIN = Call("join", Join, Joined)
-READY = Call("ready", Ready, Acknowledged)
-BEAT = Call("beat", Beat, Beaten)
-LEAVE = Call("leave", Leave, Left)
-FIND = Call("find", Find, Found)
 
 
 class Member:

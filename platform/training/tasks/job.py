@@ -13,7 +13,7 @@ from ....warehouse.storage import Storage
 from ...engines.base import Scan
 from ...engines.tasks import unshared
 from ...errors import TrainingError
-from ...input.slots import Columns
+from ...input.columns import Columns
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Call
 from ..parallelism import Places
@@ -22,7 +22,7 @@ from ..prepared import Prepared
 from ..recipe import recipe_of
 from ..reports import Report
 from ..rows import Saved
-from .coordinator import Contact
+from .messages import Contact
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft

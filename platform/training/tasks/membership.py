@@ -14,22 +14,8 @@ from ...errors import LostError, TrainingError, XpsqlError
 from ...ps.transport.connection import Connection
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Call, Limits, failure_of
-from .coordinator import (
-    BEAT,
-    BEAT_SECONDS,
-    FIND,
-    JOIN,
-    LEAVE,
-    LOST_SECONDS,
-    READY,
-    Beat,
-    Contact,
-    Find,
-    Join,
-    Leave,
-    Ready,
-    replaced,
-)
+from .coordinator import BEAT_SECONDS, LOST_SECONDS, replaced
+from .messages import BEAT, FIND, JOIN, LEAVE, READY, Beat, Contact, Find, Join, Leave, Ready
 
 CALL_SECONDS = 60.0
 

@@ -19,7 +19,7 @@ from ...ps.transport.wire import Acknowledged, Call, Handler
 from ..checkpoints.checkpointer import Taken
 from ..checkpoints.driver_state import DriverState
 from ..checkpoints.files import write
-from .coordinator import Contact
+from .messages import Contact
 
 ASK_SECONDS = 30.0
 ANY = -1

@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from sqlglot import exp
 
 from ....errors import StatementError
-from ....udf import FUNCTIONS as DECLARED
-from ....udf.base import Function
+from ...spark_sql.declared import CLAUSES, expand, with_clauses
 from ...spark_sql.dialect import SparkSQL, position_of
 from ...spark_sql.names import name_columns
-from .aggregates import AGGREGATES
 from .aliases import expand_order
 from .calls import filled
 from .functions import RENAMED
@@ -25,7 +23,6 @@ from .pivots import prepare_pivot
 from .rules import RULES
 from .typer import Typer
 
-CLAUSES = (exp.Filter, exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 FIRST = ("with_", "from_", "joins", "laterals")
 
 
@@ -34,12 +31,10 @@ class Rewriter:
 
     Attributes:
         typer: types of expressions.
-        declared: xpsql's own functions, by name.
     """
 
     def __init__(self, typer: Typer) -> None:
         self.typer = typer
-        self.declared = {function.name: function for function in DECLARED}
 
     def query(self, tree: exp.Expr) -> exp.Expr:
         """Return DuckDB's tree of a query; the one given is used up."""
@@ -51,26 +46,10 @@ class Rewriter:
             select.set("hint", None)  # hints say how, not what
         for pivot in root.find_all(exp.Pivot):
             prepare_pivot(pivot, relations)
-        self.expand(root)
+        expand(root)
         self.walk(root.this)
         made: exp.Expr = root.this
         return made
-
-    def expand(self, root: exp.Expr) -> None:
-        """Replace calls of declared functions by the Spark SQL they stand for, the innermost first."""
-        for node in reversed(list(root.find_all(exp.Anonymous))):
-            function = self.declared.get(node.name.lower())
-            if function is not None and function.expand is not None:
-                self.expand_call(node, function)
-
-    def expand_call(self, node: exp.Anonymous, function: Function) -> None:
-        function.check(len(node.expressions), position_of(node))
-        holes = [f":a{index}" for index in range(len(node.expressions))]
-        assert function.expand is not None
-        tree: exp.Expr = exp.maybe_parse(function.expand(holes), dialect=SparkSQL, copy=False)
-        for hole in list(tree.find_all(exp.Placeholder)):
-            hole.replace(node.expressions[int(hole.name[1:])].copy())
-        replace_with_clauses(node, tree)
 
     def walk(self, node: exp.Expr) -> None:
         """Rewrite a node's children, then the node, in place."""
@@ -142,26 +121,3 @@ def filtered(outer: exp.Expr, core: exp.Expr, condition: exp.Expr) -> exp.Expr:
     made = exp.Filter(this=core.copy(), expression=exp.Where(this=condition))
     core.replace(made)
     return made if outer is core else outer
-
-
-def with_clauses(outer: exp.Expr, call: exp.Expr) -> exp.Expr:
-    """Return a call with the clauses that another one has around it."""
-    made = exp.Paren(this=outer.copy())
-    core = made.this
-    while isinstance(core, CLAUSES):
-        core = core.this
-    core.replace(call)
-    inner: exp.Expr = made.this
-    return inner
-
-
-def replace_with_clauses(node: exp.Expr, tree: exp.Expr) -> None:
-    """Put an expanded call in place; its FILTER and OVER go to each aggregate in it."""
-    outer = node
-    while isinstance(outer.parent, CLAUSES) and outer.parent.this is outer:
-        outer = outer.parent
-    root = exp.Paren(this=tree)
-    if outer is not node:
-        for part in [part for part in tree.find_all(exp.Anonymous) if part.name.lower() in AGGREGATES]:
-            part.replace(with_clauses(outer, part.copy()))
-    outer.replace(root)

@@ -1,0 +1,28 @@
+"""Names of the warehouse's tables in Spark's catalog, and what a statement names."""
+
+from __future__ import annotations
+
+import zlib
+
+from ..spark_sql.quoting import quoted
+from ..spark_sql.tokens import tokens_of
+
+SPARKS = "spark_catalog"
+
+
+HERE = f"{SPARKS}.default"
+
+
+def state_of(content: object) -> str:
+    """Return a checksum of a view or of a list of files."""
+    return str(zlib.crc32(repr(content).encode()))
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a statement in lower case, names among them."""
+    return {token.text.lower() for token in tokens_of(text)}
+
+
+def full(name: str) -> str:
+    """Return a table's name with catalog and database."""
+    return f"{HERE}.{quoted(name)}"

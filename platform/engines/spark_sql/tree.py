@@ -1,0 +1,100 @@
+"""Statements on tables and views as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import Position
+
+
+@dataclass(frozen=True)
+class Name:
+    """A table or view, in lower case, where it was written, and whether with its database."""
+
+    name: str
+    position: Position | None = None
+    qualified: bool = False
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query: the statement's text with all that stands before it blanked, so that positions stay true."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class FileView:
+    """CREATE TEMPORARY VIEW name [(columns)] USING format OPTIONS (...).
+
+    `columns` is the text of the list, or None; `places` tells where each option stands.
+    """
+
+    name: Name
+    replace: bool
+    format: str
+    options: dict[str, str]
+    places: dict[str, Position]
+    columns: str | None
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """CREATE [OR REPLACE] [TEMPORARY] VIEW [IF NOT EXISTS] name [(column, ...)] AS query."""
+
+    name: Name
+    replace: bool
+    temporary: bool
+    if_absent: bool
+    columns: tuple[str, ...]
+    query: Query
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name, of a query or of a list of columns."""
+
+    name: Name
+    replace: bool
+    if_absent: bool
+    query: Query | None
+    columns: str | None
+
+
+@dataclass(frozen=True)
+class Insert:
+    """INSERT INTO | OVERWRITE [TABLE] name [BY NAME | (column, ...)] query; WITH and FROM of the query may stand before it."""
+
+    name: Name
+    overwrite: bool
+    by_name: bool
+    columns: tuple[str, ...]
+    query: Query
+
+
+@dataclass(frozen=True)
+class Drop:
+    """DROP TABLE | VIEW [IF EXISTS] name."""
+
+    name: Name
+    kind: str
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class ShowTables:
+    """SHOW TABLES | VIEWS [LIKE 'pattern']."""
+
+    kind: str
+    pattern: str
+
+
+@dataclass(frozen=True)
+class Describe:
+    """DESCRIBE [TABLE] name, or DESCRIBE [QUERY] query."""
+
+    name: Name | None
+    query: Query | None
+
+
+Statement = Query | FileView | CreateView | CreateTable | Insert | Drop | ShowTables | Describe

@@ -1,0 +1,118 @@
+"""The messages between tasks and the coordinator."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...ps.transport.sockets import Address
+from ...ps.transport.wire import Acknowledged, Call, Failure
+
+
+class Contact(NamedTuple):
+    """How tasks reach the driver and each other; travels with the task's function.
+
+    Attributes:
+        job: for messages, "ctr v3".
+        address: of the coordinator.
+        secret: of the job.
+        public: the certificate of all its servers as PEM; None without TLS.
+    """
+
+    job: str
+    address: Address
+    secret: bytes
+    public: str | None
+
+
+class Join(NamedTuple):
+    """A task that begins.
+
+    Attributes:
+        role: "shard" or "worker".
+        number: of the task among those of its role.
+        attempt: 0 for the first.
+        host, process: where it runs, for messages.
+    """
+
+    role: str
+    number: int
+    attempt: int
+    host: str
+    process: int
+
+
+class Joined(NamedTuple):
+    """Whether the task takes part.
+
+    Attributes:
+        accepted: it does. If not, and neither of the others is true, an attempt before it lives: ask again.
+        ended: all tasks must end, or another attempt has done the work.
+        replaced: a later attempt has taken its place.
+    """
+
+    accepted: bool
+    ended: bool = False
+    replaced: bool = False
+
+
+class Ready(NamedTuple):
+    """A task can be worked with; a shard's server listens at its address."""
+
+    role: str
+    number: int
+    attempt: int
+    address: Address
+
+
+class Beat(NamedTuple):
+    """A task lives; the answer comes after a second, or when the task must end."""
+
+    role: str
+    number: int
+    attempt: int
+
+
+class Beaten(NamedTuple):
+    """Whether the task must end: all do, or it is replaced."""
+
+    ended: bool
+
+
+class Leave(NamedTuple):
+    """A task ends, well or with an error."""
+
+    role: str
+    number: int
+    attempt: int
+    failure: Failure | None
+
+
+class Left(NamedTuple):
+    """Whether all tasks end, so that what a task has lost is no failure of its own."""
+
+    ended: bool
+
+
+class Find(NamedTuple):
+    """A request for the addresses of all shards."""
+
+
+class Found(NamedTuple):
+    """The addresses of all shards, in order; nothing until all are ready."""
+
+    shards: tuple[Address, ...]
+
+
+JOIN = Call("join", Join, Joined)
+
+
+READY = Call("ready", Ready, Acknowledged)
+
+
+BEAT = Call("beat", Beat, Beaten)
+
+
+LEAVE = Call("leave", Leave, Left)
+
+
+FIND = Call("find", Find, Found)
