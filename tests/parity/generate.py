@@ -1,4 +1,4 @@
-"""Write the parity table, platform/engines/parity.json: what a live Spark answers to every line of expressions.sql.
+"""Write the parity table, tests/parity/parity.json: what a live Spark answers to every line of expressions.sql.
 
 Run from the root of the checkout, with Java: python -m tests.parity.generate. The result is the same on every run.
 """

@@ -14,7 +14,7 @@ from xpsql.platform.engines.spark_sql.dialect import SYNTAX as GRAMMAR
 from xpsql.platform.engines.spark_sql.dialect import parse
 
 HERE = Path(__file__).parent
-TABLE = HERE.parents[1] / "platform" / "engines" / "parity.json"
+TABLE = HERE / "parity.json"
 QUERIES = ("SELECT ", "WITH ")
 SYNTAX = {name.lower() for name in GRAMMAR}
 

@@ -7,10 +7,7 @@ every one to the values and types of a live Spark.
 
 from __future__ import annotations
 
-import functools
-import json
 import re
-from pathlib import Path
 
 from sqlglot import exp
 
@@ -88,12 +85,6 @@ RENAMED = {
     "curdate": "current_date",
 }
 CONVERSION = re.compile(r"%(?![%n])(?:(\d+)\$)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z])|%[%n]")
-
-
-@functools.cache
-def held() -> frozenset[str]:
-    """Return the functions that the parity table holds to Spark's answers: those that a query may call."""
-    return frozenset(json.loads((Path(__file__).parent / "parity.json").read_text(encoding="utf-8"))["functions"])
 
 
 def text_of(of: Call, index: int) -> exp.Expr:

@@ -22,7 +22,7 @@ from .arithmetic import arithmetic_rule, int_div_rule
 from .calls import Call, call, cast, string
 from .casts import spark_cast, spark_try_cast, string_of
 from .coercion import between_rule, case_rule, comparison_rule, if_rule, in_rule, set_rule
-from .functions import RENAMED, SPECIAL, held
+from .functions import FUNCTIONS, RENAMED, SPECIAL
 from .generators import GENERATORS, generated, generator_query
 from .joins import join_rule, keys_first
 from .lambdas import HIGHER_ORDER
@@ -39,7 +39,7 @@ def call_rule(node: exp.Anonymous, typer: Typer) -> exp.Expr:
     """A call by name: look up what the function is."""
     written = node.name.lower()
     name = RENAMED.get(written, written)
-    if written not in held():
+    if written not in FUNCTIONS:
         if written in COMPUTED_NAMES:
             return node
         raise no_function(written, near(written), position_of(node))
@@ -61,7 +61,7 @@ def call_rule(node: exp.Anonymous, typer: Typer) -> exp.Expr:
 
 def near(name: str) -> str:
     """Return the nearest function names, not all of them."""
-    close = difflib.get_close_matches(name, held() | {function.name for function in DECLARED}, n=3)
+    close = difflib.get_close_matches(name, FUNCTIONS | {function.name for function in DECLARED}, n=3)
     return f" Did you mean {', '.join(close)}?" if close else " Compute it with other functions."
 
 
