@@ -144,3 +144,14 @@ def test_rooms_and_files_stay_small() -> None:
     assert {str(room.relative_to(ROOT)): rooms.count(room) for room in rooms if rooms.count(room) > MOST_FILES} == {}
     lines = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in MODULES.values()}
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def drawn(room: str) -> str:
+    """Return the line of docs/architecture.md that has the rooms which a room may import, by their short names."""
+    short = sorted({name.removeprefix("platform/") for name in ROOMS[room] if name not in (room, *BASE)})
+    return f"| `{room}` | {', '.join(short) or '-'} |"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_table_of_rooms_in_the_documentation_is_the_plan(room: str) -> None:
+    assert drawn(room) in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
