@@ -1,12 +1,14 @@
 """The command `xpsql`: run a file, run a statement, or a shell.
 
-Exit codes: 0, 1 for a failed statement, 2 for wrong usage, 130 when interrupted.
+Exit codes: 0, 1 for a failed statement, 2 for wrong usage, 130 when interrupted, 143 when terminated (SIGTERM), which ends a
+training as Ctrl-C does: after a last checkpoint.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 
 # Imports make hundreds of thousands of objects, which stay; to look through them again and again takes a tenth of a second.
@@ -23,15 +25,27 @@ except KeyboardInterrupt:  # the first thing that takes long enough to be stoppe
     sys.exit(130)
 
 
+INTERRUPTED, TERMINATED = 130, 143
+
+
 def run() -> None:
     """Be the process of the command."""
+    terminated = False
+
+    def terminate(*_: object) -> None:
+        nonlocal terminated
+        terminated = True
+        signal.raise_signal(signal.SIGINT)
+
     open_streams()
+    signal.signal(signal.SIGTERM, terminate)
     try:
         with failing("", "", debug=False), writing("to stdout", "Free space where it goes, or send it elsewhere."):
             main(prog_name="xpsql")
     except SystemExit as ended:
-        end(ended.code)
-        raise
+        code = TERMINATED if terminated and ended.code == INTERRUPTED else ended.code
+        end(code)
+        sys.exit(code)
 
 
 __all__ = ["main", "run"]

@@ -114,18 +114,24 @@ import xpsql.platform.cli
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 
 
-def test_an_interrupted_training_is_130_and_leaves_no_model(tmp_path: Path) -> None:
-    script = (
-        "TRAIN MODEL m USING xftrl WITH (passes = 10000) AS SELECT CAST(id AS STRING) AS s, id % 2 AS label FROM range(100000)"
-    )
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("options", ["workers = 1", "workers = 2, sync = 'bsp'"])
+def test_an_interrupted_training_leaves_a_checkpoint_and_no_version_that_is_ready(
+    tmp_path: Path, sent: signal.Signals, code: int, options: str
+) -> None:
+    rows = "SELECT CAST(id AS STRING) AS s, id % 2 AS label FROM range(100000)"
+    script = f"TRAIN MODEL m USING xftrl WITH (passes = 10000, {options}) AS {rows}"
     command = [*XPSQL, "sql", script, "--warehouse", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("m v1")
-        process.send_signal(signal.SIGINT)
+        assert "examples" in process.stderr.readline()  # some are learned
+        process.send_signal(sent)
         rest = process.stderr.read()
-        assert process.wait(timeout=60) == 130, rest
-    assert rest.endswith("Interrupted.\n")
+        assert process.wait(timeout=60) == code, rest
+    assert "The checkpoint has" in rest
+    assert "RESUME MODEL m goes on from it" in rest
     assert "Traceback" not in rest
+    assert "RESUME MODEL goes on after" in xpsql(tmp_path, "sql", "SHOW MODELS", "--format", "json").stdout
     shown = xpsql(tmp_path, "sql", "SELECT * FROM ML.EVALUATE(MODEL m)")
     assert shown.returncode == 1

@@ -48,6 +48,8 @@ class Checkpointer:
     One that fails (a full disk) is reported and removed, and the training goes on: the one before it is still there. After a
     full checkpoint come incremental ones, until together they are as large.
 
+    A training that is interrupted (Ctrl-C, SIGTERM) gets a last one.
+
     Args:
         checkpoints: where they go.
         epoch: of this driver.
@@ -79,10 +81,20 @@ class Checkpointer:
         while self._thread.is_alive():  # it may be between two looks when it is told
             self._taker.cancel()
             self._thread.join(0.1)
+        if isinstance(error, KeyboardInterrupt) and self._seconds:
+            self._take_last()
         if self._error is not None and error is None:
             raise self._error
         if self._error is not None:
             self._note(f"Checkpoints had ended before: {type(self._error).__name__}: {self._error}")
+
+    def _take_last(self) -> None:
+        """Take a checkpoint of a training that is interrupted; another Ctrl-C leaves it."""
+        self._note("Interrupted: a last checkpoint is taken. Interrupt again to leave without it.")
+        try:
+            self._note(f"The checkpoint has {self.take().examples:,} examples.")
+        except XpsqlError as failed:
+            self._note(f"The last checkpoint failed: {failed}")
 
     def take(self) -> Checkpoint:
         """Take a checkpoint now.
