@@ -144,3 +144,10 @@ def is_known(kind: pa.DataType) -> bool:
     except TypeError:
         return False
     return True
+
+
+def is_category(kind: pa.DataType) -> bool:
+    t = pa.types
+    if t.is_dictionary(kind):
+        return is_category(kind.value_type)
+    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_boolean(kind) or t.is_integer(kind) or t.is_date(kind))

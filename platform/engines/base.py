@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from ...warehouse.manifest import Split
 from .tasks import Tasks
 
 WriteFile = Callable[[Path, pa.RecordBatchReader], int]
@@ -18,26 +19,87 @@ WriteFile = Callable[[Path, pa.RecordBatchReader], int]
 INTERNAL = "xpsql_"  # how the names of views begin that a statement makes for itself
 
 
-@dataclass(frozen=True)
-class Scan:
-    """Parquet files that a training or prediction reads directly, piece by piece, in order.
+class Bounds(NamedTuple):
+    """What a file tells of one of its columns without being read.
 
     Attributes:
-        files: absolute paths, in the order of reading.
-        columns: result column -> source column, for a scan of references and renames; the result's order.
-        project: None, or makes the result's rows of one piece (a table of the source columns `needed`), for row-wise
-            expressions and filters. Called from several threads, keeps the order of rows.
-        needed: the source columns that are read.
-        schema: the result's columns, in Spark's types.
-        staged: the query's rows were written to these files, which go with the statement.
+        where: the file, or the query whose rows were staged.
+        nulls: how many values are NULL, None where it does not say.
+        low, high: the least and the largest value, None where it does not say.
     """
 
-    files: tuple[str, ...]
-    columns: dict[str, str]
-    project: Callable[[pa.Table], pa.Table] | None
-    needed: tuple[str, ...]
-    schema: pa.Schema
-    staged: bool = False
+    where: str
+    nulls: int | None
+    low: float | None
+    high: float | None
+
+
+class Scan(Protocol):
+    """Rows that a training or prediction reads directly: numbered splits, in order, each the same whenever it is read.
+
+    Attributes:
+        schema: the result's columns, in Spark's types.
+        staged: the query's rows were written first, and go with the statement.
+        bounded: all splits are known before the first is read; those of a stream are not.
+        exact: a split gives as many rows as it says; where a filter is evaluated on the way it may give fewer.
+    """
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def staged(self) -> bool: ...
+
+    @property
+    def bounded(self) -> bool: ...
+
+    @property
+    def exact(self) -> bool: ...
+
+    def splits(self) -> list[Split]:
+        """List the splits, in order of learning.
+
+        Raises:
+            DataError: one cannot be read; names it.
+        """
+        ...
+
+    def read(self, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]:
+        """Read a split in tables of `rows` rows, before filters; the last one is shorter.
+
+        Strings arrive as dictionaries where they are stored so.
+
+        Args:
+            wanted: result columns to return, by name, compared without case.
+
+        Raises:
+            DataError: what is read changed since the training began, or is damaged; names it.
+        """
+        ...
+
+    def check(self, split: Split) -> None:
+        """Refuse a split that is not what it was when it was listed.
+
+        Raises:
+            DataError: it changed or is gone; names it.
+        """
+        ...
+
+    def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
+        """Yield what is known of a column of some splits without reading them; nothing where filters may drop rows."""
+        ...
+
+    def describe(self) -> str:
+        """Return how it is read, in words, for EXPLAIN."""
+        ...
+
+    def entry(self) -> dict[str, Any]:
+        """Return what a manifest keeps of it, as JSON holds it, so that RESUME reads the same splits."""
+        ...
+
+    def over(self, splits: Sequence[Split]) -> Scan:
+        """Return the same scan over splits that were listed before."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -141,4 +203,4 @@ def internal_name(what: str) -> str:
 
 def staged(engine: Engine, query: str, found: Scan | Staged, folder: Path) -> Scan:
     """Return how to read a query's result, which is written into `folder` where it cannot be read in place."""
-    return found if isinstance(found, Scan) else engine.stage(query, folder)
+    return engine.stage(query, folder) if isinstance(found, Staged) else found

@@ -8,15 +8,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ..spark_types import is_known
-from .base import Scan
 
 CLAUSES = ("expressions", "from_", "where", "kind", "hint")
-
-
-def staged_scan(files: tuple[str, ...], schema: pa.Schema) -> Scan:
-    """Return the scan of files that a query's rows were written to."""
-    names = tuple(schema.names)
-    return Scan(files, dict(zip(names, names, strict=True)), None, names, schema, staged=True)
 
 
 def bare(node: exp.Expr, clauses: Collection[str]) -> bool:

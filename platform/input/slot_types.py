@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from ..errors import StatementError
-from ..spark_types import type_words
+from ..spark_types import is_category, type_words
 from .columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED
 
 
@@ -44,13 +44,6 @@ def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
 
 def is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
-def is_category(kind: pa.DataType) -> bool:
-    t = pa.types
-    if t.is_dictionary(kind):
-        return is_category(kind.value_type)
-    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_boolean(kind) or t.is_integer(kind) or t.is_date(kind))
 
 
 def is_weight(kind: pa.DataType) -> bool:

@@ -21,7 +21,7 @@ from .encode import Chunk, encode, shown
 from .negatives import drawn, with_negatives
 from .pairs import known_pairs, paired
 from .sampling import Sampler, weighed
-from .splits import chunk_batches, chunk_rows, read
+from .splits import chunk_batches, chunk_rows
 from .timing import Clock
 
 
@@ -83,7 +83,7 @@ class Source:
 
     def _turn(self, dealt: Dealt, clock: Clock) -> Generator[Batch | End, None, None]:
         split, first, row = self._splits[dealt.turn.split], BatchId(self._epoch, *dealt.turn, 0, self._before), 0
-        for table in read(self._scan, split, self._columns.learned, chunk_rows(self._batch_size)):
+        for table in self._scan.read(split, self._columns.learned, chunk_rows(self._batch_size)):
             clock.lap("read")
             stop = first.batch + -(-table.num_rows // self._batch_size)
             if stop > dealt.start:
@@ -156,7 +156,7 @@ def check(chunk: Chunk, scan: Scan, split: Split, row: int, columns: Columns, bi
 def require(good: NDArray[np.bool_], values: NDArray[np.float32], rule: str, scan: Scan, split: Split, row: int) -> None:
     """Refuse the first of some values of a split, those from a row on, that is not good."""
     if not good.all():
-        at, left = int(np.argmin(good)), "" if scan.project is None else "what the query leaves of "
+        at, left = int(np.argmin(good)), "" if scan.exact else "what the query leaves of "
         raise DataError(
             f"{rule}; row {row + at} of {left}row group {split.row_group} of {split.path} has {shown(values[at])}. "
             "Filter or CAST it in the query."

@@ -10,7 +10,7 @@ from ..input.columns import columns_from
 from ..input.encode import encode
 from ..input.scaling import scale
 from ..input.source import cut
-from ..input.splits import chunk_rows, read
+from ..input.splits import chunk_rows
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId
 from ..training.metrics.metrics import Metrics
@@ -30,7 +30,7 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     weights, moments, metrics = Weights(version, 0, 1), moments_of_version(version, columns), Metrics(classifier=False)
     for number, split in enumerate(request.splits):
         which = BatchId(split=number)
-        for table in read(request.scan, split, list(request.inputs.values()), chunk_rows(size)):
+        for table in request.scan.read(split, list(request.inputs.values()), chunk_rows(size)):
             chunk = encode(table.rename_columns(list(request.inputs)), columns, with_labels=False)
             for batch in cut(chunk, size, which, ladders, algorithm.sampling, version.manifest.seed):
                 pulled, dense = weights.pull(batch.keys, batch.size), scale(batch.dense, moments, size)

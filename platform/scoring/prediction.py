@@ -16,7 +16,6 @@ from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.columns import columns_from
 from ..input.slots import matched
-from ..input.splits import splits_of
 from ..training.compiled import share_work
 from .scorer import Request, Scored, Scorer
 from .tasks import score_on
@@ -92,7 +91,7 @@ def predictions_of(version: Version) -> list[pa.Field]:
 def request_of(version: Version, scan: Scan, inputs: Mapping[str, str], carried: Sequence[str]) -> Request:
     """Return what to score: the rows of a scan, some of whose columns are carried."""
     schema = pa.schema([*(scan.schema.field(name) for name in carried), *predictions_of(version)])
-    return Request(version, scan, splits_of(scan), inputs, tuple(carried), schema)
+    return Request(version, scan, scan.splits(), inputs, tuple(carried), schema)
 
 
 def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Reporter) -> Iterator[Scored]:

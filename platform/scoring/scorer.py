@@ -22,7 +22,7 @@ from ..input.offered import offered_of
 from ..input.pairs import paired
 from ..input.prefetch import Ahead
 from ..input.scaling import Scales, scale
-from ..input.splits import chunk_rows, read
+from ..input.splits import chunk_rows
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..training.compiled import prepare_jax
@@ -117,7 +117,7 @@ class Scorer:
 
         def chunks() -> Generator[tuple[pa.Table, list[Batch]], None, None]:
             for split in splits:
-                for table in read(request.scan, split, wanted, chunk_rows(BATCH_SIZES[-1])):
+                for table in request.scan.read(split, wanted, chunk_rows(BATCH_SIZES[-1])):
                     if table.num_rows:  # else a filter left nothing of the piece
                         features = table.select(list(inputs.values())).rename_columns(list(inputs))
                         yield table.select(carried), self._encoded(features)

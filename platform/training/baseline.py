@@ -17,7 +17,6 @@ from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..input.columns import Columns
 from ..input.encode import floats, labels_of
-from ..input.splits import read
 from .plan import Plan
 from .recipe import Recipe
 
@@ -69,5 +68,5 @@ def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: b
 
 def beginning(scan: Scan, split: Split, wanted: Sequence[str]) -> pa.Table | None:
     """Return the first rows of a split that filters leave of its first rows; None where they are cut off whole."""
-    with closing(read(scan, split, wanted, ROWS)) as tables:
+    with closing(scan.read(split, wanted, ROWS)) as tables:
         return next(tables, None)

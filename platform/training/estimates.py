@@ -9,7 +9,7 @@ from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..input.columns import Columns
 from ..input.encode import encode
-from ..input.splits import CHUNK_ROWS, read
+from ..input.splits import CHUNK_ROWS
 from ..ps.programs import Programs
 from .recipe import Recipe
 
@@ -33,7 +33,7 @@ def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns) ->
     """
     examples = sum(split.rows for split in splits)
     for split in splits:
-        for table in read(scan, split, columns.learned, CHUNK_ROWS):
+        for table in scan.read(split, columns.learned, CHUNK_ROWS):
             half = table.num_rows // 2
             if not half:
                 continue

@@ -10,7 +10,7 @@ from ...warehouse.manifest import Split
 from ..cores import cores
 from ..engines.base import Engine, Scan, Staged
 from ..input.columns import Columns
-from ..input.splits import check_labels, splits_of, vector_dims
+from ..input.splits import check_labels, vector_dims
 from ..ps.dense import DenseProgram
 from ..ps.programs import Programs
 from .estimates import estimated_bytes, estimated_features, estimated_seconds, row_bytes
@@ -36,8 +36,8 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     scan = engine.scan(plan.query)
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
-    splits = splits_of(scan) if isinstance(scan, Scan) else []
-    if isinstance(scan, Scan):
+    splits = [] if isinstance(scan, Staged) else scan.splits()
+    if not isinstance(scan, Staged):
         columns = vector_dims(columns, scan, splits)
         recipe = recipe_of(plan, columns)
         if recipe.algorithm.classifier:
@@ -100,14 +100,13 @@ def input_rows(
     places = fitting(places, plan.settings, examples, len(splits) * plan.settings.passes)
     algorithm = recipe.algorithm
     size_of_batch = batch_size(plan.settings, examples, places.workers, algorithm.large_batches, algorithm.least_batch)
-    how = "read in place" if scan.project is None else "read in place, expressions and filters evaluated piece by piece"
     features = estimated_features(scan, splits, columns)
     size = estimated_bytes(recipe, features)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
     seconds = estimated_seconds(examples * plan.settings.passes, workers)
     return [
-        ("input", f"{how}: {len(splits)} splits of {len(scan.files)} files"),
-        ("estimated rows", f"{examples}{'' if scan.project is None else ' before filters'}"),
+        ("input", scan.describe()),
+        ("estimated rows", f"{examples}{'' if scan.exact else ' before filters'}"),
         ("batch size", str(size_of_batch) if algorithm.serves else "all examples at once"),
         ("estimated memory", f"about {size / 2**20:.0f} MiB for {features:,} features, judged by the beginning of the input"),
         ("estimated time", f"about {seconds:.1f} s of learning"),

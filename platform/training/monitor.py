@@ -53,7 +53,7 @@ class Monitor:
         self._clocks: list[Clocks] = []
         self._elsewhere: dict[tuple[int, int], Spent] = {}
         self._evaluated = evaluated
-        self.passes = PassMetrics(classifier)
+        self.passes = PassMetrics(classifier, keeps_all=False)
         self._describe: Callable[[], Description] | None = None
         self._draft = draft
         self._reporter = reporter

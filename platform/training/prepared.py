@@ -13,7 +13,7 @@ from ..input.batches import Batch
 from ..input.columns import Columns
 from ..input.prefetch import Ahead
 from ..input.source import End, Source
-from ..input.splits import check_labels, chunk_batches, is_empty, splits_of, vector_dims
+from ..input.splits import check_labels, chunk_batches, is_empty, vector_dims
 from ..ps.watermarks import Turn, turns_of
 from .baseline import baseline_of
 from .estimates import estimated_bytes, estimated_features
@@ -50,7 +50,7 @@ class Prepared(NamedTuple):
     @property
     def num_examples(self) -> int | None:
         """The number of examples in all passes, rows that are added included, None where a filter decides."""
-        if self.scan.project is not None:
+        if not self.scan.exact:
             return None
         negatives = self.recipe.algorithm.negatives
         copies = 1 if negatives is None else 1 + negatives.number
@@ -85,7 +85,7 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
         StatementError: it is empty, its labels cannot be learned from, or the parent cannot go on with the lengths of vectors.
         DataError: a file cannot be read.
     """
-    splits = [split for split in splits_of(scan) if split.rows]
+    splits = [split for split in scan.splits() if split.rows]
     if is_empty(scan, splits):
         raise StatementError("The query returns no rows; there is nothing to learn from.")
     columns = vector_dims(columns, scan, splits)

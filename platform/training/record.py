@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from ...warehouse.manifest import Manifest
 from ..engines.base import Engine, Scan, Staged
+from ..engines.parquet_scan import ParquetScan
 from ..errors import StatementError
-from ..input.splits import check_unchanged, vector_dims
+from ..input.splits import vector_dims
 from .baseline import baseline_of
 from .parallelism import Places, places_of
 from .plan import Plan
@@ -24,16 +25,10 @@ if TYPE_CHECKING:
 
 def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
     """Return the manifest of a version in training with what RESUME needs beside the statement."""
-    scan = prepared.scan
     return dataclasses.replace(
         manifest,
         splits=tuple(prepared.splits),
-        input={
-            "columns": scan.columns,
-            "needed": scan.needed,
-            "schema": base64.b64encode(scan.schema.serialize()).decode(),
-            "projected": scan.project is not None,
-        },
+        input=prepared.scan.entry(),
         batch_size=prepared.batch_size,
         shards=prepared.places.shards,
         workers=prepared.places.workers,
@@ -51,7 +46,7 @@ def prepare_again(plan: Plan, manifest: Manifest, engine: Engine, parent: Versio
     scan = scan_again(plan, manifest, engine)
     splits = list(manifest.splits)
     for split in splits:
-        check_unchanged(split)
+        scan.check(split)
     _, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     columns = vector_dims(columns, scan, splits)
     recipe = recipe_of(plan, columns)
@@ -63,17 +58,16 @@ def prepare_again(plan: Plan, manifest: Manifest, engine: Engine, parent: Versio
 def scan_again(plan: Plan, manifest: Manifest, engine: Engine) -> Scan:
     """Return how the splits are read."""
     record = manifest.input
-    files = tuple(dict.fromkeys(split.path for split in manifest.splits))
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(record["schema"])))
     if not record["projected"]:
-        return Scan(files, dict(record["columns"]), None, tuple(record["needed"]), schema)
+        return ParquetScan((), dict(record["columns"]), None, tuple(record["needed"]), schema).over(manifest.splits)
     scan = engine.scan(plan.query)
-    if isinstance(scan, Staged) or scan.project is None or not scan.schema.equals(schema):
+    if isinstance(scan, Staged) or scan.exact or not scan.schema.equals(schema):
         raise StatementError(
             f"RESUME needs the query of version {manifest.version} to mean what it meant; it reads other columns now. Make the "
             "tables and views that it names as they were, or train again."
         )
-    return dataclasses.replace(scan, files=files)
+    return scan.over(manifest.splits)
 
 
 def places_again(plan: Plan, manifest: Manifest, engine: Engine, serves: bool) -> Places:

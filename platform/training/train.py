@@ -58,7 +58,7 @@ def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, repo
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
     if engine.tasks is not None:
         check_encryption(plan, recipe)
-    if plan.passing and isinstance(found, Scan):
+    if plan.passing and not isinstance(found, Staged):
         found = Staged(found.schema, "the results of its calls go with the statement")
     with models.begin(plan.model, manifest_of(plan, columns, recipe, parent), plan.replace) as draft:
         try:

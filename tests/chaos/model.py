@@ -39,9 +39,9 @@ def mistakes(session: xpsql.Session, log: Path, passes: int) -> list[str]:
             have = sorted(zip(found[shown].to_pylist(), found["clicks"].to_pylist(), strict=True))
             if have != want:
                 wrong.append(f"{slot}: {shown} and clicks differ; {sum(n for n, _ in have)}, not {sum(n for n, _ in want)}")
-    examples = session.sql("SELECT examples FROM ML.EVALUATE(MODEL m)").arrow()["examples"][0].as_py()
-    if examples != passes * len(data):
-        wrong.append(f"{examples} examples are measured, not {passes * len(data)}")
+    manifest = session.models.version("m").manifest
+    if (manifest.examples, manifest.metrics["examples"]) != (passes * len(data), len(data)):
+        wrong.append(f"{manifest.examples} examples are counted, not {passes * len(data)}; first pass: {manifest.metrics}")
     return wrong
 
 

@@ -54,9 +54,8 @@ def train(tmp_path: Path, options: str, begun: Callable[[], None] = lambda: None
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_a_disk_that_is_full_fails_checkpoints_and_not_the_training(tmp_path: Path) -> None:
-    place = tmp_path / "checkpoints" / "m" / "v1"
-
     def fill() -> None:
+        (place,) = (tmp_path / "checkpoints" / "m").glob("v1-*")
         for number in (1, 2):
             folder = place / f"000000-{number:06}"
             folder.mkdir(parents=True)

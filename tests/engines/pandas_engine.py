@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from xpsql.platform.engines.base import INTERNAL, Scan, Staged, Statements, WriteFile
 from xpsql.platform.engines.changes import WITH_REPLACE, exists
-from xpsql.platform.engines.in_place import staged_scan
 from xpsql.platform.engines.missing import absent
+from xpsql.platform.engines.parquet_scan import ParquetScan, staged_scan
 from xpsql.platform.engines.spark_sql.cursor import QUERY_STARTS
 from xpsql.platform.engines.spark_sql.dialect import position_of
 from xpsql.platform.engines.spark_sql.parsing import parse_query
@@ -74,7 +74,7 @@ class PandasEngine:
         if clauses > {"expressions", "from_"} or not all(isinstance(item, exp.Column) for item in items):
             return Staged(schema, "it is more than columns of files")
         columns = {name: item.name for name, item in zip(schema.names, items, strict=True)}
-        return Scan(tuple(self._files(tree)), columns, None, tuple(dict.fromkeys(columns.values())), schema)
+        return ParquetScan(tuple(self._files(tree)), columns, None, tuple(dict.fromkeys(columns.values())), schema)
 
     def stage(self, query: str, folder: Path) -> Scan:
         folder.mkdir(parents=True, exist_ok=True)

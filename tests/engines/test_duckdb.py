@@ -181,7 +181,7 @@ def test_staged_rows_keep_order_and_types_in_row_groups(engine: DuckDBEngine, tm
     query = "SELECT id, concat('s', CAST(id % 10 AS STRING)) AS s, id % 2 AS p FROM range(300000) ORDER BY p DESC, id"
     scan = engine.stage(query, tmp_path / "staged" / "rows")
     assert scan.schema == engine.schema(query)
-    assert scan.project is None
+    assert scan.exact
     metadata = pq.read_metadata(scan.files[0])
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [122_880, 122_880, 54_240]
     assert pq.read_table(list(scan.files)).equals(engine.execute(query))

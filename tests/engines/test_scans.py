@@ -13,6 +13,7 @@ import pytest
 
 from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
+from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.errors import StatementError
 
 ROWS = 5000
@@ -51,7 +52,7 @@ def test_arrays_of_every_kind_that_arrow_has_are_read_in_place(engine: DuckDBEng
     }
     pq.write_table(pa.table({**kinds, "n": [1, 2]}), tmp_path / "arrays.parquet")
     scan = engine.scan(f"SELECT v, w, n + 1 AS m FROM parquet.`{tmp_path / 'arrays.parquet'}`")
-    assert isinstance(scan, Scan)
+    assert isinstance(scan, ParquetScan)
     assert read(scan).to_pylist() == [
         {"v": [0, 1, 2], "w": [0, 1], "m": 2},
         {"v": [3, 4, 5], "w": [2, 3, 4, 5], "m": 3},
@@ -66,7 +67,7 @@ def pieces(scan: Scan) -> Iterator[pa.Table]:
 
 
 def read(scan: Scan) -> pa.Table:
-    if scan.project is None:
+    if scan.exact:
         parts = [piece.select(list(scan.columns.values())).rename_columns(list(scan.columns)) for piece in pieces(scan)]
     else:
         parts = [scan.project(piece) for piece in pieces(scan)]
@@ -94,8 +95,8 @@ PLAIN = [
 def test_references_and_renames_need_no_projection(engine: DuckDBEngine, table: str, query: str) -> None:
     engine.execute("CREATE TEMPORARY VIEW renamed (a, b) AS SELECT n, s FROM t")
     scan = engine.scan(query)
-    assert isinstance(scan, Scan)
-    assert scan.project is None
+    assert isinstance(scan, ParquetScan)
+    assert scan.exact
     expected = engine.execute(query)
     assert expected is not None
     assert same(read(scan), expected)
@@ -121,8 +122,8 @@ ROW_WISE = [
 def test_pieces_are_equal_to_the_whole_query(engine: DuckDBEngine, table: str, query: str) -> None:
     engine.execute("CREATE TEMPORARY VIEW doubled AS SELECT n * 2 AS twice, s, d FROM t WHERE n IS NOT NULL")
     scan = engine.scan(query)
-    assert isinstance(scan, Scan)
-    assert scan.project is not None
+    assert isinstance(scan, ParquetScan)
+    assert not scan.exact
     expected = engine.execute(query)
     assert expected is not None
     assert scan.schema == expected.schema
@@ -131,15 +132,15 @@ def test_pieces_are_equal_to_the_whole_query(engine: DuckDBEngine, table: str, q
 
 def test_only_the_columns_that_a_query_uses_are_needed(engine: DuckDBEngine, table: str) -> None:
     scan = engine.scan("SELECT k FROM (SELECT n + 1 AS k, * EXCEPT (n) FROM t) WHERE s = 's1'")
-    assert isinstance(scan, Scan)
+    assert isinstance(scan, ParquetScan)
     assert scan.needed == ("n", "s")
 
 
 def test_pieces_are_projected_by_several_threads_at_once(engine: DuckDBEngine, table: str) -> None:
     query = "SELECT n * 2 AS m, concat(s, 'x') AS s FROM t WHERE n > 4"
     scan = engine.scan(query)
-    assert isinstance(scan, Scan)
-    assert scan.project is not None
+    assert isinstance(scan, ParquetScan)
+    assert not scan.exact
     with ThreadPoolExecutor(4) as pool:
         parts = list(pool.map(scan.project, list(pieces(scan)) * 5))
     expected = engine.execute(query)
@@ -206,7 +207,7 @@ def test_files_by_path_and_warehouse_tables_are_read_in_place(engine: DuckDBEngi
     engine.execute(f"CREATE TEMPORARY VIEW v USING parquet OPTIONS (path '{tmp_path}/0.parquet')")
     for relation in (f"parquet.`{tmp_path}/*.parquet`", "w", "default.w", "v"):
         scan = engine.scan(f"SELECT a AS b FROM {relation}")
-        assert isinstance(scan, Scan)
+        assert isinstance(scan, ParquetScan)
         assert scan.columns == {"b": "a"}
         assert all(Path(file).is_absolute() for file in scan.files)
 

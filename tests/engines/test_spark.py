@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.sparks import LIMITS_GROUPS, SPARK_3, needs_spark_4_1
 from xpsql.platform.engines.base import Scan, Staged
+from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.engines.spark.engine import SparkEngine
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.models.exports import write_csv
@@ -49,7 +50,7 @@ def log(tmp_path: Path) -> str:
 def scanned(scan: Scan) -> pa.Table:
     """Read a scan as workers do."""
     pieces = [pq.read_table(file, columns=list(scan.needed)) for file in scan.files]
-    if scan.project is not None:
+    if not scan.exact:
         project = pickle.loads(pickle.dumps(scan.project))  # workers get it from the driver
         return pa.concat_tables([project(piece) for piece in pieces])
     return pa.concat_tables(pieces).select(list(scan.columns.values())).rename_columns(list(scan.columns))
@@ -68,7 +69,7 @@ def scanned(scan: Scan) -> pa.Table:
 )
 def test_columns_of_parquet_files_are_read_in_place(engine: SparkEngine, log: str, query: str) -> None:
     scan = engine.scan(query.format(log))
-    assert isinstance(scan, Scan)
+    assert isinstance(scan, ParquetScan)
     wanted = engine.execute(query.format(log))
     assert wanted is not None
     assert scan.schema == wanted.schema == engine.schema(query.format(log))
@@ -99,8 +100,8 @@ def test_columns_of_parquet_files_are_read_in_place(engine: SparkEngine, log: st
 def test_simple_filters_of_the_reader_keep_the_rows_that_spark_keeps(engine: SparkEngine, log: str, condition: str) -> None:
     query = f"SELECT `a b` AS n, day FROM {log} t WHERE {condition}"
     scan = engine.scan(query)
-    assert isinstance(scan, Scan)
-    assert scan.project is not None
+    assert isinstance(scan, ParquetScan)
+    assert not scan.exact
     wanted = engine.execute(f"{query} ORDER BY n")
     assert wanted is not None
     assert 0 < len(wanted) < 4
@@ -204,7 +205,7 @@ def test_results_have_the_types_that_the_schema_tells(engine: SparkEngine) -> No
 
 
 def test_a_format_that_spark_does_not_have_is_named(engine: SparkEngine) -> None:
-    with pytest.raises(StatementError, match=r"Failed to find the data source: nope\."):
+    with pytest.raises(StatementError, match=r"Spark has no format nope\."):
         engine.write_table("t", "SELECT 1 AS a", replace=False, format="nope")
 
 

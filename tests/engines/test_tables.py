@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from tests.engines.rows import rows
 from xpsql.platform.engines.base import Engine, Scan
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
+from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.engines.spark.engine import SparkEngine
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.warehouse.tables import Change, Tables
@@ -150,7 +151,7 @@ def test_tables_are_shown_by_pattern(engine: Engine) -> None:
 def test_a_reader_of_the_state_before_goes_on(engine: Engine, warehouse: Path) -> None:
     engine.execute("CREATE TABLE t AS SELECT id FROM range(500000)")
     scan = engine.scan("SELECT * FROM t")
-    assert isinstance(scan, Scan)
+    assert isinstance(scan, ParquetScan)
     engine.execute("INSERT OVERWRITE t SELECT 1")
     assert pq.read_table(list(scan.files)).num_rows == 500_000
     engine.execute("INSERT OVERWRITE t SELECT 2")
@@ -161,7 +162,7 @@ def test_a_reader_of_the_state_before_goes_on(engine: Engine, warehouse: Path) -
 def test_rows_that_are_added_leave_the_files_that_others_read(engine: Engine) -> None:
     engine.execute("CREATE TABLE t AS SELECT 0 AS a")
     scan = engine.scan("SELECT * FROM t")
-    assert isinstance(scan, Scan)
+    assert isinstance(scan, ParquetScan)
     for i in range(1, 5):
         engine.execute(f"INSERT INTO t SELECT {i}")
     assert Path(scan.files[0]).exists()

@@ -14,13 +14,12 @@ import pytest
 import xpsql
 from tests.training.log import write
 from xpsql.algorithms.base import Negatives, Pairs
-from xpsql.platform.engines.base import Scan
+from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.errors import DataError
 from xpsql.platform.input.batches import Batch, Ladders
 from xpsql.platform.input.dealing import Dealt
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.input.source import End, Source
-from xpsql.platform.input.splits import splits_of
 from xpsql.platform.input.timing import Clock
 from xpsql.platform.ps.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
@@ -35,9 +34,9 @@ def source(session: xpsql.Session, folder: Path, condition: str = "") -> Source:
     table = pa.table({"label": np.arange(ROWS) % 2, "user": np.arange(ROWS)})
     path = write(table, folder / "log.parquet", row_group_rows=GROUP)
     scan = session.engine.scan(f"SELECT * FROM parquet.`{path}` {condition}")
-    assert isinstance(scan, Scan)
+    assert isinstance(scan, ParquetScan)
     columns = columns_of(table.schema, Plan("", "m", Use("xftrl", {}, None), (), "").roles, None)
-    return Source(scan, splits_of(scan), columns, BATCH, True, Ladders(Ladder(), Ladder()), epoch=3)
+    return Source(scan, scan.splits(), columns, BATCH, True, Ladders(Ladder(), Ladder()), epoch=3)
 
 
 def taken(of: Source, turns: list[Dealt]) -> list[Batch | End]:
@@ -92,7 +91,7 @@ def test_a_split_without_rows_left_still_ends(session: xpsql.Session, tmp_path: 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"gone.parquet cannot be read as Parquet: .*No such file"):
-        splits_of(Scan((str(tmp_path / "gone.parquet"),), {}, None, (), pa.schema([])))
+        ParquetScan((str(tmp_path / "gone.parquet"),), {}, None, (), pa.schema([])).splits()
 
 
 @pytest.mark.parametrize("pairs", [None, Pairs(0, 0)])
@@ -103,11 +102,11 @@ def test_rows_of_items_not_taken_are_made_a_few_at_a_time_where_histories_are_lo
     history = pa.FixedSizeListArray.from_arrays(random.integers(0, 300, 1000 * 100), 100).cast(pa.list_(pa.int64()))
     table = pa.table({"label": np.ones(1000, np.int32), "item": random.integers(0, 300, 1000), "history": history})
     scan = session.engine.scan(f"SELECT * FROM parquet.`{write(table, tmp_path / 'log.parquet', row_group_rows=1000)}`")
-    assert isinstance(scan, Scan)
+    assert isinstance(scan, ParquetScan)
     plan = Plan("", "m", Use("slrm", {}, None), (), "")
     columns = dataclasses.replace(columns_of(table.schema, plan.roles, None), intercept=True)
     negatives, ladders = Negatives(20, 0.5, ("item",), ("history",)), Ladders(Ladder(), Ladder())
-    made = Source(scan, splits_of(scan), columns, BATCH, True, ladders, 3, negatives=negatives, pairs=pairs)
+    made = Source(scan, scan.splits(), columns, BATCH, True, ladders, 3, negatives=negatives, pairs=pairs)
     turns, examples = iter([Dealt(Turn(0, 0))]), 0
     tracemalloc.start()
     try:

@@ -13,7 +13,7 @@ from ....warehouse.views import Views
 from ...errors import StatementError
 from .. import parquet
 from ..base import Scan, Staged, Statements, WriteFile
-from ..in_place import staged_scan
+from ..parquet_scan import staged_scan
 from ..spark_sql.cursor import QUERY_STARTS
 from ..spark_sql.statements import STATEMENTS, name_sql, read, read_name, read_query
 from ..spark_sql.tree import Query

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from ..base import Scan, Staged
 from ..in_place import CLAUSES, as_stored, bare, stored_schema
+from ..parquet_scan import ParquetScan
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.tree import Query
 from .files.source import Source
@@ -42,11 +43,11 @@ def scan_of(query: Query, relations: Relations, queries: Queries) -> Scan | Stag
         return Staged(schema, "its files differ in their columns, or have types that Spark does not")
     columns = references(tree, stored.names)
     if columns is not None and as_stored(columns, schema, stored):
-        return Scan(source.parquet, columns, None, tuple(dict.fromkeys(columns.values())), schema)
+        return ParquetScan(source.parquet, columns, None, tuple(dict.fromkeys(columns.values())), schema)
     project = projection_of(tree, source, stored, schema, queries.steady)
     if project is None:
         return Staged(schema, ROWS)
-    return Scan(source.parquet, {name: name for name in schema.names}, project, project.needed, schema)
+    return ParquetScan(source.parquet, {name: name for name in schema.names}, project, project.needed, schema)
 
 
 def origin_of(tree: exp.Expr, relations: Relations, queries: Queries) -> Source | None:

@@ -13,7 +13,7 @@ from ... import udf
 from ...errors import StatementError
 from ..base import INTERNAL, Scan, Staged, Statements, WriteFile
 from ..changes import WITH_REPLACE, exists
-from ..in_place import staged_scan
+from ..parquet_scan import staged_scan
 from ..spark_sql.statements import insert_in, read_name
 from ..spark_sql.tokens import place, tokens_of
 from ..spark_sql.tree import Name

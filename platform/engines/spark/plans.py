@@ -27,6 +27,7 @@ from sqlglot.tokenizer_core import TokenType
 from ...errors import StatementError
 from ..base import Scan, Staged
 from ..in_place import CLAUSES, as_stored, bare, stored_schema
+from ..parquet_scan import ParquetScan
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.tokens import level, tokens_of
 from .filters import Kept, NotSimple, Origin
@@ -94,7 +95,7 @@ def scan_of(found: Reference, schema: pa.Schema) -> Scan | Unfit:
     """Return how to read the rows of a reference."""
     if not as_stored(found.columns, schema, found.stored):
         return OTHER_TYPES
-    return Scan(found.files, found.columns, None, tuple(dict.fromkeys(found.columns.values())), schema)
+    return ParquetScan(found.files, found.columns, None, tuple(dict.fromkeys(found.columns.values())), schema)
 
 
 def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Schema) -> Scan | Unfit:
@@ -114,7 +115,7 @@ def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Sch
     used = {own for name, own in columns.items() if any(c.name.lower() == name for c in split.condition.find_all(exp.Column))}
     needed = tuple(name for name in found.stored.names if name in used or name in found.columns.values())
     own = {name: name for name in schema.names}
-    return Scan(found.files, own, Kept(condition, found.columns, schema), needed, schema)
+    return ParquetScan(found.files, own, Kept(condition, found.columns, schema), needed, schema)
 
 
 def reference_of(frame: DataFrame) -> Reference | Unfit:

@@ -30,29 +30,33 @@ class PassMetrics:
 
     Args:
         classifier: see Metrics.
+        keeps_all: those between them are kept as well, so that `tallies` has all that was counted.
 
     Attributes:
-        first: of the first pass.
         newest: the number of the pass that was counted last.
         examples: of all passes.
     """
 
-    def __init__(self, classifier: bool) -> None:
-        self.first = Metrics(classifier)
+    def __init__(self, classifier: bool, keeps_all: bool) -> None:
         self.newest = 0
         self.examples = 0
-        self._later = self.first
+        self._keeps_all = keeps_all
+        self._passes = {0: Metrics(classifier)}
+
+    @property
+    def first(self) -> Metrics:
+        """Of the first pass."""
+        return self._passes[0]
 
     @property
     def latest(self) -> Metrics:
         """Of the newest pass."""
-        return self._later
+        return self._passes[self.newest]
 
     def add(self, pass_number: int, labels: Floats, predictions: Floats) -> None:
         """Take in float32[n] labels and predictions of a pass."""
         self.examples += len(labels)
-        if (metrics := self._of(pass_number)) is not None:
-            metrics.add(labels, predictions)
+        self._of(pass_number).add(labels, predictions)
 
     def take(self, tallies: Iterable[PassTally]) -> None:
         """Take in what another counted.
@@ -61,24 +65,26 @@ class PassMetrics:
             TrainingError: one is no tally of this label's.
         """
         for pass_number, tally in tallies:
-            metrics = self._of(pass_number)
-            (Metrics(self.first.classifier) if metrics is None else metrics).take(tally)
+            self._of(pass_number).take(tally)
             self.examples += int(tally.sums[0])
 
     def tallies(self) -> tuple[PassTally, ...]:
-        """Return what was counted of the first pass and of the newest."""
-        first = PassTally(0, self.first.tally())
-        return (first, PassTally(self.newest, self._later.tally())) if self.newest else (first,)
+        """Return what was counted of each pass that is kept."""
+        return tuple(PassTally(number, metrics.tally()) for number, metrics in self._passes.items())
 
     def go_on(self, first: Tally, examples: int) -> None:
         """Go on from the tally of the first pass, and the number of examples of all passes."""
-        self.first = self._later = Metrics.of(self.first.classifier, [first])
+        self._passes = {0: Metrics.of(self.first.classifier, [first])}
         self.newest, self.examples = 0, examples
 
-    def _of(self, pass_number: int) -> Metrics | None:
-        """Return the metrics of a pass; None of one that is over, but for the first: only its examples count."""
-        if pass_number == 0:
-            return self.first
+    def _of(self, pass_number: int) -> Metrics:
+        """Return the metrics of a pass; what comes late of one that is over counts as examples alone."""
         if pass_number > self.newest:
-            self.newest, self._later = pass_number, Metrics(self.first.classifier)
-        return self._later if pass_number == self.newest else None
+            self.newest = pass_number
+            if not self._keeps_all:
+                self._passes = {0: self.first}
+        elif pass_number not in self._passes and not self._keeps_all:
+            return Metrics(self.first.classifier)
+        if pass_number not in self._passes:
+            self._passes[pass_number] = Metrics(self.first.classifier)
+        return self._passes[pass_number]

@@ -15,7 +15,6 @@ from ...input.batches import Batch, batches
 from ...input.encode import encode
 from ...input.scaling import Scales, measured, scale
 from ...input.source import check
-from ...input.splits import read
 from ...ps._native import unique
 from ...ps.ladder import rung
 from ...ps.messages import BatchId, Keys
@@ -150,7 +149,7 @@ def batches_of(prepared: Prepared, number: int) -> Iterator[Batch]:
     """Read a split in large batches."""
     split, which, row = prepared.splits[number], BatchId(split=number), 0
     size = prepared.plan.settings.batch_size or ROWS
-    for table in read(prepared.scan, split, prepared.columns.learned, size):
+    for table in prepared.scan.read(split, prepared.columns.learned, size):
         if table.num_rows:
             chunk = encode(table, prepared.columns, with_labels=True)
             check(chunk, prepared.scan, split, row, prepared.columns, prepared.recipe.algorithm.classifier)

@@ -111,7 +111,7 @@ class Telling:
 
     def _begin(self, classifier: bool) -> None:
         """Begin what the next report will tell."""
-        self._metrics = PassMetrics(classifier)
+        self._metrics = PassMetrics(classifier, keeps_all=True)
         self._counted: dict[Turn, int] = {}
         self._ended: dict[Turn, int] = {}
         self._windows: list[Window] = []

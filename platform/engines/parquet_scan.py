@@ -1,0 +1,154 @@
+"""Parquet files read in place: row groups are splits."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...warehouse.manifest import Split
+from ..errors import DataError
+from ..spark_types import is_category
+from .base import Bounds
+
+CODED = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
+
+
+@dataclass(frozen=True)
+class ParquetScan:
+    """Parquet files that are read piece by piece, in order; see Scan.
+
+    Attributes:
+        files: absolute paths, in the order of reading.
+        columns: result column -> source column, for a scan of references and renames; the result's order.
+        project: None, or makes the result's rows of one piece (a table of the source columns `needed`), for row-wise
+            expressions and filters. Called from several threads, keeps the order of rows.
+        needed: the source columns that are read.
+        schema: the result's columns, in Spark's types.
+        staged: the query's rows were written to these files, which go with the statement.
+    """
+
+    files: tuple[str, ...]
+    columns: dict[str, str]
+    project: Callable[[pa.Table], pa.Table] | None
+    needed: tuple[str, ...]
+    schema: pa.Schema
+    staged: bool = False
+    bounded: bool = True
+
+    @property
+    def exact(self) -> bool:
+        """Whether no filter is evaluated on the way."""
+        return self.project is None
+
+    def splits(self) -> list[Split]:
+        """List the row groups of the files."""
+        splits = []
+        for path in self.files:
+            try:
+                stat = Path(path).stat()
+                metadata = pq.read_metadata(path)
+            except (OSError, pa.ArrowException) as error:
+                raise DataError(f"{path} cannot be read as Parquet: {error}. Write it again or leave it out.") from error
+            groups = range(metadata.num_row_groups)
+            splits += [Split(path, stat.st_size, stat.st_mtime_ns, i, metadata.row_group(i).num_rows) for i in groups]
+        return splits
+
+    def read(self, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]:
+        """Read a row group."""
+        check_unchanged(split)
+        try:
+            yield from self._chunks(split, wanted, rows)
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"Row group {split.row_group} of {split.path} cannot be read: {error}") from error
+        check_unchanged(split)
+
+    def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
+        """Yield the statistics of a column of row groups."""
+        if self.project is not None:
+            return
+        groups = {(split.path, split.row_group) for split in splits}
+        for path in dict.fromkeys(split.path for split in splits):
+            metadata, where = pq.read_metadata(path), "the query" if self.staged else path
+            names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+            index = names.index(self.columns[self._own_names([column])[0]])
+            for group in (i for i in range(metadata.num_row_groups) if (path, i) in groups):
+                statistics = metadata.row_group(group).column(index).statistics
+                if statistics is not None:
+                    nulls = statistics.null_count if statistics.has_null_count else None
+                    low, high = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
+                    yield Bounds(where, nulls, low, high)
+
+    def describe(self) -> str:
+        """Return how the files are read."""
+        how = "read in place" if self.project is None else "read in place, expressions and filters evaluated piece by piece"
+        return f"{how}: {len(self.splits())} splits of {len(self.files)} files"
+
+    def check(self, split: Split) -> None:
+        """Refuse a file that is not what it was."""
+        check_unchanged(split)
+
+    def entry(self) -> dict[str, Any]:
+        """Return columns and schema; a projection is made again from the query."""
+        schema = base64.b64encode(self.schema.serialize()).decode()
+        return {"columns": self.columns, "needed": self.needed, "schema": schema, "projected": self.project is not None}
+
+    def over(self, splits: Sequence[Split]) -> ParquetScan:
+        """Return the scan of the files of some splits."""
+        return replace(self, files=tuple(dict.fromkeys(split.path for split in splits)))
+
+    def _chunks(self, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        returned = self._own_names(wanted)
+        columns = returned if self.project else [self.columns[name] for name in returned]
+        needed = list(self.needed) if self.project else list(dict.fromkeys(columns))
+        categories = [] if self.project else [self.columns[n] for n in returned if is_category(self.schema.field(n).type)]
+        metadata = pq.read_metadata(split.path, memory_map=True)
+        coded = in_dictionaries(metadata.row_group(split.row_group), categories)
+        with pq.ParquetFile(split.path, metadata=metadata, read_dictionary=coded, memory_map=True) as file:
+            for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=needed, use_threads=pa.cpu_count() > 1):
+                table = pa.Table.from_batches([batch])
+                made = table if self.project is None else self.project(table)
+                yield made.select(columns).rename_columns(list(wanted))
+
+    def _own_names(self, wanted: Sequence[str]) -> list[str]:
+        """Return how the query writes the names of columns, which a model may write with other case."""
+        own = {name.lower(): name for name in self.schema.names} | {name: name for name in self.schema.names}
+        return [own[name if name in own else name.lower()] for name in wanted]
+
+
+def staged_scan(files: tuple[str, ...], schema: pa.Schema) -> ParquetScan:
+    """Return the scan of files that a query's rows were written to."""
+    names = tuple(schema.names)
+    return ParquetScan(files, dict(zip(names, names, strict=True)), None, names, schema, staged=True)
+
+
+def check_unchanged(split: Split) -> None:
+    """Refuse a file that is not what it was when the training began, by size and time of modification.
+
+    Raises:
+        DataError: it changed or is gone; names it.
+    """
+    try:
+        stat = Path(split.path).stat()
+    except OSError as error:
+        raise DataError(
+            f"{split.path} is gone since the training began ({error.strerror}): the file was deleted, or its table replaced or "
+            "dropped. Train again with what is there now."
+        ) from error
+    if (stat.st_size, stat.st_mtime_ns) != (split.size, split.modified):
+        raise DataError(
+            f"{split.path} changed since the training began, which needs files that stay as they are. "
+            "Train again with what is there now."
+        )
+
+
+def in_dictionaries(group: pq.RowGroupMetaData, names: Sequence[str]) -> list[str]:
+    """Return which of some columns a row group stores as dictionaries: they are read as they are; of others Arrow would make
+    dictionaries, which takes longer than to read and hash their values."""
+    columns = {column.path_in_schema: column for column in map(group.column, range(group.num_columns))}
+    return [name for name in names if name in columns and CODED.intersection(columns[name].encodings)]
