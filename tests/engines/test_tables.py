@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tests.engines.rows import rows
-from xpsql.platform.engines.base import Engine, Scan
+from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.engines.spark.engine import SparkEngine
@@ -458,7 +458,7 @@ def test_tables_of_either_engine_are_the_other_ones(warehouse: Path, spark: Spar
         found = rows(engine, "SELECT * FROM both ORDER BY id")
         assert found[0::2] == found[1::2] == rows(engine, "SELECT * FROM mine ORDER BY id")
         assert engine.schema("SELECT * FROM yours") == engine.schema("SELECT * FROM mine")
-        assert isinstance(engine.scan("SELECT id, s FROM yours"), Scan)
+        assert isinstance(engine.scan("SELECT id, s FROM yours"), ParquetScan)
     embedded.execute("INSERT INTO yours SELECT 9, 'x', NULL, NULL")
     other.execute("INSERT INTO mine SELECT 8, 'y', NULL, NULL")
     for engine in (embedded, other):

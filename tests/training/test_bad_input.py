@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from tests.training.log import log, session, write
+from xpsql.platform.engines.parquet_scan import check_unchanged
 from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
-from xpsql.platform.input.splits import check_unchanged
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.manifest import Split
 
