@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..platform.errors import OptionError
+from ..platform.errors import OptionError, Subject
 from ..platform.options import option
 
 LIMIT = 30.0  # of a focal score: float32's sigmoid is 0 or 1 beyond
@@ -153,9 +153,11 @@ def check_positive_weight(positive_weight: float, classifier: bool) -> None:
         OptionError: says what to do instead.
     """
     if positive_weight != 1 and not classifier:
+        subject = Subject("USING", option="positive_weight")
         raise OptionError(
-            "USING gives a positive_weight, of labels that are 0 or 1, and loss = 'squared', which takes any number. Give "
-            "examples their weight by the clause WEIGHT."
+            f"{subject} is for labels that are 0 or 1, and loss = 'squared' takes any number. Give examples their weight by "
+            "the clause WEIGHT.",
+            subject=subject,
         )
 
 

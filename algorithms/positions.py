@@ -8,15 +8,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..platform.errors import OptionError, suggestion
+from ..platform.errors import OptionError, Subject, suggestion
 from .base import Layout
 
 
-def places(names: Iterable[object], slots: Sequence[str], option: str, first: int = 0) -> list[int]:
+def places(names: Iterable[object], slots: Sequence[str], option: Subject, first: int = 0) -> list[int]:
     """Return where the slots that an option names stand among all, compared without case.
 
     Args:
-        option: for messages, as in "option user of algorithm xsvd".
         first: where `slots` begin among all.
 
     Raises:
@@ -25,7 +24,8 @@ def places(names: Iterable[object], slots: Sequence[str], option: str, first: in
     lowered = [slot.lower() for slot in slots]
     for name in names:
         if str(name).lower() not in lowered:
-            raise OptionError(f"{option} names {name!r}, which is no such slot.{suggestion(str(name), slots)}")
+            message = f"{option} names {name!r}, which is no such slot.{suggestion(str(name), slots)}"
+            raise OptionError(message, subject=option)
     return [first + lowered.index(str(name).lower()) for name in names]
 
 
@@ -52,18 +52,19 @@ class Groups(NamedTuple):
         return jnp.concatenate([slots[:, jnp.array(self.alone, jnp.int32)], *sums], axis=1)
 
 
-def groups_of(groups: tuple[object, ...], layout: Layout, option: str) -> Groups:
+def groups_of(groups: tuple[object, ...], layout: Layout, option: Subject) -> Groups:
     """Return the groups of an option such as `groups = ((user, city), (item, brand))`.
 
     Raises:
         OptionError: it has another form, or names what is no slot of features, or a slot twice.
     """
     if not all(isinstance(group, tuple) and group for group in groups):
-        raise OptionError(f"{option} expects groups of slots in parentheses, like ((user, city), (item, brand)); got {groups}.")
+        message = f"{option} expects groups of slots in parentheses, like ((user, city), (item, brand)); got {groups}."
+        raise OptionError(message, subject=option)
     slots = (*layout.scalar, *layout.bags)
     joined = tuple(tuple(places(group, slots, option)) for group in groups if isinstance(group, tuple))
     taken = [place for group in joined for place in group]
     twice = next((slots[place] for place in taken if taken.count(place) > 1), None)
     if twice is not None:
-        raise OptionError(f"{option} names {twice} twice; a slot is in one group.")
+        raise OptionError(f"{option} names {twice} twice; a slot is in one group.", subject=option)
     return Groups(tuple(place for place in range(len(slots)) if place not in taken), joined)

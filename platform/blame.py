@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from traceback import FrameSummary, extract_tb
 from typing import ParamSpec, TypeVar
 
-from .errors import StatementError, XpsqlError
+from .errors import StatementError, Subject, XpsqlError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,9 +28,9 @@ def blaming(kind: str, name: str) -> Iterator[None]:
     except Exception as error:
         place = place_in_part(extract_tb(error.__traceback__)[2:])  # this frame, and the one that calls the part
         where = f" at {place.filename}, line {place.lineno}" if place is not None else ""
-        raise StatementError(
-            f"{kind} {name} fails{where}: {type(error).__name__}: {error}. Repair it, or leave it out."
-        ) from error
+        subject = Subject.of_part(kind, name)
+        message = f"{subject} fails{where}: {type(error).__name__}: {error}. Repair it, or leave it out."
+        raise StatementError(message, subject=subject) from error
 
 
 def blamed(kind: str, name: str, function: Callable[P, R]) -> Callable[P, R]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 BRIEF = 200
 
@@ -31,6 +31,39 @@ class Position(NamedTuple):
     text: str
 
 
+class Subject(NamedTuple):
+    """What of a statement an error is about; as text, how a message begins.
+
+    Attributes:
+        clause: its keyword; "USING" for an algorithm, "OPERATORS" for an operator, "ENGINE" for an engine.
+        part: the name of the algorithm, operator or engine.
+        option: of the part, or of the clause.
+
+    Example:
+        >>> str(Subject("LABEL")), str(Subject("WITH", option="sync")), str(Subject("OPERATORS", "ftrl", "alpha"))
+        ('LABEL', 'WITH sync', 'option alpha of operator ftrl')
+    """
+
+    clause: str
+    part: str | None = None
+    option: str | None = None
+
+    @classmethod
+    def of_part(cls, kind: str, name: str) -> Subject:
+        """Return the subject that a part is; `kind` is one of KINDS."""
+        return cls(next(clause for clause, named in KINDS.items() if named == kind), name)
+
+    def __str__(self) -> str:
+        if self.part is None:
+            return self.clause if self.option is None else f"{self.clause} {self.option}"
+        part = f"{KINDS[self.clause]} {self.part}"
+        return part if self.option is None else f"option {self.option} of {part}"
+
+
+KINDS = {"USING": "algorithm", "OPERATORS": "operator", "ENGINE": "engine"}
+"""What the parts of a clause are."""
+
+
 class XpsqlError(Exception):
     """Base of all errors that xpsql raises on purpose."""
 
@@ -41,13 +74,19 @@ class StatementError(XpsqlError):
     Attributes:
         message: what was expected, what came, what to do; without the position.
         position: where in the statement or script, if known.
+        subject: what of the statement it is about, if known; its place becomes the position where there is none.
     """
 
-    def __init__(self, message: str, position: Position | None = None) -> None:
+    def __init__(self, message: str, position: Position | None = None, subject: Subject | None = None) -> None:
         self.message = message
         self.position = position
+        self.subject = subject
         where = f" (line {position.line}, column {position.column}, at {brief(position.text)!r})" if position else ""
         super().__init__(message + where)
+
+    def at(self, position: Position | None) -> Self:
+        """Return this error with another position."""
+        return type(self)(self.message, position, self.subject)
 
 
 class OptionError(StatementError):

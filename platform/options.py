@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from .errors import OptionError, Position, suggestion
+from .errors import OptionError, Position, Subject, suggestion
 
 O = TypeVar("O")  # noqa: E741  the options dataclass of a part
 P = TypeVar("P", covariant=True)
@@ -143,13 +143,13 @@ def written_name(field: str) -> str:
     return field.removesuffix("_")
 
 
-def parse(options: type[O], given: Mapping[str, Value], owner: str) -> O:
+def parse(options: type[O], given: Mapping[str, Value], owner: Subject) -> O:
     """Check the values of a statement against a declaration and return the options object.
 
     Args:
         options: the dataclass that declares them.
         given: option name to value; names are compared without case.
-        owner: what the options belong to, for messages: "operator ftrl".
+        owner: what the options belong to: an operator, an algorithm, a clause.
 
     Raises:
         OptionError: an unknown name, a wrong type or a value out of range.
@@ -160,32 +160,34 @@ def parse(options: type[O], given: Mapping[str, Value], owner: str) -> O:
     for name, value in given.items():
         field = fields.get(name.lower())
         if field is None:
-            raise OptionError(f"{owner} has no option {name!r}.{suggestion(name, fields)}", value.position)
-        values[field.name] = check(value, hints[field.name], field.metadata["limits"], f"option {name.lower()} of {owner}")
+            raise OptionError(f"{owner} has no option {name!r}.{suggestion(name, fields)}", value.position, owner)
+        subject = owner._replace(option=name.lower())
+        values[field.name] = check(value, hints[field.name], field.metadata["limits"], subject)
     return options(**values)
 
 
-def check(value: Value, hint: Any, limits: Limits, what: str) -> Any:
+def check(value: Value, hint: Any, limits: Limits, subject: Subject) -> Any:
     """Return the value converted to the declared type, or raise OptionError saying what was expected."""
     expected = type_name(hint)
     if value.relation not in (None, limits.relation):
-        name = what.split()[1]
-        raise OptionError(f"{what} is written {name} {limits.relation} value, got {value.relation!r}.", value.position)
+        written = f"{subject.option} {limits.relation} value"
+        raise OptionError(f"{subject} is written {written}, got {value.relation!r}.", value.position, subject)
     converted, names = convert(value.value, expected), get_origin(hint) is tuple and get_args(hint)[0] is str
     if converted is REFUSED or (names and not all(isinstance(item, str) for item in converted)):
         came = "NULL" if value.value is None else repr(value.value)
-        raise OptionError(f"{what} expects {'names' if names else article(expected)}, got {came}.", value.position)
+        what = "names" if names else article(expected)
+        raise OptionError(f"{subject} expects {what}, got {came}.", value.position, subject)
     if limits.choices and converted is not None:
         chosen = tuple(str(item).lower() for item in (converted if isinstance(converted, tuple) else (converted,)))
         wrong = next((item for item in chosen if item not in limits.choices), None)
         if wrong is not None:
-            raise OptionError(f"{what} does not take {wrong!r}.{suggestion(wrong, limits.choices)}", value.position)
+            raise OptionError(f"{subject} does not take {wrong!r}.{suggestion(wrong, limits.choices)}", value.position, subject)
         return chosen if isinstance(converted, tuple) else chosen[0]
     if isinstance(converted, (int, float)) and not inside(converted, limits):
-        raise OptionError(f"{what} expects a value in {limits.text()}, got {value.value!r}.", value.position)
+        raise OptionError(f"{subject} expects a value in {limits.text()}, got {value.value!r}.", value.position, subject)
     if isinstance(converted, float) and (held := as_float32(converted)) in limits.excluded():
-        text = f"{what} expects a value in {limits.text()}, got {value.value!r}, which is {held:g} in float32."
-        raise OptionError(text, value.position)
+        text = f"{subject} expects a value in {limits.text()}, got {value.value!r}, which is {held:g} in float32."
+        raise OptionError(text, value.position, subject)
     return converted
 
 

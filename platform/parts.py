@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from .errors import Position, StatementError, suggestion
+from .errors import Position, StatementError, Subject, suggestion
 from .options import Part, Value, parse
 
 AnyPart = Part[Any, Any]
@@ -68,4 +68,4 @@ def load(kind: str, point: EntryPoint, position: Position | None) -> AnyPart:
 
 def options(kind: str, part: AnyPart, given: dict[str, Value]) -> Any:
     """Return a part's options object for the options given in a statement."""
-    return parse(part.options, given, f"{kind} {part.name}")
+    return parse(part.options, given, Subject.of_part(kind, part.name))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .engines import ENGINES
 from .engines.kind import EngineKind
-from .errors import StatementError, XpsqlError, brief, suggestion
+from .errors import StatementError, Subject, XpsqlError, brief, suggestion
 from .local import local_path
 from .options import Value, parse
 from .progress import Reporter, reporter_for
@@ -78,7 +78,7 @@ class Session:
                 return Result(step.command.run(self))
         except StatementError as error:
             if error.position is None:
-                raise type(error)(error.message, step.position) from error.__cause__
+                raise error.at(step.position) from error.__cause__
             raise
         except XpsqlError as error:
             line, column, text = step.position
@@ -153,7 +153,7 @@ def open_engine(engine: object, warehouse: Path, given: Mapping[str, Any]) -> En
             f"{f', or choose the engine {takers}' if takers else ''}."
         )
     return kind.open(
-        warehouse, parse(kind.options, {name: Value(value) for name, value in given.items()}, f"engine {kind.name}")
+        warehouse, parse(kind.options, {name: Value(value) for name, value in given.items()}, Subject("ENGINE", kind.name))
     )
 
 

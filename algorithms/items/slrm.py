@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import jax
 
-from ...platform.errors import OptionError, suggestion
+from ...platform.errors import OptionError, Subject, suggestion
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Negatives, Pairs
 from ..linear.scores import linear_scores
 from ..losses import LOGLOSS
+
+SUBJECT = Subject("USING", "slrm")
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     if len(layout.slots) > 2:
         others = [slot for slot in layout.slots if slot.lower() not in (options.item.lower(), options.history.lower())]
         raise OptionError(
-            f"Algorithm slrm learns from an item and a history alone; leave {others[0]} out or name it in IGNORE."
+            f"{SUBJECT} learns from an item and a history alone; leave {others[0]} out or name it in IGNORE.", subject=SUBJECT
         )
 
     def optimizer(table: TableSpec) -> Operator:
@@ -81,10 +83,10 @@ def place(name: str, slots: tuple[str, ...], what: str) -> int:
     """Return where a slot stands among others, compared without case."""
     lowered = [slot.lower() for slot in slots]
     if name.lower() not in lowered:
-        kind = "categorical" if what == "item" else "array"
+        kind, option = "categorical" if what == "item" else "array", SUBJECT._replace(option=what)
         raise OptionError(
-            f"Option {what} of algorithm slrm names {name!r}, which is no {kind} slot.{suggestion(name, slots)} "
-            f"Set {what} = the slot's name."
+            f"{option} names {name!r}, which is no {kind} slot.{suggestion(name, slots)} Set {what} = the slot's name.",
+            subject=option,
         )
     return lowered.index(name.lower())
 

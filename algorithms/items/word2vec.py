@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ...platform.errors import OptionError
+from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.options import Part, option
@@ -16,6 +16,7 @@ from ..base import Algorithm, Inputs, Layout, Sampling
 from ..layers.initial import uniform
 from ..layers.lookups import gathered, taken
 
+SUBJECT = Subject("USING", "word2vec")
 NEAR = 32  # values whose windows are computed together
 BLOCK = 128  # values of sequences that share negatives
 SHARED = 32  # negatives that they share
@@ -157,7 +158,8 @@ def check_sequences(layout: Layout) -> None:
     others = [slot for slot in layout.slots if slot not in layout.bags]
     if others or not layout.bags:
         found = f"{others[0]} is none; leave it out or name it in IGNORE" if others else "there is none"
-        raise OptionError(f"Algorithm word2vec learns from sequences, columns of type array<string> or array<bigint>: {found}.")
+        message = f"{SUBJECT} learns from sequences, columns of type array<string> or array<bigint>: {found}."
+        raise OptionError(message, subject=SUBJECT)
 
 
 WORD2VEC = Part("word2vec", Word2VecOptions, word2vec, labelled=False)

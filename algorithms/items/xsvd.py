@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ...platform.errors import OptionError
+from ...platform.errors import OptionError, Subject
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
@@ -18,6 +18,9 @@ from ..layers.pooling import all_vectors, first_values
 from ..linear.scores import linear_scores
 from ..losses import LossOptions, loss_of
 from ..positions import places
+
+SUBJECT = Subject("USING", "xsvd")
+ITEM = SUBJECT._replace(option="item")
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,12 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
     """
     loss = loss_of(options)
     if not options.item:
-        raise OptionError("option item of algorithm xsvd expects one or more slots, like item = (id).")
+        raise OptionError(f"{ITEM} expects one or more slots, like item = (id).", subject=ITEM)
     if not (options.user or options.feedback):
-        raise OptionError("algorithm xsvd expects slots of the user or of feedback, like user = (id).")
-    user = places(options.user, layout.slots, "option user of algorithm xsvd")
-    item = places(options.item, layout.slots, "option item of algorithm xsvd")
-    feedback = places(options.feedback, layout.bags, "option feedback of algorithm xsvd", len(layout.scalar))
+        raise OptionError(f"{SUBJECT} expects slots of the user or of feedback, like user = (id).", subject=SUBJECT)
+    user = places(options.user, layout.slots, SUBJECT._replace(option="user"))
+    item = places(options.item, layout.slots, ITEM)
+    feedback = places(options.feedback, layout.bags, SUBJECT._replace(option="feedback"), len(layout.scalar))
     bags = [place - len(layout.scalar) for place in feedback]
 
     def optimizer(table: TableSpec) -> Operator:
@@ -122,9 +125,11 @@ def negatives_of(options: XsvdOptions, layout: Layout, item: list[int], feedback
     if not options.negatives:
         return None
     if item[0] >= len(layout.scalar):
+        subject = SUBJECT._replace(option="negatives")
         raise OptionError(
-            f"option negatives of algorithm xsvd draws items by the first slot of option item, and {options.item[0]} is not "
-            "categorical. Name the item's id first; CAST it to BIGINT or STRING."
+            f"{subject} draws items by the first slot of option item, and {options.item[0]} is not categorical. Name the "
+            "item's id first; CAST it to BIGINT or STRING.",
+            subject=subject,
         )
     described, had = (tuple(layout.slots[place] for place in places) for places in (item, feedback))
     return Negatives(options.negatives, options.power, described, had)

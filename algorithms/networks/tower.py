@@ -6,7 +6,7 @@ import itertools
 
 import jax
 
-from ...platform.errors import OptionError
+from ...platform.errors import OptionError, Subject
 from ...platform.operators.base import DenseSpec
 from ..layers.dense import Layer, Parameters
 from ..layers.stacked import Stacked
@@ -55,9 +55,8 @@ def check_hidden(hidden: tuple[object, ...], algorithm: str) -> None:
     """Raise OptionError unless every hidden layer has a number of units."""
     wrong = [units for units in hidden if not isinstance(units, int) or isinstance(units, bool) or units < 1]
     if wrong:
-        raise OptionError(
-            f"option hidden of algorithm {algorithm} expects whole numbers of units, like (128, 64); got {wrong[0]!r}."
-        )
+        option = Subject("USING", algorithm, "hidden")
+        raise OptionError(f"{option} expects whole numbers of units, like (128, 64); got {wrong[0]!r}.", subject=option)
 
 
 def activations_of(names: tuple[str, ...], hidden: tuple[object, ...], algorithm: str) -> tuple[str, ...]:
@@ -67,8 +66,7 @@ def activations_of(names: tuple[str, ...], hidden: tuple[object, ...], algorithm
         OptionError: there are neither one nor as many as layers.
     """
     if len(names) not in (1, len(hidden)):
-        raise OptionError(
-            f"option activation of algorithm {algorithm} expects one for all hidden layers, or one for each of the "
-            f"{len(hidden)}; got {len(names)}."
-        )
+        option = Subject("USING", algorithm, "activation")
+        message = f"{option} expects one for all hidden layers, or one for each of the {len(hidden)}; got {len(names)}."
+        raise OptionError(message, subject=option)
     return names * len(hidden) if len(names) == 1 else names

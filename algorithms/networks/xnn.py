@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
+from ...platform.errors import Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.admit import AdmitOptions, admit
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
@@ -121,7 +122,7 @@ class Network:
     def __init__(self, options: XnnOptions, layout: Layout) -> None:
         self._options = options
         self._layout = layout
-        self._groups = groups_of(options.groups, layout, "option groups of algorithm xnn")
+        self._groups = groups_of(options.groups, layout, Subject("USING", "xnn", "groups"))
         pooled, labels = len(self._groups), len(layout.labels)
         continuous = len(layout.continuous) + sum(elements for _, elements in layout.vectors)
         inputs = pooled * (options.dim + options.long_dim) + continuous

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...platform.errors import LostError, OptionError, StatementError, TrainingError
+from ...platform.errors import LostError, OptionError, StatementError, Subject, TrainingError
 from ...platform.options import Part, option
 from ..base import Algorithm, Layout, Learner, Matrix, Peers, Predict
 from ..losses import check_positive_weight
 from .learners import learned_by
 
+SUBJECT = Subject("USING", "xgboost")
 PEER_SECONDS = 600
 OBJECTIVES = {"logloss": "binary:logistic", "squared": "reg:squarederror"}
 
@@ -79,11 +80,12 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
         OptionError: a multi-valued or weighted slot, or a positive_weight where labels are any numbers.
     """
     if importlib.util.find_spec("xgboost") is None:
-        raise StatementError("Algorithm xgboost needs the package xgboost: pip install 'xpsql[xgboost]'.")
+        raise StatementError(f"{SUBJECT} needs the package xgboost: pip install 'xpsql[xgboost]'.", subject=SUBJECT)
     if layout.bags:
         raise OptionError(
-            f"Algorithm xgboost takes no arrays or maps, and {layout.bags[0]} is one: name it in IGNORE, or select its values "
-            "or its size as columns."
+            f"{SUBJECT} takes no arrays or maps, and {layout.bags[0]} is one: name it in IGNORE, or select its values or its "
+            "size as columns.",
+            subject=SUBJECT,
         )
     classifier = options.loss == "logloss"
     check_positive_weight(options.positive_weight, classifier)

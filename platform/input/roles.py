@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..errors import Subject
+
+LABEL, WEIGHT, TIME, GROUP, IGNORE = map(Subject, ("LABEL", "WEIGHT", "TIME", "GROUP", "IGNORE"))
+BY = Subject("EVALUATE", option="BY")
+HASHED, SHARE = (Subject("WITH", option=option) for option in ("hashed", "share"))
+
 
 class Roles(NamedTuple):
     """The columns that a statement names; all others are slots.

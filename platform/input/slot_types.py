@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from ..errors import StatementError
+from ..errors import StatementError, Subject
 from ..spark_types import is_category, type_words
 from .columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED
+from .roles import HASHED, TIME
 
 
 def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
@@ -19,7 +20,8 @@ def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
     """
     kind = field.type
     if field.name in hashed and not (pa.types.is_int64(kind) or (is_list(kind) and pa.types.is_int64(kind.value_type))):
-        raise StatementError(f"WITH hashed expects a BIGINT or array<bigint> column; {field.name} is {type_words(kind)}.")
+        message = f"{HASHED} expects a BIGINT or array<bigint> column; {field.name} is {type_words(kind)}."
+        raise StatementError(message, subject=HASHED)
     if is_category(kind):
         return CATEGORICAL
     if is_number(kind):
@@ -54,10 +56,10 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def require_number(field: pa.Field, role: str) -> None:
+def require_number(field: pa.Field, role: Subject) -> None:
     if not (is_number(field.type) or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)):
         raise StatementError(
-            f"{role} expects a number or boolean; {field.name} is {type_words(field.type)}. CAST it in the query."
+            f"{role} expects a number or boolean; {field.name} is {type_words(field.type)}. CAST it in the query.", subject=role
         )
 
 
@@ -65,15 +67,18 @@ def require_time(field: pa.Field) -> None:
     t = pa.types
     if not (t.is_timestamp(field.type) or t.is_date(field.type) or t.is_integer(field.type)):
         raise StatementError(
-            f"TIME expects a timestamp, a date, or seconds since 1970 as an integer; {field.name} is {type_words(field.type)}."
+            f"{TIME} expects a timestamp, a date, or seconds since 1970 as an integer; {field.name} is "
+            f"{type_words(field.type)}.",
+            subject=TIME,
         )
 
 
-def require_value(field: pa.Field, role: str) -> None:
+def require_value(field: pa.Field, role: Subject) -> None:
     """Refuse a column whose values have no text: groups and segments are told apart by it."""
     kind, t = field.type, pa.types
     if not (is_category(kind) or is_number(kind) or t.is_timestamp(kind) or t.is_time(kind)):
         raise StatementError(
             f"{role} expects a string, number, boolean, date or timestamp; {field.name} is {type_words(kind)}. "
-            "Select a field or element of it, hex() of a BINARY, or CAST it in the query."
+            "Select a field or element of it, hex() of a BINARY, or CAST it in the query.",
+            subject=role,
         )

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from ...warehouse.manifest import Manifest
-from ..errors import StatementError, suggestion
+from ..errors import StatementError, Subject, suggestion
 from ..operators.base import INTERCEPT_NUMBER
 from ..spark_types import type_words
 from .columns import CATEGORICAL, CONTINUOUS, INTERCEPT, INTERCEPT_KIND, MULTI, OFFERED_KIND, VECTOR, WEIGHTED, Columns, Slot
-from .roles import Roles
+from .roles import BY, GROUP, HASHED, IGNORE, LABEL, SHARE, TIME, WEIGHT, Roles
 from .slot_types import kind_of, require_number, require_time, require_value
 
 
@@ -34,37 +34,39 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
     if INTERCEPT in names:
         raise StatementError(f"{INTERCEPT} is the name of what every example has; give that column another one with AS.")
     own = {name.lower(): name for name in schema.names}
-    single = (("WEIGHT", wanted.weight), ("TIME", wanted.time), ("GROUP", wanted.group), ("EVALUATE", wanted.by))
-    roles = [("LABEL", wanted.labels), ("IGNORE", wanted.ignore), *((role, (column,)) for role, column in single if column)]
-    roles += [("WITH hashed", wanted.hashed), ("WITH share", tuple(column for pair in wanted.share for column in pair))]
+    single = ((WEIGHT, wanted.weight), (TIME, wanted.time), (GROUP, wanted.group), (BY, wanted.by))
+    roles = [(LABEL, wanted.labels), (IGNORE, wanted.ignore), *((role, (column,)) for role, column in single if column)]
+    roles += [(HASHED, wanted.hashed), (SHARE, tuple(column for pair in wanted.share for column in pair))]
     for role, columns in roles:
         for column in columns:
             if column.lower() not in own:
-                usual = " where it is not written" if wanted.labels == ("label",) and role == "LABEL" else ""
+                usual = " where it is not written" if wanted.labels == ("label",) and role == LABEL else ""
                 before = f" as in version {parent.version}" if parent is not None and column in roles_before(parent) else ""
                 raise StatementError(
                     f"{role} names {column!r}{before or usual}, which the query does not return."
-                    f"{suggestion(column, own.values())}"
+                    f"{suggestion(column, own.values())}",
+                    subject=role,
                 )
     found = {role: tuple(own[column.lower()] for column in columns) for role, columns in roles}
-    for role in ("LABEL", "IGNORE"):
+    for role in (LABEL, IGNORE):
         if twice := sorted({name for name in found[role] if found[role].count(name) > 1}):
-            raise StatementError(f"{role} names {', '.join(twice)} twice; name each column once.")
+            raise StatementError(f"{role} names {', '.join(twice)} twice; name each column once.", subject=role)
     check_ignored(found)
-    labels = found["LABEL"] if parent is None else continued_labels(found["LABEL"], parent)
-    for role in ("LABEL", "WEIGHT"):
+    labels = found[LABEL] if parent is None else continued_labels(found[LABEL], parent)
+    for role in (LABEL, WEIGHT):
         for column in found.get(role, ()):
             require_number(schema.field(column), role)
     if wanted.time:
-        require_time(schema.field(found["TIME"][0]))
-    for role, clause in (("GROUP", "GROUP"), ("EVALUATE", "EVALUATE BY")):
+        require_time(schema.field(found[TIME][0]))
+    for role in (GROUP, BY):
         for column in found.get(role, ()):
-            require_value(schema.field(column), clause)
-    taken = {c: role for role in ("LABEL", "IGNORE", "WEIGHT", "TIME", "GROUP") for c in found.get(role, ())}
-    for role in ("WITH hashed", "WITH share"):
+            require_value(schema.field(column), role)
+    taken = {c: role for role in (LABEL, IGNORE, WEIGHT, TIME, GROUP) for c in found.get(role, ())}
+    for role in (HASHED, SHARE):
         for column in found[role]:
             if column in taken:
-                raise StatementError(f"{role} names {column!r}, which is no slot: {taken[column]} names it, too.")
+                message = f"{role} names {column!r}, which is no slot: {taken[column]} names it, too."
+                raise StatementError(message, subject=role)
     left = [field for field in schema if field.name not in taken]
     if not left:
         raise StatementError("The query returns no column to learn from beside label, weight, time, group and ignored ones.")
@@ -72,27 +74,27 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
     slots = tuple(
         Slot(
             f.name,
-            kind_of(f, found["WITH hashed"]),
+            kind_of(f, found[HASHED]),
             type_words(f.type),
             i,
             shared.get(f.name, f.name),
-            f.name in found["WITH hashed"],
+            f.name in found[HASHED],
         )
         for i, f in enumerate(left)
     )
     slots = slots if parent is None else continued(slots, parent)
     check_shared(slots)
-    only = {role: (found[role][0] if role in found else None) for role in ("WEIGHT", "TIME", "GROUP")}
+    only = {role: (found[role][0] if role in found else None) for role in (WEIGHT, TIME, GROUP)}
     return Columns(
         slots,
         labels,
-        only["WEIGHT"],
-        only["TIME"],
-        only["GROUP"],
-        found["IGNORE"],
+        only[WEIGHT],
+        only[TIME],
+        only[GROUP],
+        found[IGNORE],
         wanted.nulls,
         grouped=wanted.grouped,
-        by=found["EVALUATE"][0] if "EVALUATE" in found else None,
+        by=found[BY][0] if BY in found else None,
     )
 
 
@@ -142,8 +144,9 @@ def continued_labels(labels: tuple[str, ...], parent: Manifest) -> tuple[str, ..
     if [label.lower() for label in labels] != [label.lower() for label in parent.labels]:
         before = ", ".join(parent.labels)
         raise StatementError(
-            f"LABEL names {', '.join(labels)} and was {before} in version {parent.version}, whose weights go on. "
-            f"Write LABEL {before}; SELECT a column that has another name now AS the old one; or TRAIN a new model."
+            f"{LABEL} names {', '.join(labels)} and was {before} in version {parent.version}, whose weights go on. "
+            f"Write LABEL {before}; SELECT a column that has another name now AS the old one; or TRAIN a new model.",
+            subject=LABEL,
         )
     return parent.labels
 
@@ -216,17 +219,18 @@ def roles_before(parent: Manifest) -> set[str | None]:
     return {*parent.labels, *parent.ignore, parent.weight, parent.time, parent.group, by}
 
 
-def check_ignored(roles: Mapping[str, Sequence[str]]) -> None:
+def check_ignored(roles: Mapping[Subject, Sequence[str]]) -> None:
     """Refuse a column that is to be ignored and has a role, in which it is used.
 
     Args:
         roles: their columns, IGNORE's among them.
     """
-    for role in ("LABEL", "WEIGHT", "TIME", "GROUP"):
+    for role in (LABEL, WEIGHT, TIME, GROUP):
         for column in roles.get(role, ()):
-            if column in roles["IGNORE"]:
+            if column in roles[IGNORE]:
                 raise StatementError(
-                    f"IGNORE and {role} both name {column!r}. Leave it out of IGNORE: a {role} is never learned from."
+                    f"{IGNORE} and {role} both name {column!r}. Leave it out of IGNORE: a {role} is never learned from.",
+                    subject=IGNORE,
                 )
 
 
@@ -236,12 +240,15 @@ def check_shared(slots: tuple[Slot, ...]) -> None:
     for slot in slots:
         target = by_name.get(slot.source)
         if target is None:
-            raise StatementError(f"WITH share names {slot.source}, which is not learned from; share with a slot of the query.")
+            message = f"{SHARE} names {slot.source}, which is not learned from; share with a slot of the query."
+            raise StatementError(message, subject=SHARE)
         if target.source != target.name:
             raise StatementError(
-                f"WITH share: {slot.name} uses {target.name}, which itself uses {target.source}; name {target.source}."
+                f"{SHARE}: {slot.name} uses {target.name}, which itself uses {target.source}; name {target.source}.",
+                subject=SHARE,
             )
         if slot is not target and {slot.kind, target.kind} & {CONTINUOUS, VECTOR}:
             raise StatementError(
-                f"WITH share expects categorical, multi-valued or weighted slots; got {slot.name} and {target.name}."
+                f"{SHARE} expects categorical, multi-valued or weighted slots; got {slot.name} and {target.name}.",
+                subject=SHARE,
             )

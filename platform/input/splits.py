@@ -9,6 +9,7 @@ from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..errors import StatementError
 from .columns import VECTOR, Columns, Slot
+from .roles import LABEL
 
 CHUNK_ROWS = 1 << 17
 
@@ -24,10 +25,12 @@ def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> 
     for label in labels:
         for found in scan.bounds(splits, label):
             if found.nulls:
-                raise StatementError(f"LABEL {label} is NULL in {found.nulls} rows of {found.where}; filter them out.")
+                message = f"{LABEL} {label} is NULL in {found.nulls} rows of {found.where}; filter them out."
+                raise StatementError(message, subject=LABEL)
             if found.low is not None and found.high is not None and not {float(found.low), float(found.high)} <= {0.0, 1.0}:
                 raise StatementError(
-                    f"LABEL {label} of a classifier must be 0 or 1; {found.where} has {found.low} to {found.high}."
+                    f"{LABEL} {label} of a classifier must be 0 or 1; {found.where} has {found.low} to {found.high}.",
+                    subject=LABEL,
                 )
 
 

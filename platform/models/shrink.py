@@ -108,7 +108,7 @@ def _schema(engine: Engine, query: str, condition: str) -> pa.Schema:
             raise
         line = error.position.line - query[: query.rindex(f"\n{condition}\n") + 1].count("\n")
         inside = 1 <= line <= condition.count("\n") + 1
-        raise type(error)(error.message, error.position._replace(line=line) if inside else None) from error
+        raise error.at(error.position._replace(line=line) if inside else None) from error
 
 
 def _kept(relation: Relation, table: Table, condition: str) -> str:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ..errors import OptionError
+from ..errors import OptionError, Subject
 from ..options import Part, option
 from .base import Context, Counting, Operator, Rows, TableSpec
 from .draws import uniform
 from .duration import duration_seconds
 from .lifecycle import among, information_of, numbers_of, utility_of
+
+SUBJECT = Subject("OPERATORS", "admit")
+WITHIN = SUBJECT._replace(option="within")
 
 MOST_COUNTED = 1023
 
@@ -46,11 +49,11 @@ def admit(options: AdmitOptions, table: TableSpec) -> Operator:
     """
     bounds = (options.min_count, options.probability, options.utility, options.information)
     if all(bound is None for bound in bounds):
-        raise OptionError("operator admit needs min_count = n, probability = p, utility > x or information > x.")
+        raise OptionError(f"{SUBJECT} needs min_count = n, probability = p, utility > x or information > x.", subject=SUBJECT)
     if options.within is not None and options.min_count is None:
-        raise OptionError("option within of operator admit says how long occurrences are counted; give min_count too.")
-    within = math.inf if options.within is None else duration_seconds(options.within, "option within of operator admit")
-    numbers = numbers_of(options.slots, table, "operator admit")
+        raise OptionError(f"{WITHIN} says how long occurrences are counted; give min_count too.", subject=WITHIN)
+    within = math.inf if options.within is None else duration_seconds(options.within, WITHIN)
+    numbers = numbers_of(options.slots, table, SUBJECT._replace(option="slots"))
 
     def admits(rows: Rows, context: Context) -> jax.Array:
         met: list[jax.Array] = []

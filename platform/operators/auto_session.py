@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..errors import Subject
 from ..options import Part, option
 from .base import Column, Context, Operator, Rows, TableSpec, keep_rows
 from .duration import SECONDS, amount
@@ -106,7 +107,7 @@ def half_lives(options: AutoSessionOptions) -> tuple[np.ndarray, np.ndarray]:
     """
     examples, seconds = np.full((2, len(HORIZONS)), np.inf, np.float32)
     for number, horizon in enumerate(HORIZONS):
-        value, unit = amount(getattr(options, horizon), UNITS, f"option {horizon} of operator auto_session")
+        value, unit = amount(getattr(options, horizon), UNITS, Subject("OPERATORS", "auto_session", horizon))
         (examples if unit == "example" else seconds)[number] = value * UNITS[unit]
     return examples, seconds
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from ..errors import OptionError
+from ..errors import OptionError, Subject
 from ..options import Part, option
 from .base import Context, Operator, Rows, TableSpec, keep_new, keep_rows
 from .duration import duration_seconds
 
 DECAYED = ("w", "z", "n")
-OWNER = "option half_life of operator decay"
+HALVES, HALF_LIFE = (Subject("OPERATORS", "decay", option) for option in ("halves", "half_life"))
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ def decay(options: DecayOptions, table: TableSpec) -> Operator:
     factors = {name: factor for name, factor in zip(DECAYED, (options.w, options.z, options.n), strict=True) if factor != 1}
     unknown = [name for name in options.halves if name not in DECAYED]
     if unknown:
-        raise OptionError(f"option halves of operator decay takes names among {', '.join(DECAYED)}, got {unknown[0]!r}.")
+        raise OptionError(f"{HALVES} takes names among {', '.join(DECAYED)}, got {unknown[0]!r}.", subject=HALVES)
     halves = () if options.half_life is None else options.halves
-    half_life_seconds = duration_seconds(options.half_life, OWNER) if options.half_life is not None else math.inf
+    half_life_seconds = duration_seconds(options.half_life, HALF_LIFE) if options.half_life is not None else math.inf
 
     def after(old: Rows, new: Rows, context: Context) -> Rows:
         return {**new, **{name: new[name] * factor for name, factor in factors.items()}}

@@ -5,25 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ..errors import OptionError
+from ..errors import OptionError, Subject
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 
 
-def duration_seconds(text: str, owner: str) -> float:
+def duration_seconds(text: str, option: Subject) -> float:
     """Return the seconds of a duration: a positive number and a unit of time.
 
     Args:
-        owner: what the duration belongs to, for messages: "option half_life of operator decay".
+        option: whose value it is.
 
     Raises:
         OptionError: another form, another unit, or not positive.
     """
-    number, unit = amount(text, SECONDS, owner)
+    number, unit = amount(text, SECONDS, option)
     return number * SECONDS[unit]
 
 
-def amount(text: str, units: Mapping[str, float], owner: str) -> tuple[float, str]:
+def amount(text: str, units: Mapping[str, float], option: Subject) -> tuple[float, str]:
     """Return a positive number and its unit, one of `units` in the singular.
 
     Raises:
@@ -32,5 +32,6 @@ def amount(text: str, units: Mapping[str, float], owner: str) -> tuple[float, st
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", text.lower())
     if match is None or match[2] not in units or float(match[1]) == 0:
         listed = ", ".join(f"{unit}s" for unit in units)
-        raise OptionError(f"{owner} expects a positive number and a unit ({listed}), such as '7 days', got {text!r}.")
+        message = f"{option} expects a positive number and a unit ({listed}), such as '7 days', got {text!r}."
+        raise OptionError(message, subject=option)
     return float(match[1]), match[2]

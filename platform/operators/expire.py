@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ..errors import OptionError
+from ..errors import OptionError, Subject
 from ..options import Part, option
 from .base import Context, Operator, Rows, TableSpec
 from .duration import duration_seconds
 from .lifecycle import among, numbers_of, utility_of
+
+SUBJECT = Subject("OPERATORS", "expire")
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,9 @@ def expire(options: ExpireOptions, table: TableSpec) -> Operator:
     Consistency", SOSP 1989; utility and information: platform/operators/feature_value.py.
     """
     if options.after is None and options.utility is None:
-        raise OptionError("operator expire needs after = '30 days' or utility < x.")
-    numbers = numbers_of(options.slots, table, "operator expire")
-    after = None if options.after is None else duration_seconds(options.after, "option after of operator expire")
+        raise OptionError(f"{SUBJECT} needs after = '30 days' or utility < x.", subject=SUBJECT)
+    numbers = numbers_of(options.slots, table, SUBJECT._replace(option="slots"))
+    after = None if options.after is None else duration_seconds(options.after, SUBJECT._replace(option="after"))
 
     def expires(rows: Rows, context: Context) -> jax.Array:
         held = [among(context.slot, numbers)]

@@ -7,7 +7,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from ..errors import OptionError, suggestion
+from ..errors import OptionError, Subject, suggestion
 from .base import INTERCEPT_NUMBER, Context, Rows, TableSpec
 from .feature_value import RECENT_CLICKS, RECENT_SHOWS, information, utility
 
@@ -30,11 +30,8 @@ def counted(rows: Rows, recent: str, ever: str) -> jax.Array:
     return rows[recent][:, 0] if recent in rows else rows[ever].astype(jnp.float32)
 
 
-def numbers_of(slots: tuple[str, ...], table: TableSpec, owner: str) -> tuple[int, ...]:
-    """Return the numbers of the slots that an operator names.
-
-    Args:
-        owner: the operator, for messages: "operator admit".
+def numbers_of(slots: tuple[str, ...], table: TableSpec, option: Subject) -> tuple[int, ...]:
+    """Return the numbers of the slots that an option of an operator names.
 
     Raises:
         OptionError: the training has no such slot with rows of its own.
@@ -42,7 +39,8 @@ def numbers_of(slots: tuple[str, ...], table: TableSpec, owner: str) -> tuple[in
     known = {name.lower(): number for name, number in table.slots}
     for slot in slots:
         if known and slot.lower() not in known:
-            raise OptionError(f"option slots of {owner} names {slot!r}.{suggestion(slot, [name for name, _ in table.slots])}")
+            valid = [name for name, _ in table.slots]
+            raise OptionError(f"{option} names {slot!r}.{suggestion(slot, valid)}", subject=option)
     return tuple(known[slot.lower()] for slot in slots if known)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
+from ..errors import Subject
 from ..options import Part, option
 from .base import Column, Context, Operator, Rows, TableSpec
 from .duration import duration_seconds
@@ -27,7 +28,7 @@ def recent(options: RecentOptions, table: TableSpec) -> Operator:
     Source: exponential forgetting as in Gama et al., "A Survey on Concept Drift Adaptation", ACM Computing Surveys 2014,
     section 3.1.
     """
-    half_life_seconds = duration_seconds(options.half_life, "option half_life of operator recent")
+    half_life_seconds = duration_seconds(options.half_life, Subject("OPERATORS", "recent", "half_life"))
 
     def read(rows: Rows, context: Context) -> Rows:
         factor = jnp.exp2(-context.age_seconds / half_life_seconds)[:, None]

@@ -10,9 +10,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..errors import OptionError
+from ..errors import OptionError, Subject
 from ..options import Part, as_float32, option
 from .base import Context, Operator, Rows, TableSpec
+
+BY_FREQUENCY = Subject("OPERATORS", "regularize", "by_frequency")
 
 Proximal = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -84,15 +86,14 @@ def frequency_ranges(given: tuple[Any, ...]) -> tuple[tuple[int, float], ...]:
     try:
         ranges = tuple((int(bound), float(strength)) for bound, strength in pairs)
     except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(
-            f"option by_frequency of operator regularize expects pairs (count, strength), got {given!r}."
-        ) from error
+        message = f"{BY_FREQUENCY} expects pairs (count, strength), got {given!r}."
+        raise OptionError(message, subject=BY_FREQUENCY) from error
     bounds = [bound for bound, _ in ranges]
     right = all(1 <= bound < 2**32 and 0 <= as_float32(strength) < math.inf for bound, strength in ranges)
     if bounds != sorted(set(bounds)) or not right:
         raise OptionError(
-            "option by_frequency of operator regularize expects counts from 1 to 4294967295, ascending, and strengths of at "
-            f"least 0, got {given!r}."
+            f"{BY_FREQUENCY} expects counts from 1 to 4294967295, ascending, and strengths of at least 0, got {given!r}.",
+            subject=BY_FREQUENCY,
         )
     return ranges
 

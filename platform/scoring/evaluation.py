@@ -13,6 +13,7 @@ from ..engines.base import Engine, staged
 from ..errors import DataError
 from ..input.columns import columns_from
 from ..input.encode import floats, shown
+from ..input.roles import GROUP, LABEL
 from ..input.slot_types import require_number, require_value
 from ..input.slots import matched
 from ..training.metrics.metrics import Metrics, gauc
@@ -42,11 +43,11 @@ class Evaluation:
         columns = columns_from(version.manifest)
         self._label = matched(columns, found.schema, columns.labels[:1])
         for label in self._label.values():
-            require_number(found.schema.field(label), "LABEL")
+            require_number(found.schema.field(label), LABEL)
         group = columns.group if columns.labels else None
         self._grouped = [name for name in found.schema.names if group is not None and name.lower() == group.lower()]
         for name in self._grouped:
-            require_value(found.schema.field(name), "GROUP")
+            require_value(found.schema.field(name), GROUP)
         names = [*Metrics(classifier=False).as_dict(), *(["gauc"] if self._grouped else [])]
         self.schema = pa.schema([(name, pa.int64() if name == "examples" else pa.float64()) for name in names])
 

@@ -5,13 +5,13 @@ A new clause is a reader below and a line in CLAUSES.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .. import parts
-from ..errors import OptionError, Position, StatementError
+from ..errors import OptionError, Position, StatementError, Subject
+from ..input.roles import LABEL, SHARE
 from ..options import Value, parse
 from ..training.metrics.evaluate import Evaluate
 from ..training.metrics.gate import Condition
@@ -131,9 +131,6 @@ CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
 JUDGED = {"EVALUATE": "evaluate", "RELEASE": "release"}
 """Clauses that judge a training, with the plan's field of each."""
 
-SUBJECT = re.compile(r"(?:[Oo]ption (\w+) of )?(?:operator|algorithm) (\w+)|([A-Z]+)(?: (\w+))?")
-"""How a message begins that tells what of a training is wrong: option and part, or clause and option of WITH."""
-
 ROLES = {"LABEL": "labels", "WEIGHT": "weight", "TIME": "time", "GROUP": "group", "IGNORE": "ignore"}
 """Clauses that give columns a role, with the plan's field of each."""
 
@@ -150,30 +147,30 @@ def check_release(evaluated: bool, clauses: Clauses) -> None:
 
 @contextmanager
 def placing(given: Clauses, query: Passage) -> Iterator[None]:
-    """Give errors their place in the script: that of what the message begins with, or one in the query."""
+    """Give errors their place in the script: that of their subject, or one in the query."""
     try:
         yield
     except StatementError as error:
-        position = place_of(error.message, given) if error.position is None else None
-        raise type(error)(error.message, position or query.restated(error.position)) from error.__cause__
+        place = place_of(error.subject, given) if error.position is None and error.subject is not None else None
+        raise error.at(place or query.restated(error.position)) from error.__cause__
 
 
-def place_of(message: str, given: Clauses) -> Position | None:
-    """Return where a message's subject stands: `option x of operator y`, `operator y`, `WITH x`, or the word of a clause."""
-    subject = SUBJECT.match(message)
-    if subject is None:
+def place_of(subject: Subject, given: Clauses) -> Position | None:
+    """Return where a subject stands: its option, else its part, else its clause; None where the statement has none of them."""
+    clause = given.get(subject.clause)
+    if clause is None:
         return None
-    option, part, word, setting = subject.groups()
-    if part is None:
-        clause = given.get(word)
-        options = clause.value if clause is not None and word == "WITH" else {}
-        found = options.get(setting, clause)
-    else:
-        uses = [given["USING"].value] if "USING" in given else []
-        uses += given["OPERATORS"].value if "OPERATORS" in given else ()
-        use = next((use for use in uses if use.name.value.lower() == part), None)
-        found = None if use is None else use.options.get(option, use.name)
-    return None if found is None else found.position
+    for use in uses_of(clause.value):
+        if subject.part in (None, use.name.value.lower()):
+            whole = clause if subject.part is None else use.name
+            return use.options.get(subject.option or "", whole).position
+    options = clause.value if isinstance(clause.value, Mapping) else {}
+    return options.get(subject.option or "", clause).position if subject.part is None else None
+
+
+def uses_of(value: Any) -> tuple[Given, ...]:
+    """Return the parts that a clause uses."""
+    return (value,) if isinstance(value, Given) else value if isinstance(value, tuple) and isinstance(value[0], Given) else ()
 
 
 def algorithm(given: Given) -> Use:
@@ -191,7 +188,7 @@ def without_labels(algorithm: Use, given: Clauses) -> dict[str, Any]:
         return {}
     if "LABEL" in given:
         raise StatementError(
-            f"LABEL has no use: {algorithm.name} learns without labels. Leave it out.", given["LABEL"].position
+            f"{LABEL} has no effect: {algorithm.name} learns without labels. Leave it out.", given["LABEL"].position, LABEL
         )
     return {"labels": ()}
 
@@ -209,9 +206,9 @@ def use(kind: str, given: Given) -> Use:
 
 def settings(given: Mapping[str, Value]) -> Settings:
     """Return the settings of WITH, checked and with defaults filled in."""
-    settings = parse(Settings, given, "WITH")
+    settings = parse(Settings, given, Subject("WITH"))
     if not all(isinstance(pair, tuple) and [*map(type, pair)] == [str, str] for pair in settings.share):
-        raise OptionError("option share of WITH expects pairs of slots: share = (history AS item).", given["share"].position)
+        raise OptionError(f"{SHARE} expects pairs of slots: share = (history AS item).", given["share"].position, SHARE)
     return settings
 
 

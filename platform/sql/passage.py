@@ -89,7 +89,7 @@ class Passage:
         try:
             yield
         except StatementError as error:
-            raise type(error)(error.message, self.restated(error.position)) from error.__cause__
+            raise error.at(self.restated(error.position)) from error.__cause__
 
     def restated(self, position: Position | None) -> Position:
         """Return the script's position for one in `text`; its start where there is none."""

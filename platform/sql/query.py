@@ -236,7 +236,7 @@ def run_call(
     try:
         return site.function.run(context, call)
     except StatementError as error:
-        raise type(error)(error.message, error.position or site.position) from error.__cause__
+        raise error.at(error.position or site.position) from error.__cause__
 
 
 def written(rows: pa.Table, path: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from ..blame import blaming
-from ..errors import StatementError
+from ..errors import StatementError, Subject
 from ..operators.base import Context, Operator, Rows
 
 
@@ -50,7 +50,9 @@ def require(name: str, function: str, given: Mapping[str, Any], returned: Mappin
         expected, came = values.shape, getattr(returned.get(array), "shape", None)
         if came != expected:
             what = "none" if came is None else f"shape {came}"
+            operator = Subject("OPERATORS", name)
             raise StatementError(
-                f"operator {name} must return {array} of the shape that it was given, {expected}; its {function} returns "
-                f"{what}. Repair it, or leave it out."
+                f"{operator} must return {array} of the shape that it was given, {expected}; its {function} returns "
+                f"{what}. Repair it, or leave it out.",
+                subject=operator,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..engines.tasks import Tasks
-from ..errors import StatementError
+from ..errors import StatementError, Subject
 from .plan import Settings
 
 SLOTS_PER_SHARD = 4
@@ -44,7 +44,8 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
         remedy = "Lower workers or shards in WITH, or give" if settings.shards or settings.workers else "Give"
         raise StatementError(
             f"The statement needs {shards + workers} tasks at once, {shards} {plural('shard', shards)} and {workers} "
-            f"{plural('worker', workers)}; Spark has room for {slots}. {remedy} Spark more cores, such as --master 'local[4]'."
+            f"{plural('worker', workers)}; Spark has room for {slots}. {remedy} Spark more cores, such as --master 'local[4]'.",
+            subject=Subject("WITH", option="workers" if settings.workers else "shards"),
         )
     return Places(shards, workers)
 

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import Subject
 from ..input.roles import Roles
 from ..options import option
 from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
+
+OPERATORS, EVALUATE, RELEASE = map(Subject, ("OPERATORS", "EVALUATE", "RELEASE"))
+PASSES, BASE_RATE = (Subject("WITH", option=name) for name in ("passes", "base_rate"))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..engines.tasks import Tasks
-from ..errors import StatementError
+from ..errors import StatementError, Subject
 from ..input.batches import Batch
 from ..input.columns import Columns
 from ..input.prefetch import Ahead
@@ -112,7 +112,8 @@ def check_encryption(plan: Plan, recipe: Recipe) -> None:
     if recipe.algorithm.learner is not None and plan.settings.workers != 1:
         raise StatementError(
             f"The workers of {plan.algorithm.name} talk by its package's own connections, which are not encrypted; with "
-            "encrypt = true say workers = 1."
+            "encrypt = true say workers = 1.",
+            subject=Subject("WITH", option="encrypt"),
         )
     from ..ps.transport.tls import check_installed  # few trainings need it
 

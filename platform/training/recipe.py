@@ -14,9 +14,10 @@ from ...warehouse.manifest import Manifest
 from .. import parts
 from ..blame import blamed, blaming
 from ..cores import cores
-from ..errors import OptionError, StatementError
+from ..errors import OptionError, StatementError, Subject
 from ..input.batches import Ladders
 from ..input.columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from
+from ..input.roles import LABEL
 from ..input.slots import columns_of, offered_slots
 from ..operators.base import Operator, TableSpec, chain
 from ..options import of_optimizer, written
@@ -26,7 +27,7 @@ from ..ps.programs import Programs
 from .checked import checked
 from .compiled import limit_threads
 from .metrics.metrics import OF_CLASSES, OF_LABELS
-from .plan import Plan
+from .plan import BASE_RATE, EVALUATE, OPERATORS, PASSES, RELEASE, Plan
 
 KEPT = 32
 MANY_FLOATS = 400_000  # of dense parameters, from which on a network's steps gain by threads
@@ -58,7 +59,8 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     recipe = make(algorithm, plan.algorithm.options, layout_of(columns), operators, numbers, plan.settings.seed)
     if len(plan.labels) > 1 and not recipe.algorithm.multi_label:
         raise StatementError(
-            f"LABEL names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each."
+            f"{LABEL} names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each.",
+            subject=LABEL,
         )
     check_base_rate(plan, recipe.algorithm)
     if not recipe.algorithm.serves:
@@ -67,12 +69,14 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     for programs in recipe.programs:
         if programs.chain.needs_time and plan.time is None:
             raise StatementError(
-                f"OPERATORS ({programs.chain.name}) has a part that needs event times; name their column with TIME."
+                f"{OPERATORS} ({programs.chain.name}) has a part that needs event times; name their column with TIME.",
+                subject=OPERATORS,
             )
         if programs.chain.one_pass and plan.settings.passes > 1:
             raise StatementError(
-                f"WITH passes = {plan.settings.passes} cannot go with OPERATORS ({programs.chain.name}): a second pass would "
-                f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1."
+                f"{PASSES} = {plan.settings.passes} cannot go with {OPERATORS} ({programs.chain.name}): a second pass would "
+                f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1.",
+                subject=PASSES,
             )
     return recipe
 
@@ -88,10 +92,12 @@ def check_optimizer(plan: Plan, recipe: Recipe) -> None:
     """Refuse options of USING without effect, but those that a continued version hands on."""
     lost = sorted(idle(plan, recipe) - plan.inherited)
     if lost:
+        option = Subject("USING", plan.algorithm.name, lost[0])
         raise StatementError(
-            f"Option {lost[0]} of algorithm {plan.algorithm.name} has no use: it sets the algorithm's own optimizer, and "
-            f"OPERATORS names {recipe.optimizer} in its place, for all tables. Write its options there, as in "
-            f"OPERATORS ({recipe.optimizer} (option = value)), or leave out {', '.join(lost)} or {recipe.optimizer}."
+            f"{option} has no effect: it sets the algorithm's own optimizer, and {OPERATORS} names {recipe.optimizer} in its "
+            f"place, for all tables. Write its options there, as in {OPERATORS} ({recipe.optimizer} (option = value)), or "
+            f"leave out {', '.join(lost)} or {recipe.optimizer}.",
+            subject=option,
         )
 
 
@@ -101,9 +107,11 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
     if given is None:
         return
     if algorithm.baseline is None or not algorithm.intercept:
-        raise StatementError(f"WITH base_rate = {given:g} has no use: {plan.algorithm.name} begins with no mean of labels.")
+        message = f"{BASE_RATE} = {given:g} has no effect: {plan.algorithm.name} begins with no mean of labels."
+        raise StatementError(message, subject=BASE_RATE)
     if algorithm.classifier and not 0 < given < 1:
-        raise StatementError(f"WITH base_rate = {given:g} must be between 0 and 1, the part of labels that are 1.")
+        message = f"{BASE_RATE} = {given:g} must be between 0 and 1, the part of labels that are 1."
+        raise StatementError(message, subject=BASE_RATE)
 
 
 def check_release(plan: Plan, algorithm: Algorithm) -> None:
@@ -112,22 +120,27 @@ def check_release(plan: Plan, algorithm: Algorithm) -> None:
     lacking = [name for name in (*OF_CLASSES, *([] if plan.labels else OF_LABELS)) if name in named]
     if lacking and not algorithm.classifier:
         raise StatementError(
-            f"RELEASE WHEN names {', '.join(lacking)}, which is never known of {plan.algorithm.name} as it learns here. "
-            "Judge it by mae or rmse."
+            f"{RELEASE} WHEN names {', '.join(lacking)}, which is never known of {plan.algorithm.name} as it learns here. "
+            "Judge it by mae or rmse.",
+            subject=RELEASE,
         )
     if "gauc" in named and plan.group is None:
-        raise StatementError("RELEASE WHEN names gauc, which is never known without groups. Name their column with GROUP.")
+        message = f"{RELEASE} WHEN names gauc, which is never known without groups. Name their column with GROUP."
+        raise StatementError(message, subject=RELEASE)
 
 
 def check_solved(plan: Plan) -> None:
     """Refuse what means nothing to an algorithm that learns all examples at once."""
     name = plan.algorithm.name
     if plan.operators:
-        raise StatementError(f"OPERATORS changes updates batch by batch; {name} learns all examples at once. Leave it out.")
+        message = f"{OPERATORS} changes updates batch by batch; {name} learns all examples at once. Leave it out."
+        raise StatementError(message, subject=OPERATORS)
     if plan.evaluate is not None:
-        raise StatementError(f"EVALUATE scores batches before they are learned from; {name} learns all examples at once.")
+        message = f"{EVALUATE} scores batches before they are learned from; {name} learns all examples at once."
+        raise StatementError(message, subject=EVALUATE)
     if plan.settings.passes > 1:
-        raise StatementError(f"WITH passes = {plan.settings.passes} has no use: {name} goes on until it ends. See its options.")
+        message = f"{PASSES} = {plan.settings.passes} has no effect: {name} goes on until it ends. See its options."
+        raise StatementError(message, subject=PASSES)
 
 
 def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Recipe, Columns]:
@@ -169,7 +182,8 @@ def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
         make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, layout_of(columns))
     except OptionError as error:
         raise StatementError(
-            f"OPERATORS ({operator}) offers inputs beside the slots, and {plan.algorithm.name} takes none. Leave it out."
+            f"{OPERATORS} ({operator}) offers inputs beside the slots, and {plan.algorithm.name} takes none. Leave it out.",
+            subject=OPERATORS,
         ) from error
 
 
@@ -239,7 +253,7 @@ def make_chain(
     try:
         return chain(*map(checked, made))
     except ValueError as error:
-        raise StatementError(f"OPERATORS cannot be composed: {error}") from error
+        raise StatementError(f"{OPERATORS} cannot be composed: {error}", subject=OPERATORS) from error
 
 
 def found(kind: str, name: str) -> parts.AnyPart:

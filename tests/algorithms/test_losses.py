@@ -112,7 +112,7 @@ def test_squared_learns_numbers_of_any_size_and_place(
 
 @pytest.mark.parametrize("algorithm", ["xftrl", "xgboost"])
 def test_a_weight_of_positives_is_refused_where_labels_are_any_numbers(session: xpsql.Session, algorithm: str) -> None:
-    with pytest.raises(xpsql.StatementError, match=r"positive_weight, of labels that are 0 or 1.* clause WEIGHT.* at .USING"):
+    with pytest.raises(xpsql.StatementError, match=r"positive_weight is for labels .* clause WEIGHT.* at .positive_weight"):
         session.sql(f"TRAIN MODEL m USING {algorithm}(loss = 'squared', positive_weight = 2) AS SELECT 1 AS label, 'a' AS x")
 
 

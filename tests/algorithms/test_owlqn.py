@@ -121,7 +121,7 @@ def test_a_version_that_continues_begins_where_its_parent_ended(session: xpsql.S
         ("OPERATORS (ftrl)", "OPERATORS changes updates batch by batch"),
         ("OPERATORS (safety)", "OPERATORS changes updates batch by batch"),
         ("EVALUATE EVERY 1 BATCHES ON 1 BATCHES", "EVALUATE scores batches before"),
-        ("WITH (passes = 2)", "passes = 2 has no use"),
+        ("WITH (passes = 2)", "passes = 2 has no effect"),
     ],
 )
 def test_clauses_that_mean_nothing_are_refused(session: xpsql.Session, clause: str, message: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xpsql.platform.errors import Subject
 from xpsql.platform.operators.auto_session import AutoSessionOptions
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
@@ -21,6 +22,8 @@ from xpsql.platform.operators.gradient_average import GradientAverageOptions
 from xpsql.platform.operators.regularize import RegularizeOptions
 from xpsql.platform.operators.safety import SafetyOptions
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions
+
+DURATION = Subject("OPERATORS", option="half_life")
 
 Vector = NDArray[np.float64]
 
@@ -176,7 +179,7 @@ class Decay(Neutral):
     def read(self, row: Row, event: Event) -> Row:
         if self.options.half_life is None:
             return row
-        factor = 0.5 ** (event.age_seconds / duration_seconds(self.options.half_life, "half_life"))
+        factor = 0.5 ** (event.age_seconds / duration_seconds(self.options.half_life, DURATION))
         z, n, w = (factor if name in self.options.halves else 1.0 for name in "znw")
         return replace(row, z=row.z * z, n=row.n * n, w=row.w * w)
 
@@ -197,7 +200,7 @@ class AutoSession(Neutral):
         session = row.session.copy()
         for horizon, (number, unit) in enumerate(self.half_lives()):
             if unit != "examples":
-                session[:, horizon] *= 0.5 ** (event.age_seconds / duration_seconds(f"{number} {unit}", ""))
+                session[:, horizon] *= 0.5 ** (event.age_seconds / duration_seconds(f"{number} {unit}", DURATION))
         return replace(row, session=session)
 
     def after(self, old: Row, new: Row, event: Event) -> Row:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.operators.examples import make
-from xpsql.platform.errors import OptionError
+from xpsql.platform.errors import OptionError, Subject
 from xpsql.platform.operators.base import Context
 from xpsql.platform.operators.decay import DECAY, DecayOptions
 from xpsql.platform.operators.duration import duration_seconds
@@ -54,7 +54,7 @@ def test_a_push_learns_on_the_weights_that_a_pull_of_that_moment_saw(trial: Oper
     ("text", "seconds"), [("7 days", 604_800), ("1 hour", 3600), ("1.5 MINUTES", 90), ("2weeks", 1_209_600), (" 3 seconds ", 3)]
 )
 def test_durations_are_a_number_and_a_unit(text: str, seconds: float) -> None:
-    assert duration_seconds(text, "x") == seconds
+    assert duration_seconds(text, Subject("OPERATORS", "decay", "half_life")) == seconds
 
 
 @pytest.mark.parametrize("text", ["7", "days", "0 days", "-1 day", "7 lightyears", "", "1 day 2 hours"])

@@ -120,7 +120,7 @@ def test_a_version_that_goes_on_without_an_intercept_has_no_row_of_it(session: x
 
 def test_a_continue_takes_no_base_rate_and_none_from_its_version(session: xpsql.Session, log: str) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl WITH (base_rate = 0.3) AS SELECT label, n FROM {log}")
-    with pytest.raises(StatementError, match="WITH base_rate has no use: CONTINUE goes on with the intercept") as caught:
+    with pytest.raises(StatementError, match="WITH base_rate has no effect: CONTINUE goes on with the intercept") as caught:
         session.sql(f"CONTINUE MODEL m WITH (base_rate = 0.5) AS SELECT label, n FROM {log}")
     assert caught.value.position is not None
     assert caught.value.position.text == "base_rate = 0.5"
@@ -148,9 +148,9 @@ def test_features_of_rare_labels_are_not_taught_what_is_true_of_all_examples(ses
     [
         ("xftrl WITH (base_rate = 0)", "base_rate = 0 must be between 0 and 1"),
         ("xftrl WITH (base_rate = 1.5)", "base_rate = 1.5 must be between 0 and 1"),
-        ("xftrl (intercept = false) WITH (base_rate = 0.1)", "base_rate = 0.1 has no use"),
-        ("svm WITH (base_rate = 0.1)", "has no use: svm begins with no mean of labels"),
-        ("owlqn WITH (base_rate = 0.1)", "has no use: owlqn begins with no mean of labels"),
+        ("xftrl (intercept = false) WITH (base_rate = 0.1)", "base_rate = 0.1 has no effect"),
+        ("svm WITH (base_rate = 0.1)", "has no effect: svm begins with no mean of labels"),
+        ("owlqn WITH (base_rate = 0.1)", "has no effect: owlqn begins with no mean of labels"),
     ],
 )
 def test_a_base_rate_that_means_nothing_is_an_error(session: xpsql.Session, log: str, use: str, message: str) -> None:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from xpsql.platform.errors import OptionError
+from xpsql.platform.errors import OptionError, Subject
 from xpsql.platform.options import Value, parse
 from xpsql.platform.training.plan import Settings, batch_size
 
@@ -33,4 +33,4 @@ def test_the_batch_size_grows_with_the_log_and_shrinks_with_many_workers_where_t
 
 def test_a_time_between_checkpoints_that_no_thread_can_wait_is_refused() -> None:
     with pytest.raises(OptionError, match="checkpoint_seconds"):
-        parse(Settings, {"checkpoint_seconds": Value(threading.TIMEOUT_MAX * 2)}, "TRAIN MODEL")
+        parse(Settings, {"checkpoint_seconds": Value(threading.TIMEOUT_MAX * 2)}, Subject("WITH"))

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from ...errors import StatementError
+from ...errors import StatementError, Subject
 
 VALID_DAYS = 366
 
@@ -29,7 +29,9 @@ def check_installed() -> None:
     try:
         import cryptography  # noqa: F401
     except ImportError as error:
-        raise StatementError("encrypt = true needs the package cryptography: pip install 'xpsql[tls]'.") from error
+        subject = Subject("WITH", option="encrypt")
+        message = f"{subject} = true needs the package cryptography: pip install 'xpsql[tls]'."
+        raise StatementError(message, subject=subject) from error
 
 
 def make_certificate() -> Certificate:

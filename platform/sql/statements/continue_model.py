@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ...errors import StatementError
 from ...options import Value, written
-from ...training.plan import Plan
+from ...training.plan import BASE_RATE, Plan
 from ...training.start import train
 from .. import clauses, inherited, once
 from ..base import Statement
@@ -148,8 +148,9 @@ def check_named(given: clauses.Clauses) -> None:
         clauses.settings(given["WITH"].value)
         if "base_rate" in given["WITH"].value:
             raise StatementError(
-                "WITH base_rate has no use: CONTINUE goes on with the intercept of its version. Leave it out.",
+                f"{BASE_RATE} has no effect: CONTINUE goes on with the intercept of its version. Leave it out.",
                 given["WITH"].value["base_rate"].position,
+                BASE_RATE,
             )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...errors import StatementError
+from ...errors import StatementError, Subject
 from ...local import local_path
 from ...options import option
 from ...options import parse as parse_options
@@ -105,7 +105,7 @@ def parse_table(cursor: Cursor, named: Named) -> ExportTable:
     table = cursor.table()
     base = cursor.integer("a version number") if cursor.accept("DELTA", "FROM", "VERSION") else None
     given = cursor.options() if cursor.accept("WITH") else {}
-    return ExportTable(named, table, parse_options(ExportOptions, given, "EXPORT MODEL"), base)
+    return ExportTable(named, table, parse_options(ExportOptions, given, Subject("WITH")), base)
 
 
 def parse_files(cursor: Cursor, named: Named) -> ExportFiles:
@@ -121,7 +121,7 @@ def parse_files(cursor: Cursor, named: Named) -> ExportFiles:
     if not any(cursor.peek(name) for name in names):
         raise cursor.expected("a format", names)
     format = cursor.identifier("a format").lower()
-    given = parse_options(FileOptions, cursor.options() if cursor.accept("WITH") else {}, "EXPORT MODEL")
+    given = parse_options(FileOptions, cursor.options() if cursor.accept("WITH") else {}, Subject("WITH"))
     return ExportFiles(named, folder, format, given.replace)
 
 
