@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ...warehouse.version import Version
 
 BATCH_SIZES = (1, 16, 128, 1024, 4096)
-"""How many rows are scored at once: the least that holds a table, else the last. A program is compiled for each."""
+"""How many rows are scored at once, where nobody says: the least that holds a table, else the last."""
 AHEAD_CHUNKS = 1
 
 
@@ -73,17 +73,44 @@ class Scored(NamedTuple):
     predictions: NDArray[np.float32]
 
 
+class Padding(NamedTuple):
+    """The sizes that rows are padded to.
+
+    Attributes:
+        batch_sizes: how many rows are scored at once, ascending: the least that holds a table, else the last.
+        ladders: gives the sizes of the other arrays for a batch size.
+    """
+
+    batch_sizes: tuple[int, ...]
+    ladders: Callable[[int], Ladders]
+
+
+class Shape(NamedTuple):
+    """The sizes of arrays that a program is compiled for: rows of a batch, rows of features, values of multi-valued slots."""
+
+    batch: int
+    features: int
+    values: int
+
+
+def padding() -> Padding:
+    """Return sizes that grow with what is scored: a program is compiled when the first rows need it."""
+    shared = Ladders(Ladder(), Ladder())
+    return Padding(BATCH_SIZES, lambda batch: shared)
+
+
 class Scorer:
-    """Scores rows with a version: `predict` a table, `score` and `write` the rows of a scan.
+    """Scores rows with a version: `predict` a table, `score` and `write` the rows of a scan. Threads may share it.
 
     Args:
         pull: gives the parameters of unique keys, padded to a size.
+        sizes: what rows are padded to; those of `padding` where it is None.
 
     Raises:
         StatementError, ModelError: the version's parts or files cannot be used.
     """
 
-    def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled]) -> None:
+    def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled], sizes: Padding | None = None) -> None:
         prepare_jax()
         algorithm = algorithm_of(version.manifest)
         self._columns = replace(columns_from(version.manifest), logarithmic=algorithm.logarithmic)
@@ -95,7 +122,12 @@ class Scorer:
         self._learned = None
         if algorithm.learner is not None:
             self._learned = algorithm.learner.load(read_package(version.package)), column_names(self._columns)
-        self._ladders = Ladders(Ladder(), Ladder())
+        self._sizes = padding() if sizes is None else sizes
+
+    @property
+    def compiles(self) -> bool:
+        """Whether a program is compiled for each shape."""
+        return self._learned is None
 
     def predict(self, table: pa.Table) -> NDArray[np.float32]:
         """Return the predictions of some rows, float32[rows, num_labels], or their vectors.
@@ -134,13 +166,39 @@ class Scorer:
                 writer.write_table(pa.table([*rows.columns, *added], names=request.schema.names).cast(request.schema))
                 yield len(predictions)
 
+    def compile(self, row: pa.Table, shape: Shape) -> None:
+        """Compile the program of a shape, unless it is there.
+
+        Args:
+            row: any row, as `predict` takes it.
+        """
+        like = self._encoded(row)[0]
+        codes = np.zeros(shape.values, np.int32)
+        self._predict(
+            like._replace(
+                keys=np.empty(0, np.uint64),
+                size=shape.features,
+                scalar=np.zeros((len(like.scalar), shape.batch), np.int32),
+                bag_index=codes,
+                bag_example=codes,
+                bag_slot=codes,
+                bag_weight=np.zeros(shape.values, np.float32),
+                dense=np.full((len(like.dense), 1), np.nan, np.float32),
+                dense_index=np.zeros_like(like.dense_index),
+                offered_index=np.zeros_like(like.offered_index),
+                label=np.zeros((len(like.label), shape.batch), np.float32),
+                weight=np.zeros(shape.batch, np.float32),
+            )
+        )
+
     def _encoded(self, table: pa.Table) -> list[Batch]:
         """Return rows as batches of one size."""
         chunk = encode(table, self._columns, with_labels=False)
         if self._pairs is not None:
             chunk = paired(chunk, self._pairs)
-        size = next((size for size in BATCH_SIZES if table.num_rows <= size), BATCH_SIZES[-1])
-        return list(batches(chunk, size, BatchId(), self._ladders))
+        sizes = self._sizes.batch_sizes
+        size = next((size for size in sizes if table.num_rows <= size), sizes[-1])
+        return list(batches(chunk, size, BatchId(), self._sizes.ladders(size)))
 
     def _predictions(self, encoded: Sequence[Batch]) -> NDArray[np.float32]:
         predictions = [self._predict(batch) for batch in encoded]

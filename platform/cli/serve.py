@@ -1,0 +1,125 @@
+"""The command `xpsql serve`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import click
+
+from ..errors import StatementError
+from ..local import local_path
+from .commands import failing, main, writing
+from .startup import skip_pandas
+
+LOCAL = ("127.0.0.1", "::1", "localhost")
+TOKEN = "XPSQL_TOKEN"
+MOST_THREADS = 256
+
+
+@main.command()
+@click.argument("names", metavar="MODEL...", nargs=-1, required=True)
+@click.option("--warehouse", metavar="URL", help="Folder of tables and models. [default: $XPSQL_WAREHOUSE, ./xpsql_warehouse]")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; 0.0.0.0 for all.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Port to listen at.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, MOST_THREADS),
+    default=1,
+    show_default=True,
+    help="How many requests are answered at once.",
+)
+@click.option(
+    "--version", "number", type=int, help="Serve this version and no other. [default: the one served, and those after]"
+)
+@click.option("--token-file", metavar="FILE", help=f"File with the bearer token that requests must have. [default: ${TOKEN}]")
+@click.option("--certificate", metavar="FILE", help="Certificate of TLS, as PEM; with --key.")
+@click.option("--key", metavar="FILE", help="Private key of TLS, as PEM.")
+@click.option("--log-requests", metavar="DIR", help="Folder where scored requests are written as Parquet, for ML.REPLAY.")
+@click.option(
+    "--log-fraction", type=click.FloatRange(0, 1), default=0.01, show_default=True, help="The fraction of requests that is."
+)
+@click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors.")
+def serve(
+    names: tuple[str, ...],
+    warehouse: str | None,
+    host: str,
+    port: int,
+    threads: int,
+    number: int | None,
+    token_file: str | None,
+    certificate: str | None,
+    key: str | None,
+    log_requests: str | None,
+    log_fraction: float,
+    debug: bool,
+) -> None:
+    """Answer requests for predictions of MODEL... by HTTP, until told to end."""
+    with failing("", "", debug):
+        if (certificate is None) != (key is None):
+            raise click.UsageError("--certificate and --key go together.")
+        token = token_of(token_file)
+        if host not in LOCAL and token is None:
+            told(f"Everybody who reaches {host}:{port} can ask: there is no token. --token-file or ${TOKEN} sets one.")
+        folder = None if log_requests is None else local_path(log_requests, "The folder of --log-requests", None)
+        skip_pandas()
+
+        from ...warehouse.catalog import Catalog
+        from ..cores import cores
+        from ..serving.http import Service
+        from ..serving.refusal import Limits
+        from ..serving.request_log import RequestLog
+        from ..serving.served import Served
+        from ..serving.server import Listening, require_granian
+        from ..serving.server import serve as answer
+        from ..session import DEFAULT_WAREHOUSE, warehouse_path
+        from ..training.compiled import limit_threads, share_work
+
+        require_granian()
+        limit_threads(1)  # small batches; a request has a thread, not a core's share of several
+        share_work(cores())
+        listening = Listening(host, port, threads, path_of(certificate), path_of(key))
+        models = Catalog(warehouse_path(warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
+        served = Served(models, names, number, told)
+        log = None if folder is None else RequestLog(folder, log_fraction, told)
+        if log is not None:
+            with writing(f"requests to {log_requests}", "Give --log-requests a folder that you may write."):
+                log.start()
+        served.start()
+        listed = ", ".join(f"{one.model} v{one.number}" for one in served.all())
+        try:
+            service = Service(served, Limits(), token, log, lambda: told(traceback.format_exc()))
+            answer(service, listening, lambda: told(f"Serving {listed} at {listening.address}"))
+        finally:
+            served.stop()
+            if log is not None:
+                log.stop()
+        told("Ended.")
+
+
+def token_of(file: str | None) -> str | None:
+    """Return the bearer token of a file, or of the environment; None for none.
+
+    Raises:
+        StatementError: the file cannot be read, or is empty.
+    """
+    if file is None:
+        return os.environ.get(TOKEN) or None
+    try:
+        token = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StatementError(f"The file of --token-file, {file}, cannot be read: {error}.") from error
+    if not token:
+        raise StatementError(f"The file of --token-file, {file}, is empty; put the token into it.")
+    return token
+
+
+def path_of(file: str | None) -> Path | None:
+    return None if file is None else Path(file)
+
+
+def told(line: str) -> None:
+    """Write a line to stderr at once."""
+    print(line, file=sys.stderr, flush=True)

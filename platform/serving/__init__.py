@@ -1,0 +1,1 @@
+"""The scoring service: versions of models behind HTTP, and what it logs replayed."""

@@ -1,0 +1,124 @@
+"""Requests and answers as Arrow IPC streams."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from ..spark_types import type_words
+from .inputs import Input, by_lower_name
+from .refusal import Limits, RequestError
+
+CONTENT_TYPE = "application/vnd.apache.arrow.stream"
+RECORD_BATCH, DICTIONARY_BATCH = 3, 2  # of the union MessageHeader in Arrow's format/Message.fbs
+
+
+def table_of(body: bytes, inputs: Sequence[Input], limits: Limits) -> pa.Table:
+    """Return the rows of a stream as the columns of a version.
+
+    Raises:
+        RequestError: it is no such stream, is compressed, lacks a column, or has values that are none of a column's type.
+    """
+    try:
+        check(body, limits)
+        with pa.ipc.open_stream(body) as reader:
+            own = by_lower_name(reader.schema.names)
+            batches = list(reader)
+            for batch in batches:
+                batch.validate(full=True)  # offsets may lead anywhere
+            found = pa.Table.from_batches(batches, reader.schema)
+    except RequestError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, struct.error, IndexError, TypeError, KeyError) as error:
+        raise RequestError(400, f"The body is no Arrow IPC stream that can be read: {error}") from error
+    arrays = []
+    for column in inputs:
+        name = own.get(column.name.lower())
+        if name is None or found.schema.names.count(name) > 1:
+            problem = "lacks" if name is None else "has twice"
+            raise RequestError(400, f"The stream {problem} the column {column.name} ({type_words(column.type)}).")
+        chunks = found.column(name)
+        arrays.append(
+            pa.chunked_array(
+                [column.cast(chunk) for chunk in one_type(chunks).chunks], None if chunks.num_chunks else column.type
+            )
+        )
+    return pa.table(arrays, names=[column.name for column in inputs])
+
+
+def one_type(chunks: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column whose chunks are cast alike: several as one."""
+    return chunks if chunks.num_chunks <= 1 else pa.chunked_array([chunks.combine_chunks()])
+
+
+def stream_of(predictions: Mapping[str, pa.Array]) -> bytes:
+    """Return predictions as a stream of one batch."""
+    batch = pa.record_batch(dict(predictions))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def check(body: bytes, limits: Limits) -> None:
+    """Refuse a stream with more rows than one request may have, or with compressed buffers, before it is decoded.
+
+    Raises:
+        RequestError: it is refused.
+        struct.error: it is damaged.
+
+    Source: the format of messages, https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format.
+    """
+    at, rows = 0, 0
+    while at + 8 <= len(body):
+        marker, size = struct.unpack_from("<iI", body, at)
+        at += 8
+        if marker != -1:
+            raise RequestError(400, "The body is no Arrow IPC stream: a message must begin with 0xFFFFFFFF.")
+        if size == 0:
+            return
+        message = Table(body[at : at + size], struct.unpack_from("<I", body, at)[0])
+        kind, length = message.number(1, "<B"), message.number(3, "<q")
+        at += size + max(length, 0)
+        batch = message.table(2)
+        if kind == DICTIONARY_BATCH and batch is not None:
+            batch = batch.table(1)
+        if kind in (RECORD_BATCH, DICTIONARY_BATCH) and batch is not None:
+            if batch.has(3):
+                raise RequestError(400, "The Arrow stream is compressed; send it without compression.")
+            limits.check_rows(batch.number(0, "<q"))
+            rows += batch.number(0, "<q") if kind == RECORD_BATCH else 0
+            limits.check_rows(rows)
+
+
+class Table:
+    """A table of FlatBuffers: fields by number.
+
+    Source: https://flatbuffers.dev/internals/.
+    """
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data, self._at = data, at
+        self._fields = at - struct.unpack_from("<i", data, at)[0]
+        self._size = struct.unpack_from("<H", data, self._fields)[0]
+
+    def place(self, field: int) -> int:
+        """Return where a field is, 0 where it is not set."""
+        entry = 4 + 2 * field
+        offset = struct.unpack_from("<H", self._data, self._fields + entry)[0] if entry < self._size else 0
+        return self._at + offset if offset else 0
+
+    def has(self, field: int) -> bool:
+        return self.place(field) > 0
+
+    def number(self, field: int, kind: str) -> int:
+        """Return a field that is a number, 0 where it is not set."""
+        place = self.place(field)
+        return int(struct.unpack_from(kind, self._data, place)[0]) if place else 0
+
+    def table(self, field: int) -> Table | None:
+        """Return a field that is a table, None where it is not set."""
+        place = self.place(field)
+        return Table(self._data, place + struct.unpack_from("<I", self._data, place)[0]) if place else None

@@ -1,0 +1,198 @@
+"""The HTTP layer: from a method, a path, headers and a body to a status, headers and a body. No server is in it."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from ..errors import DataError
+from . import arrow_stream, instances, tensors
+from .loaded import Loaded
+from .metrics import CONTENT_TYPE as METRICS
+from .metrics import Requests
+from .refusal import Limits, RequestError
+from .request_log import RequestLog
+from .served import Served
+
+JSON, BYTES = "application/json", "application/octet-stream"
+PREDICT = re.compile(r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,9}))?:predict")
+MODEL = re.compile(r"/v2/models/([^/]+)(?:/versions/([0-9]{1,9}))?(/ready|/infer)?")
+HEALTH = ("/v2/health/live", "/v2/health/ready")
+EXTENSIONS = ("binary_tensor_data",)
+
+
+class Response(NamedTuple):
+    """An answer of HTTP."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Scoring(NamedTuple):
+    """An answered request for predictions."""
+
+    response: Response
+    table: pa.Table
+    predictions: dict[str, pa.Array]
+
+
+class Service:
+    """Answers requests. Threads may share it.
+
+    Args:
+        token: what `Authorization: Bearer` must have, except for questions of health; None for no such header.
+        log: is given some of the scored requests; None for none.
+        broken: called while an error is handled that no request should cause.
+    """
+
+    def __init__(
+        self, served: Served, limits: Limits, token: str | None, log: RequestLog | None, broken: Callable[[], None]
+    ) -> None:
+        self.limits = limits
+        self._served, self._token, self._log, self._broken = served, token, log, broken
+        self._requests = Requests()
+
+    def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Response:
+        """Answer a request.
+
+        Args:
+            method: in upper case.
+            path: without the query.
+            headers: by name in lower case.
+        """
+        try:
+            self._authorise(path, headers)
+            self.limits.check_body(len(body))
+            if match := PREDICT.fullmatch(path):
+                require(method, "POST")
+                return self._score(unquote(match[1]), match[2], headers, body, protocol=1)
+            match = MODEL.fullmatch(path)
+            if match and match[3] == "/infer":
+                require(method, "POST")
+                return self._score(unquote(match[1]), match[2], headers, body, protocol=2)
+            require(method, "GET", "HEAD")
+            if match:
+                loaded = self._served.find(unquote(match[1]), match[2])
+                return told(200, {"ready": True} if match[3] else metadata(loaded))
+            return self._general(path)
+        except RequestError as error:
+            return refused(error)
+        except Exception:  # a fault of ours ends no service; it is told where the service runs
+            self._broken()
+            return told(500, {"error": "The service failed to answer; its log tells why."})
+
+    def refuse(self, error: RequestError) -> Response:
+        """Answer a request that is refused before its body was read."""
+        return refused(error)
+
+    def _general(self, path: str) -> Response:
+        if path in HEALTH:
+            return told(200, {path.rpartition("/")[2]: True})
+        if path == "/v2":
+            return told(200, {"name": "xpsql", "version": version("xpsql"), "extensions": list(EXTENSIONS)})
+        if path == "/metrics":
+            text = self._requests.text(self._served.all(), self._served.failures)
+            return Response(200, {"content-type": METRICS}, text.encode())
+        raise RequestError(404, "There is nothing at this path. Try /v2, /v2/models/<model> or /metrics.")
+
+    def _score(self, name: str, number: str | None, headers: Mapping[str, str], body: bytes, protocol: int) -> Response:
+        began, model, rows, status = time.perf_counter(), "", 0, 500
+        try:
+            loaded = self._served.find(name, number)
+            model = loaded.model
+            scored = score(loaded, headers, body, protocol, self.limits)
+            status, rows = scored.response.status, scored.table.num_rows
+            if self._log is not None:
+                self._log.offer(loaded, scored.table, scored.predictions, time.perf_counter() - began)
+            return scored.response
+        except RequestError as error:
+            status = error.status
+            raise
+        finally:
+            self._requests.add(model, status, rows, time.perf_counter() - began)
+
+    def _authorise(self, path: str, headers: Mapping[str, str]) -> None:
+        if self._token is None or path in HEALTH:
+            return
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token.encode()):
+            raise RequestError(401, "This service wants its token: Authorization: Bearer <token>.")
+
+
+def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int, limits: Limits) -> Scoring:
+    """Score the rows of a body.
+
+    Raises:
+        RequestError: its rows cannot be read or scored.
+    """
+    arrow = headers.get("content-type", "").partition(";")[0].strip().lower() == arrow_stream.CONTENT_TYPE
+    request = None
+    if arrow:
+        table = arrow_stream.table_of(body, loaded.inputs, limits)
+    elif protocol == 1:
+        table = instances.table_of(instances.parsed(body, limits), loaded.inputs, limits)
+    else:
+        request = tensors.request_of(body, headers.get(tensors.LENGTH_HEADER), limits)
+        table = tensors.table_of(request, loaded.inputs, limits)
+    try:
+        predictions = loaded.predict(table)
+    except DataError as error:
+        raise RequestError(400, str(error)) from error
+    if arrow:
+        response = Response(200, {"content-type": arrow_stream.CONTENT_TYPE}, arrow_stream.stream_of(predictions))
+    elif request is not None:
+        content, json_bytes = tensors.answer(request, predictions, loaded.model, loaded.number)
+        own = {"content-type": JSON} if json_bytes is None else {"content-type": BYTES, tensors.LENGTH_HEADER: str(json_bytes)}
+        response = Response(200, own, content)
+    else:
+        response = told(200, {**instances.answer(predictions), "model_version": str(loaded.number)})
+    return Scoring(response, table, predictions)
+
+
+def metadata(loaded: Loaded) -> dict[str, Any]:
+    """Return what the Open Inference Protocol tells of a model."""
+    return {
+        "name": loaded.model,
+        "versions": [str(loaded.number)],
+        "platform": "xpsql",
+        "inputs": [
+            {
+                "name": column.name,
+                "datatype": tensors.datatype(column.type),
+                "shape": [-1, column.slot.dim or -1] if pa.types.is_list(column.type) else [-1],
+            }
+            for column in loaded.inputs
+        ],
+        "outputs": [
+            {"name": field.name, "datatype": "FP32", "shape": [-1, -1]}
+            if pa.types.is_list(field.type)
+            else {"name": field.name, "datatype": "FP64", "shape": [-1]}
+            for field in loaded.outputs
+        ],
+        "columns": instances.described(loaded.inputs),
+    }
+
+
+def require(method: str, *wanted: str) -> None:
+    if method not in wanted:
+        raise RequestError(405, f"This path answers {' and '.join(wanted)}, not {method[:10]}.")
+
+
+def told(status: int, value: Mapping[str, Any] | Sequence[Any]) -> Response:
+    return Response(status, {"content-type": JSON}, json.dumps(value).encode())
+
+
+def refused(error: RequestError) -> Response:
+    response = told(error.status, {"error": str(error)})
+    if error.status == 401:
+        response.headers["www-authenticate"] = "Bearer"
+    return response

@@ -1,0 +1,131 @@
+"""The columns that a version scores, and values of requests as such columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ..input.columns import VECTOR, Slot
+from ..spark_types import type_words
+from .casts import MismatchError, cast_to
+from .column_types import column_type
+from .refusal import RequestError
+
+
+class Missing:
+    """Stands for a value that a row does not have; Arrow takes it for no value."""
+
+
+MISSING = Missing()
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column that a version scores, and the type that its values have."""
+
+    name: str
+    slot: Slot
+    type: pa.DataType
+
+    @classmethod
+    def of(cls, slot: Slot) -> Input:
+        """Return the column of a slot."""
+        return cls(slot.name, slot, column_type(slot))
+
+    def array(self, values: Sequence[Any]) -> pa.Array:
+        """Return values of rows, one each, in the column's type; None is NULL.
+
+        Raises:
+            RequestError: names the row and what was expected.
+        """
+        if (array := self.direct(values)) is not None:
+            return array
+        cast, made = cast_to(self.type), []
+        for row, value in enumerate(values):
+            if value is MISSING:
+                raise RequestError(
+                    400, f"Row {row} lacks the column {self.name} ({type_words(self.type)}). Send null for NULL."
+                )
+            try:
+                made.append(None if value is None else cast(value))
+            except MismatchError as error:
+                raise RequestError(
+                    400, f"Column {self.name}, row {row}: expected {error.expected} ({type_words(self.type)}), got {error.got}."
+                ) from error
+        try:
+            return self.checked(pa.array(made, self.type))
+        except (pa.ArrowException, OverflowError) as error:
+            raise RequestError(400, f"Column {self.name}: expected {type_words(self.type)}. {error}") from error
+
+    def direct(self, values: Sequence[Any]) -> pa.Array | None:
+        """Return values as Arrow converts them where that is what a CAST does; else None."""
+        kind = self.type
+        try:
+            if pa.types.is_integer(kind):  # Arrow would make 1 of 1.5, so it is asked first what there is
+                found = pa.array(values)
+                return found.cast(kind) if pa.types.is_integer(found.type) else None
+            if pa.types.is_string(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+                return pa.array(values, kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass  # told by row
+        return None
+
+    def cast(self, column: pa.Array) -> pa.Array:
+        """Return a column of Arrow in this column's type.
+
+        Raises:
+            RequestError: see array.
+        """
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            if kind.value_type == self.type:
+                return column
+            column, kind = column.dictionary_decode(), kind.value_type
+        if kind == self.type:
+            return self.checked(column)
+        if pa.types.is_null(kind):
+            return pa.nulls(len(column), self.type)
+        if alike(kind, self.type):
+            try:
+                return self.checked(column.cast(self.type))
+            except pa.ArrowException:
+                pass  # told below, by row
+        try:
+            values = column.to_pylist()
+        except (ValueError, OverflowError) as error:
+            raise RequestError(400, f"Column {self.name}: expected {type_words(self.type)}. {error}") from error
+        return self.array(values)
+
+    def checked(self, array: pa.Array) -> pa.Array:
+        """Return an array of vectors whose lengths are the slot's, and any other as it is."""
+        if self.slot.kind != VECTOR:
+            return array
+        lengths = array.value_lengths().fill_null(self.slot.dim).to_numpy(zero_copy_only=False)
+        if (lengths != self.slot.dim).any():
+            row = int((lengths != self.slot.dim).argmax())
+            raise RequestError(
+                400, f"Column {self.name}, row {row}: expected a vector of {self.slot.dim} elements, got {lengths[row]}."
+            )
+        return array
+
+
+def alike(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether Arrow casts values of a type as Spark does, or refuses to."""
+    t = pa.types
+    if t.is_list(wanted):
+        lists = t.is_list(found) or t.is_large_list(found) or t.is_fixed_size_list(found)
+        return lists and (found.value_type == wanted.value_type or alike(found.value_type, wanted.value_type))
+    texts = t.is_large_string(found) or t.is_string_view(found)
+    return bool((t.is_integer(found) and t.is_integer(wanted)) or (texts and t.is_string(wanted)) or floating(found, wanted))
+
+
+def floating(found: pa.DataType, wanted: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(wanted) and pa.types.is_floating(found))
+
+
+def by_lower_name(names: Iterable[str]) -> dict[str, str]:
+    """Return names by how they are compared: without case."""
+    return {name.lower(): name for name in names}

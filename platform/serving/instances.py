@@ -1,0 +1,119 @@
+"""Requests of JSON: `{"instances": [{...}, ...]}`, and `{"context": {...}, "candidates": [{...}, ...]}`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..input.columns import CATEGORICAL
+from ..spark_types import type_words
+from .inputs import MISSING, Input, by_lower_name
+from .refusal import Limits, RequestError
+
+FORMS = '{"instances": [{column: value, ...}, ...]} or {"context": {column: value, ...}, "candidates": [{...}, ...]}'
+
+
+def parsed(body: bytes, limits: Limits) -> Any:
+    """Return the JSON of a body.
+
+    Raises:
+        RequestError: it is none, or nested too deep.
+    """
+    limits.check_depth(body)
+    try:
+        return json.loads(body.decode(), parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(400, f"The body is no JSON: {error}.") from error
+
+
+def refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no value of JSON; send it as a string")
+
+
+def table_of(request: Any, inputs: Sequence[Input], limits: Limits) -> pa.Table:
+    """Return the rows of a request as the columns of a version.
+
+    Raises:
+        RequestError: it has another form, or values that are none of their columns' types.
+    """
+    if not isinstance(request, dict):
+        raise RequestError(400, f"Expected an object, {FORMS}.")
+    if "instances" in request:
+        return of_rows(rows_of(request, "instances", limits), {}, inputs)
+    if "candidates" in request:
+        context = request.get("context", {})
+        if not isinstance(context, dict):
+            raise RequestError(400, f"context must be an object of columns. Expected {FORMS}.")
+        return of_rows(rows_of(request, "candidates", limits), context, inputs)
+    raise RequestError(400, f"Expected {FORMS}.")
+
+
+def rows_of(request: Mapping[str, Any], name: str, limits: Limits) -> list[dict[str, Any]]:
+    rows = request[name]
+    if not isinstance(rows, list):
+        raise RequestError(400, f"{name} must be an array of objects. Expected {FORMS}.")
+    limits.check_rows(len(rows))
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise RequestError(400, f"Row {number} of {name} must be an object of columns, such as {{'ad': 'a7'}}.")
+    return rows
+
+
+def of_rows(rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], inputs: Sequence[Input]) -> pa.Table:
+    """Return rows, and what all of them have in common, as the columns of a version."""
+    shared, first = by_lower_name(context), by_lower_name(rows[0]) if rows else {}
+    arrays = []
+    for column in inputs:
+        lower = column.name.lower()
+        if lower in shared:
+            if lower in first:
+                raise RequestError(400, f"The column {column.name} is in the context and in candidates; leave it out of one.")
+            arrays.append(repeated(column, context[shared[lower]], len(rows)))
+            continue
+        name = first.get(lower, column.name)
+        arrays.append(column.array([row.get(name, MISSING) for row in rows]))
+    return pa.table(arrays, names=[column.name for column in inputs])
+
+
+def repeated(column: Input, value: Any, count: int) -> pa.Array:
+    """Return one value for so many rows; a category is kept, and hashed, once.
+
+    Raises:
+        RequestError: it is none of the column's type.
+    """
+    try:
+        one = column.array([value])
+    except RequestError as error:
+        raise RequestError(error.status, f"In the context: {error}") from error
+    if column.slot.kind == CATEGORICAL and one.null_count == 0:
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), one)
+    return one.take(pa.array(np.zeros(count, np.int32)))
+
+
+def answer(predictions: Mapping[str, pa.Array]) -> dict[str, Any]:
+    """Return predictions as `:predict` answers: a number or vector each, or an object of them where there are several."""
+    lists = {name: told(column) for name, column in predictions.items()}
+    if len(lists) == 1:
+        return {"predictions": next(iter(lists.values()))}
+    return {"predictions": [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]}
+
+
+def told(column: pa.Array) -> list[Any]:
+    """Return predictions as JSON has them: null where they are no number."""
+    if pa.types.is_fixed_size_list(column.type):
+        size, values = column.type.list_size, told(column.flatten())
+        return [values[at : at + size] for at in range(0, len(values), size)]
+    values = column.to_numpy(zero_copy_only=False)
+    if np.isfinite(values).all():
+        return list(values.tolist())
+    return [value if math.isfinite(value) else None for value in values.tolist()]
+
+
+def described(inputs: Sequence[Input]) -> dict[str, str]:
+    """Return the columns of a version and their types in SQL's words."""
+    return {column.name: type_words(column.type) for column in inputs}

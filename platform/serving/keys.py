@@ -1,0 +1,58 @@
+"""What rows of a version's columns are encoded to, slot by slot: how what was served is compared with what is read later."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..input.columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns
+from ..input.encode import ABSENT, encode
+
+KEYS = pa.map_(pa.string(), pa.list_(pa.int64()))
+
+
+def keys_of(table: pa.Table, columns: Columns) -> pa.MapArray:
+    """Return the keys of each row by slot: map<string, array<bigint>>, those of feature_key(slot, value).
+
+    Of a continuous slot and a vector it is the bits of the values as FLOAT. What is absent has none.
+
+    Args:
+        table: has the columns of `columns.inputs`.
+    """
+    chunk, rows = encode(table, columns, with_labels=False), table.num_rows
+    keys = chunk.keys.view(np.int64)
+    by_slot: dict[str, pa.ListArray] = {}
+    for slot, codes in zip(columns.of_kind(CATEGORICAL), chunk.scalar, strict=False):
+        there = codes != ABSENT
+        by_slot[slot.name] = lists(keys[codes[there]], there.astype(np.int32))
+    for slot, bag in zip(columns.of_kind(MULTI, WEIGHTED), chunk.bags, strict=True):
+        by_slot[slot.name] = lists(keys[bag.codes], np.diff(bag.offsets))
+    at = 0
+    for slot in columns.of_kind(CONTINUOUS, VECTOR):
+        lines = chunk.dense[at : at + (slot.dim or 1)].T
+        there = ~np.isnan(lines)
+        by_slot[slot.name] = lists(bits(lines[there]), there.sum(axis=1))
+        at += slot.dim or 1
+    return mapped({slot.name: by_slot[slot.name] for slot in columns.slots}, rows)
+
+
+def bits(values: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the bits of floats; both zeros are one."""
+    return (values + np.float32(0)).view(np.int32).astype(np.int64)
+
+
+def lists(values: NDArray[np.int64], counts: NDArray[np.integer]) -> pa.ListArray:
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
+
+
+def mapped(by_slot: dict[str, pa.ListArray], rows: int) -> pa.MapArray:
+    """Return columns of lists as one column of maps."""
+    slots = len(by_slot)
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * slots)
+    if not slots:
+        return pa.MapArray.from_arrays(offsets, pa.array([], pa.string()), pa.array([], pa.list_(pa.int64())))
+    by_row = np.arange(slots * rows).reshape(slots, rows).T.reshape(-1)
+    names = pa.array(list(by_slot)).take(pa.array(np.tile(np.arange(slots), rows)))
+    return pa.MapArray.from_arrays(offsets, names, pa.concat_arrays(list(by_slot.values())).take(pa.array(by_row)))

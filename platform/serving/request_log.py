@@ -1,0 +1,154 @@
+"""A sample of scored requests as Parquet, for ML.REPLAY and as training data: a folder per model."""
+
+from __future__ import annotations
+
+import queue
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..spark_types import TIMESTAMP
+from .keys import keys_of
+from .loaded import Loaded
+
+AT, VERSION, KEYS_COLUMN, PREDICTION, LATENCY = (
+    "served_at", "served_version", "served_keys", "served_prediction", "served_latency_seconds",
+)  # fmt: skip
+PARTITION = "served_model"
+WAITING = 256
+"""Requests that wait to be written; while so many do, others are left out."""
+ROWS, SECONDS = 100_000, 60.0
+"""A file is written for so many rows, or when its first ones are so old."""
+STOP_SECONDS = 30.0
+
+
+class Entry(NamedTuple):
+    """A scored request."""
+
+    loaded: Loaded
+    table: pa.Table
+    predictions: dict[str, pa.Array]
+    at: datetime
+    latency_seconds: float
+
+
+class RequestLog:
+    """Writes a fraction of requests: their columns in the model's types, keys, prediction, version, time and latency.
+
+    `<folder>/served_model=<model>/<time>-<random>.parquet`; a file appears whole. A thread of its own does all of it.
+
+    Args:
+        fraction: of the requests, drawn at random, in [0, 1].
+        told: is given what goes wrong, a line each.
+    """
+
+    def __init__(self, folder: Path, fraction: float, told: Callable[[str], None]) -> None:
+        self._folder, self._fraction, self._told = folder, fraction, told
+        self._entries: queue.Queue[Entry | None] = queue.Queue(WAITING)
+        self._kept: dict[str, list[pa.Table]] = {}
+        self._since = time.monotonic()
+        self._draw = random.Random()
+        self.left_out = 0
+        self._thread = threading.Thread(target=self._run, name="xpsql serve: log", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write.
+
+        Raises:
+            OSError: the folder cannot be made.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._thread.start()
+
+    def offer(self, loaded: Loaded, table: pa.Table, predictions: dict[str, pa.Array], latency_seconds: float) -> None:
+        """Take a scored request, or not; never waits."""
+        if not table.num_rows or self._draw.random() >= self._fraction:
+            return
+        try:
+            self._entries.put_nowait(Entry(loaded, table, predictions, datetime.now(UTC), latency_seconds))
+        except queue.Full:
+            self.left_out += 1
+
+    def stop(self) -> None:
+        """Write what was taken, and end."""
+        if self._thread.is_alive():
+            self._entries.put(None, timeout=STOP_SECONDS)
+            self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            try:
+                entry = self._entries.get(timeout=SECONDS)
+                ended = entry is None
+                if entry is not None:
+                    self._kept.setdefault(entry.loaded.model, []).append(rows_of(entry))
+            except queue.Empty:
+                pass
+            old = time.monotonic() - self._since >= SECONDS
+            if ended or old or sum(map(len, self._kept.values())) >= ROWS:
+                self._write()
+
+    def _write(self) -> None:
+        for model, tables in self._kept.items():
+            try:
+                write(self._folder / f"{PARTITION}={model}", tables)
+            except (OSError, pa.ArrowException) as error:
+                self._told(f"Requests for {model} were not logged in {self._folder}: {error}")
+        self._kept, self._since = {}, time.monotonic()
+
+
+def rows_of(entry: Entry) -> pa.Table:
+    """Return a request as rows of the log."""
+    loaded, table, count = entry.loaded, entry.table, entry.table.num_rows
+    columns = {column.name: plain(table.column(column.name)) for column in loaded.inputs}
+    added = {
+        AT: pa.repeat(pa.scalar(entry.at, TIMESTAMP), count),
+        VERSION: pa.repeat(pa.scalar(loaded.number, pa.int64()), count),
+        KEYS_COLUMN: keys_of(table, loaded.columns),
+        PREDICTION: prediction_of(entry.predictions),
+        LATENCY: pa.repeat(pa.scalar(entry.latency_seconds), count),
+    }
+    schema = [*((column.name, column.type) for column in loaded.inputs), *((name, found.type) for name, found in added.items())]
+    return pa.table([*columns.values(), *added.values()], schema=pa.schema(schema))
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_dictionary(column.type):
+        return column
+    return pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], column.type.value_type)
+
+
+def prediction_of(predictions: dict[str, pa.Array]) -> pa.Array:
+    """Return predictions as one column: DOUBLE, or an array of them where a row has several."""
+    columns = list(predictions.values())
+    if len(columns) == 1 and not pa.types.is_fixed_size_list(columns[0].type):
+        return columns[0]
+    if len(columns) == 1:
+        return columns[0].cast(pa.list_(pa.float64()))
+    rows = [list(row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+    return pa.array(rows, pa.list_(pa.float64()))
+
+
+def write(folder: Path, tables: list[pa.Table]) -> None:
+    """Write tables as one file, which appears whole; those of another schema, of another version, as one more."""
+    folder.mkdir(exist_ok=True)
+    by_schema: list[list[pa.Table]] = []
+    for table in tables:
+        if by_schema and by_schema[-1][0].schema.equals(table.schema):
+            by_schema[-1].append(table)
+        else:
+            by_schema.append([table])
+    for alike in by_schema:
+        name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.parquet"
+        begun = folder / f".{name}"
+        pq.write_table(pa.concat_tables(alike), begun, compression="zstd")
+        begun.replace(folder / name)

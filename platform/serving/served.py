@@ -1,0 +1,117 @@
+"""The models that a service serves: which version of each, and how a new one takes the place of the last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import XpsqlError
+from .loaded import Loaded
+from .refusal import RequestError
+
+if TYPE_CHECKING:
+    from ...warehouse.catalog import Catalog
+
+POLL_SECONDS = 1.0
+STOP_SECONDS = 30.0
+
+Told = Callable[[str], None]
+
+
+class Served:
+    """Models by name, each a version in memory; a thread follows the warehouse.
+
+    A new version is loaded and its programs compiled beside the last one, which answers meanwhile; then one reference is set.
+    A request keeps the version that it began with.
+
+    Args:
+        models: of the warehouse.
+        names: of the models.
+        number: the version of all of them; None for the one that is served: promoted, or the newest that is ready.
+        told: is given what happens, a line each.
+
+    Raises:
+        ModelError, StatementError: a version is absent or cannot be loaded.
+    """
+
+    def __init__(self, models: Catalog, names: Sequence[str], number: int | None, told: Told) -> None:
+        self._models, self._number, self._told = models, number, told
+        self._loaded: dict[str, Loaded] = {}
+        self._failed: dict[str, str] = {}
+        self.failures: dict[str, int] = {}
+        for name in names:
+            loaded = self._load(name)
+            self._loaded[loaded.model.lower()] = loaded
+            self.failures[loaded.model.lower()] = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="xpsql serve: warehouse", daemon=True)
+
+    def start(self) -> None:
+        """Follow the warehouse from now on, unless a version is pinned."""
+        if self._number is None:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Follow it no more."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def all(self) -> list[Loaded]:
+        """Return what is served now."""
+        return list(self._loaded.values())
+
+    def find(self, name: str, number: str | None) -> Loaded:
+        """Return a model's version that is served.
+
+        Args:
+            number: the version that a request names, as its path has it.
+
+        Raises:
+            RequestError: another one is, or none.
+        """
+        loaded = self._loaded.get(name.lower())
+        if loaded is None:
+            raise RequestError(404, f"There is no model {name} here. Served: {', '.join(one.model for one in self.all())}.")
+        if number is not None and number != str(loaded.number):
+            raise RequestError(404, f"Version {number} of model {loaded.model} is not served; version {loaded.number} is.")
+        return loaded
+
+    def refresh(self) -> None:
+        """Look once for versions that are served instead of those in memory, and put them in their places."""
+        for key, loaded in list(self._loaded.items()):
+            try:
+                if self._is_current(loaded):
+                    continue
+                self._loaded[key] = fresh = self._load(loaded.model)
+            except (XpsqlError, OSError) as error:
+                self._note(key, loaded, str(error))
+                continue
+            self._failed.pop(key, None)
+            self._told(f"Serving {fresh.model} v{fresh.number} instead of v{loaded.number}.")
+
+    def _is_current(self, loaded: Loaded) -> bool:
+        """Tell whether a version is still the one that is served; yes where no version is."""
+        if (number := self._models.served(loaded.model)) is None:
+            return True
+        return number == loaded.number and self._models.find(loaded.model, number).manifest.training == loaded.training
+
+    def _load(self, name: str) -> Loaded:
+        with self._models.reading(name, self._number) as version:
+            return Loaded(version)
+
+    def _note(self, key: str, loaded: Loaded, problem: str) -> None:
+        """Count a version that could not be loaded, and tell it once."""
+        self.failures[key] += 1
+        if self._failed.get(key) != problem:
+            self._failed[key] = problem
+            self._told(f"Still serving {loaded.model} v{loaded.number}: {problem}")
+
+    def _follow(self) -> None:
+        while not self._stopping.wait(POLL_SECONDS):
+            try:
+                self.refresh()
+            except Exception as error:  # a service that lives tells it, and goes on with what it has
+                for key, loaded in self._loaded.items():
+                    self._note(key, loaded, f"{type(error).__name__}: {error}")

@@ -1,0 +1,124 @@
+"""The server in front of `handle`: granian, in this process, by its protocol RSGI."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import StatementError
+from .http import Response, Service
+from .refusal import RequestError
+
+BACKLOG = 1024
+WITHOUT_BODY = ("GET", "HEAD")
+MOST_DIGITS = 16
+
+
+class Listening(NamedTuple):
+    """Where and how the service listens.
+
+    Attributes:
+        threads: that answer; with 1 the thread that receives requests answers them.
+        certificate, key: of TLS, PEM files; None for none.
+    """
+
+    host: str
+    port: int
+    threads: int
+    certificate: Path | None
+    key: Path | None
+
+    @property
+    def address(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http' if self.certificate is None else 'https'}://{host}:{self.port}"
+
+
+def require_granian() -> None:
+    """Refuse to serve where granian is missing.
+
+    Raises:
+        StatementError: it is.
+    """
+    try:
+        import granian  # noqa: F401
+    except ImportError as error:
+        raise StatementError("xpsql serve needs the package granian: pip install 'xpsql[serve]'.") from error
+
+
+def serve(service: Service, listening: Listening, ready: Callable[[], None]) -> None:
+    """Answer requests until the process is told to end (SIGTERM, SIGINT); those under way are answered.
+
+    Args:
+        ready: called when requests can come.
+    """
+    asyncio.run(answer(service, listening, ready))
+
+
+async def answer(service: Service, listening: Listening, ready: Callable[[], None]) -> None:
+    from granian.constants import HTTPModes, Interfaces
+    from granian.server.embed import Server
+
+    loop = asyncio.get_running_loop()
+    pool = ThreadPoolExecutor(listening.threads, "xpsql serve") if listening.threads > 1 else None
+
+    async def respond(scope: Any, protocol: Any) -> None:
+        """Answer one request of RSGI."""
+        if scope.proto != "http":
+            protocol.close(403)
+            return
+        headers = dict(scope.headers.items())
+        try:
+            body = b"" if scope.method in WITHOUT_BODY else await received(protocol, headers, service)
+        except RequestError as error:
+            give(protocol, service.refuse(error))
+            return
+        arguments = scope.method, scope.path, headers, body
+        response = service.handle(*arguments) if pool is None else await loop.run_in_executor(pool, service.handle, *arguments)
+        give(protocol, response)
+
+    server = Server(
+        respond,
+        address=listening.host,
+        port=listening.port,
+        interface=Interfaces.RSGI,
+        http=HTTPModes.auto,
+        websockets=False,
+        backlog=BACKLOG,
+        log_enabled=False,
+        ssl_cert=listening.certificate,
+        ssl_key=listening.key,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    loop.call_later(0, ready)
+    try:
+        await server.serve()
+    finally:
+        if pool is not None:
+            pool.shutdown()
+
+
+async def received(protocol: Any, headers: dict[str, str], service: Service) -> bytes:
+    """Return the body of a request, which is read no further than the limit.
+
+    Raises:
+        RequestError: it is longer.
+    """
+    told = headers.get("content-length", "")
+    if told.isascii() and told.isdigit() and len(told) < MOST_DIGITS:
+        service.limits.check_body(int(told))
+    pieces, size = [], 0
+    async for piece in protocol:
+        size += len(piece)
+        service.limits.check_body(size)
+        pieces.append(bytes(piece))
+    return b"".join(pieces)
+
+
+def give(protocol: Any, response: Response) -> None:
+    protocol.response_bytes(response.status, list(response.headers.items()), response.body)

@@ -1,0 +1,128 @@
+"""Which version is served, and how a new one takes the place of the last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import xpsql
+from tests.serving.conftest import Client, failing
+from xpsql.platform.errors import ModelError
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.serving.http import Service
+from xpsql.platform.serving.loaded import Loaded
+from xpsql.platform.serving.refusal import Limits
+from xpsql.platform.serving.served import Served
+
+QUERY = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(500)"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        session.sql(f"TRAIN MODEL m USING xftrl AS {QUERY}")
+        yield session
+
+
+def numbers(served: Served) -> list[int]:
+    return [loaded.number for loaded in served.all()]
+
+
+def test_a_new_version_is_served_once_it_is_ready_and_a_promoted_one_stays(own: xpsql.Session) -> None:
+    told: list[str] = []
+    served = Served(own.models, ["m"], None, told.append)
+    before = served.find("m", None)
+    served.refresh()
+    assert served.find("m", None) is before, "nothing is loaded again where nothing changed"
+    own.sql(f"CONTINUE MODEL m AS {QUERY}")
+    served.refresh()
+    assert (numbers(served), told) == ([2], ["Serving m v2 instead of v1."])
+    own.sql("ALTER MODEL m PROMOTE VERSION 1")
+    served.refresh()
+    own.sql(f"CONTINUE MODEL m AS {QUERY}")
+    served.refresh()
+    assert numbers(served) == [1]
+
+
+def test_a_version_that_is_pinned_stays(own: xpsql.Session) -> None:
+    served = Served(own.models, ["m"], 1, print)
+    own.sql(f"CONTINUE MODEL m AS {QUERY}")
+    served.start()
+    served.stop()
+    client = Client(Service(served, Limits(), None, None, failing))
+    assert client.get("/v2/models/m/versions/1").status == 200
+    assert client.get("/v2/models/m/versions/2").status == 404
+
+
+def test_a_version_that_cannot_be_loaded_leaves_the_last_one_in_place_and_is_told_once(own: xpsql.Session) -> None:
+    told: list[str] = []
+    served = Served(own.models, ["m"], None, told.append)
+    own.sql(f"CONTINUE MODEL m AS {QUERY}")
+    (file,) = own.models.version("m", 2).files("weights")
+    file.write_bytes(b"no Parquet")
+    served.refresh()
+    served.refresh()
+    assert (numbers(served), len(told), served.failures["m"]) == ([1], 1, 2)
+    assert told[0].startswith("Still serving m v1: ")
+
+
+def test_a_model_that_is_dropped_is_served_on(own: xpsql.Session) -> None:
+    served = Served(own.models, ["m"], None, print)
+    own.sql("DROP MODEL m")
+    served.refresh()
+    assert numbers(served) == [1]
+    own.sql(f"TRAIN MODEL m USING xftrl (alpha = 0.5) AS {QUERY}")
+    first = served.find("m", None).training
+    served.refresh()
+    assert (numbers(served), served.find("m", None).training != first) == ([1], True)
+
+
+def test_a_model_that_is_absent_cannot_be_served(own: xpsql.Session) -> None:
+    with pytest.raises(ModelError, match="There is no model n"):
+        Served(own.models, ["n"], None, print)
+
+
+def test_no_request_sees_two_versions_or_waits_for_one_to_be_loaded(own: xpsql.Session) -> None:
+    own.sql(f"CONTINUE MODEL m AS {QUERY}")
+    rows = pa.table({"x": [str(number % 7) for number in range(64)]})
+    served = Served(own.models, ["m"], None, print)
+    whole = {}
+    for number in (1, 2):
+        own.sql(f"ALTER MODEL m PROMOTE VERSION {number}")
+        served.refresh()
+        whole[tuple(served.find("m", None).predict(rows)["predicted_label"].to_pylist())] = number
+    assert len(whole) == 2
+    ended, problems = threading.Event(), []
+
+    def ask() -> None:
+        while not ended.is_set():
+            found = tuple(served.find("m", None).predict(rows)["predicted_label"].to_pylist())
+            if found not in whole:
+                problems.append(found)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in (1, 2) * 5:
+        own.sql(f"ALTER MODEL m PROMOTE VERSION {number}")
+        served.refresh()
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+def test_every_program_is_compiled_before_a_version_serves(session: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    from xpsql.platform.training.compiled import compilations
+
+    loaded = Loaded(session.models.version("deep", None))
+    compiled: list[float] = []
+    with compilations(compiled.append):
+        for count in (1, 2, 16, 17, 100, 129, 1000, 1500):
+            rows = session.sql(f"SELECT user, ad, tags, price FROM log WHERE id < {count}").arrow()
+            assert len(loaded.predict(rows)["predicted_click"]) == count
+    assert compiled == []
