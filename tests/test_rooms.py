@@ -25,7 +25,7 @@ SCORING = (*INPUT, *LEARNING, TASKS, "platform/training/online", "platform/train
 MODELS = (*SCORING, "platform/parts", "platform/engines/spark_sql", "platform/models")
 STRATEGIES = (TASKS, "platform/training/online", "platform/training/solved", "platform/training/packaged")
 SERVING = (*SCORING, "platform/serving")
-STATEMENTS = (*MODELS, "platform/sql", "platform/sql/statements", "platform/sql/functions")
+STATEMENTS = (*MODELS, "platform/serving", "platform/sql", "platform/sql/statements", "platform/sql/functions")
 
 ROOMS = {
     "platform": (),
@@ -65,7 +65,7 @@ ROOMS = {
     "platform/sql/statements": STATEMENTS,
     "platform/sql/functions": STATEMENTS,
     "platform/session": (*BASE, "warehouse", "platform/engines", "platform/sql", *ALL_ENGINES),
-    "platform/cli": (*STATEMENTS, "platform/serving", "platform/session", "platform/engines/spark", "algorithms/layers"),
+    "platform/cli": (*STATEMENTS, "platform/session", "platform/engines/spark", "algorithms/layers"),
     "xpsql/testing": (*ALGORITHMS, "platform/training/online", "platform/engines"),
 }
 """Room -> the rooms that its files may import, beside their own. A file of its own: parts, session."""

@@ -19,10 +19,8 @@ from ..spark_types import TIMESTAMP
 from .keys import keys_of
 from .loaded import Loaded
 
-AT, VERSION, KEYS_COLUMN, PREDICTION, LATENCY = (
-    "served_at", "served_version", "served_keys", "served_prediction", "served_latency_seconds",
-)  # fmt: skip
-PARTITION = "served_model"
+AT, KEYS_COLUMN, PREDICTION, LATENCY = "served_at", "served_keys", "served_prediction", "served_latency_seconds"
+MODEL, VERSION = "served_model", "served_version"
 WAITING = 256
 """Requests that wait to be written; while so many do, others are left out."""
 ROWS, SECONDS = 100_000, 60.0
@@ -43,7 +41,7 @@ class Entry(NamedTuple):
 class RequestLog:
     """Writes a fraction of requests: their columns in the model's types, keys, prediction, version, time and latency.
 
-    `<folder>/served_model=<model>/<time>-<random>.parquet`; a file appears whole. A thread of its own does all of it.
+    `<folder>/served_model=<model>/served_version=<n>/<time>-<random>.parquet`; a file appears whole. Its own thread does it.
 
     Args:
         fraction: of the requests, drawn at random, in [0, 1].
@@ -53,7 +51,7 @@ class RequestLog:
     def __init__(self, folder: Path, fraction: float, told: Callable[[str], None]) -> None:
         self._folder, self._fraction, self._told = folder, fraction, told
         self._entries: queue.Queue[Entry | None] = queue.Queue(WAITING)
-        self._kept: dict[str, list[pa.Table]] = {}
+        self._kept: dict[Loaded, list[pa.Table]] = {}
         self._since = time.monotonic()
         self._draw = random.Random()
         self.left_out = 0
@@ -90,7 +88,7 @@ class RequestLog:
                 entry = self._entries.get(timeout=SECONDS)
                 ended = entry is None
                 if entry is not None:
-                    self._kept.setdefault(entry.loaded.model, []).append(rows_of(entry))
+                    self._kept.setdefault(entry.loaded, []).append(rows_of(entry))
             except queue.Empty:
                 pass
             old = time.monotonic() - self._since >= SECONDS
@@ -98,11 +96,11 @@ class RequestLog:
                 self._write()
 
     def _write(self) -> None:
-        for model, tables in self._kept.items():
+        for loaded, tables in self._kept.items():
             try:
-                write(self._folder / f"{PARTITION}={model}", tables)
+                write(self._folder / f"{MODEL}={loaded.model}" / f"{VERSION}={loaded.number}", tables)
             except (OSError, pa.ArrowException) as error:
-                self._told(f"Requests for {model} were not logged in {self._folder}: {error}")
+                self._told(f"Requests for {loaded.model} were not logged in {self._folder}: {error}")
         self._kept, self._since = {}, time.monotonic()
 
 
@@ -112,7 +110,6 @@ def rows_of(entry: Entry) -> pa.Table:
     columns = {column.name: plain(table.column(column.name)) for column in loaded.inputs}
     added = {
         AT: pa.repeat(pa.scalar(entry.at, TIMESTAMP), count),
-        VERSION: pa.repeat(pa.scalar(loaded.number, pa.int64()), count),
         KEYS_COLUMN: keys_of(table, loaded.columns),
         PREDICTION: prediction_of(entry.predictions),
         LATENCY: pa.repeat(pa.scalar(entry.latency_seconds), count),
@@ -139,16 +136,9 @@ def prediction_of(predictions: dict[str, pa.Array]) -> pa.Array:
 
 
 def write(folder: Path, tables: list[pa.Table]) -> None:
-    """Write tables as one file, which appears whole; those of another schema, of another version, as one more."""
-    folder.mkdir(exist_ok=True)
-    by_schema: list[list[pa.Table]] = []
-    for table in tables:
-        if by_schema and by_schema[-1][0].schema.equals(table.schema):
-            by_schema[-1].append(table)
-        else:
-            by_schema.append([table])
-    for alike in by_schema:
-        name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.parquet"
-        begun = folder / f".{name}"
-        pq.write_table(pa.concat_tables(alike), begun, compression="zstd")
-        begun.replace(folder / name)
+    """Write tables of one schema as a file, which appears whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.parquet"
+    begun = folder / f".{name}"
+    pq.write_table(pa.concat_tables(tables), begun, compression="zstd")
+    begun.replace(folder / name)

@@ -8,7 +8,8 @@ from .feature_info import FEATURE_INFO
 from .nearest import NEAREST
 from .predict import PREDICT
 from .related import RELATED
+from .replay import REPLAY
 from .training_info import TRAINING_INFO
 from .weights import WEIGHTS
 
-FUNCTIONS: tuple[TableFunction, ...] = (PREDICT, EVALUATE, TRAINING_INFO, WEIGHTS, FEATURE_INFO, NEAREST, RELATED)
+FUNCTIONS: tuple[TableFunction, ...] = (PREDICT, EVALUATE, TRAINING_INFO, WEIGHTS, FEATURE_INFO, NEAREST, RELATED, REPLAY)
