@@ -221,7 +221,7 @@ def convert(value: Any, expected: str) -> Any:
 
 
 def inside(number: float, limits: Limits) -> bool:
-    """Tell whether a number lies in the declared range; one that is not finite lies in none."""
+    """Return whether a number lies in the declared range; one that is not finite lies in none."""
     low, high = limits.minimum, limits.maximum
     if not math.isfinite(number):
         return False

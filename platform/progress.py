@@ -1,4 +1,4 @@
-"""How a training, scoring or evaluation tells its progress: a bar on a terminal, log lines elsewhere, or nothing."""
+"""How a training, scoring or evaluation shows its progress: a bar on a terminal, log lines elsewhere, or nothing."""
 
 from __future__ import annotations
 

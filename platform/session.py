@@ -37,7 +37,7 @@ class Session:
     Attributes:
         engine: runs queries.
         models: the models of the warehouse.
-        reporter: told the progress of trainings.
+        reporter: receives the progress of trainings.
         resumes: whether a statement whose training was interrupted goes on with it instead of beginning again.
         closed: whether it was closed, and runs nothing more.
     """
@@ -117,7 +117,7 @@ def connect(
             It is made by the first statement that writes.
         engine: where queries run: "duckdb", "spark", or a Spark session that runs. By default duckdb; spark where a master
             is given, and in a program that spark-submit runs.
-        reporter: told the progress of trainings; by default a bar or log lines on stderr.
+        reporter: receives the progress of trainings; by default a bar or log lines on stderr.
         resume: a TRAIN or CONTINUE whose training was interrupted goes on from its last checkpoint.
         options: of the engine; None is as if it were not given. Of spark: `master`, where Spark is started ("local[4]",
             "spark://host:7077"; by default what spark-submit says, or local[*]), and `conf`, settings of a Spark that is

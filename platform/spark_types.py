@@ -131,14 +131,14 @@ def with_spark_types(query: str, found: pa.Schema) -> str:
 
 
 def same(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether a type needs no cast; the zone of an instant may go by several names."""
+    """Return whether a type needs no cast; the zone of an instant may go by several names."""
     if pa.types.is_timestamp(found):
         return found.tz is not None and found.unit == "us"
     return bool(found == wanted)
 
 
 def is_known(kind: pa.DataType) -> bool:
-    """Tell whether Spark has a type."""
+    """Return whether Spark has a type."""
     try:
         spark_type(kind)
     except TypeError:

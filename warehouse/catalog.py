@@ -27,7 +27,7 @@ from .version import Version
 REMEDIES = {
     "training": "Wait until version {number} has ended.",
     "interrupted": "RESUME MODEL {name} goes on with version {number}, if it had begun to learn; else train again.",
-    "failed": "Train again; SHOW VERSIONS OF MODEL {name} tells why version {number} failed.",
+    "failed": "Train again; SHOW VERSIONS OF MODEL {name} says why version {number} failed.",
     "damaged": "{error} DROP MODEL {name} VERSION {number} removes it.",
     "held": "ALTER MODEL {name} PROMOTE VERSION {number} serves the one that was held last.",
 }

@@ -152,7 +152,7 @@ def set_last_number(folder: Path, number: int) -> None:
 
 
 def trash_unread(version: Path) -> bool:
-    """Remove the folder of a version, unless somebody reads it; tell whether it was removed."""
+    """Remove the folder of a version, unless somebody reads it; return whether it was removed."""
     with unshared(version / FILE) as unread:
         if unread:
             trash(version)

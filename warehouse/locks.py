@@ -77,7 +77,7 @@ def _lock(path: Path) -> int:
 
 
 def _in_place(path: Path, descriptor: int) -> bool:
-    """Tell whether an open file is still the one at `path`."""
+    """Return whether an open file is still the one at `path`."""
     return path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
 
 
@@ -100,7 +100,7 @@ def shared(path: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def unshared(path: Path) -> Iterator[bool]:
-    """Tell whether nobody shares the lock of a file; nobody can until the block ends."""
+    """Return whether nobody shares the lock of a file; nobody can until the block ends."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:  # it has gone, or may not be locked
@@ -113,7 +113,7 @@ def unshared(path: Path) -> Iterator[bool]:
 
 
 def _locks(descriptor: int, how: int) -> bool:
-    """Lock an open file, where its filesystem can; tell whether nobody's lock is in the way."""
+    """Lock an open file, where its filesystem can; return whether no other lock is in the way."""
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -124,7 +124,7 @@ def _locks(descriptor: int, how: int) -> bool:
 
 
 def held(path: Path) -> bool:
-    """Tell whether somebody holds the lock of a file.
+    """Return whether somebody holds the lock of a file.
 
     The question takes a shared lock for an instant, so it is asked only of locks that are taken once, before others can
     see their file: a version's, never a model's.

@@ -56,7 +56,7 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         return linear_scores(parameters["weights"], inputs)
 
-    def solve(objective: Objective, known: Known, told: Callable[[int, float], None]) -> Doubles:
+    def solve(objective: Objective, known: Known, report: Callable[[int, float], None]) -> Doubles:
         l1, l2 = (np.where(known.intercept, 0.0, strength) for strength in (options.l1, options.l2))
         unit = 1 / np.sqrt(CURVATURE[options.loss] * known.counts + l2)  # weights are sought in these: all bend about alike
 
@@ -68,7 +68,7 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
             gradient *= unit
             return value + 0.5 * float(shrinking @ x), gradient
 
-        found = minimise(smooth, known.start / unit, l1 * unit, options.iterations, options.tolerance, options.history, told)
+        found = minimise(smooth, known.start / unit, l1 * unit, options.iterations, options.tolerance, options.history, report)
         return unit * found
 
     return Algorithm(

@@ -68,7 +68,7 @@ def minimise(
     iterations: int,
     tolerance: float,
     history: int,
-    told: Callable[[int, float], None],
+    report: Callable[[int, float], None],
 ) -> Doubles:
     """Return where function(x) + sum of l1 |x| is least.
 
@@ -79,7 +79,7 @@ def minimise(
         start: float64[n].
         l1: float64[n], the penalty of each variable; 0 for none.
         history: steps from which curvature is estimated.
-        told: the iteration and the value, after each.
+        report: called with the iteration and the value, after each.
 
     Source: Andrew and Gao, "Scalable Training of L1-Regularized Log-Linear Models", ICML 2007; without a penalty it is L-BFGS.
     """
@@ -100,7 +100,7 @@ def minimise(
         memory.add(found.x - at.x, found.gradient - at.gradient)
         at = found
         values.append(at.value)
-        told(iteration, at.value)
+        report(iteration, at.value)
         if len(values) > RECENT and (values[0] - values[-1]) / RECENT <= tolerance * max(abs(at.value), 1e-300):
             break
     return at.x

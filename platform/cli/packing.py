@@ -84,7 +84,7 @@ def normal(requirement: str) -> str:
 
 
 def wanted(requirement: str, ours: bool) -> bool:
-    """Tell whether a requirement holds without extras, or for our extra `spark`."""
+    """Return whether a requirement holds without extras, or for our extra `spark`."""
     marker = requirement.partition(";")[2]
     return "extra" not in marker or (ours and re.search(r"""extra == ['"]spark['"]""", marker) is not None)
 

@@ -95,7 +95,7 @@ def bindings() -> KeyBindings:
 
 
 def finished(text: str) -> bool:
-    """Tell whether an entry is complete: empty, a word to leave, or ended by a semicolon outside strings and comments."""
+    """Return whether an entry is complete: empty, a word to leave, or ended by a semicolon outside strings and comments."""
     if not text.strip() or text.strip().lower() in WORDS_TO_LEAVE:
         return True
     try:

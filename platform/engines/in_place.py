@@ -13,7 +13,7 @@ CLAUSES = ("expressions", "from_", "where", "kind", "hint")
 
 
 def bare(node: exp.Expr, clauses: Collection[str]) -> bool:
-    """Tell whether a node has these clauses at most."""
+    """Return whether a node has these clauses at most."""
     return not any(value for clause, value in node.args.items() if clause not in clauses)
 
 
@@ -27,7 +27,7 @@ def stored_schema(files: tuple[str, ...]) -> pa.Schema | None:
 
 
 def as_stored(columns: dict[str, str], schema: pa.Schema, stored: pa.Schema) -> bool:
-    """Tell whether the files have the result's columns in the result's types; a timestamp without zone is one in UTC."""
+    """Return whether the files have the result's columns in the result's types; a timestamp without zone is one in UTC."""
     kinds = [(schema.field(name).type, stored.field(own).type) for name, own in columns.items()]
     return all(kind == (own.value_type if pa.types.is_dictionary(own) else in_utc(own)) for kind, own in kinds)
 

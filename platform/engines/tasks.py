@@ -25,7 +25,7 @@ class Running(Protocol):
     """Tasks under way. They end when their functions return, when they are cancelled, or with the session."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait for all tasks to end; tell whether they have.
+        """Wait for all tasks to end; return whether they have.
 
         Raises:
             TrainingError: a task failed for good, or could not start; with its message.

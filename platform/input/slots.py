@@ -200,7 +200,7 @@ def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[
 
 
 def rewritten(kind: str, now: str, before: str) -> bool:
-    """Tell whether a categorical column's values are written in another way than before: 1 is not true, nor a date.
+    """Return whether a categorical column's values are written in another way than before: 1 is not true, nor a date.
 
     Strings may be written in any.
     """

@@ -78,7 +78,7 @@ def chunk_batches(batch_size: int) -> int:
 
 
 def is_empty(scan: Scan, splits: Sequence[Split]) -> bool:
-    """Tell whether filters leave no row of any split; reads no further than the first one left."""
+    """Return whether filters leave no row of any split; reads no further than the first one left."""
     if scan.exact:
         return not any(split.rows for split in splits)
     column = scan.schema.names[:1]

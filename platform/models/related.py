@@ -52,7 +52,7 @@ def slots_of(version: Version) -> tuple[Slot, Slot]:
     pairs, columns = algorithm_of(version.manifest).pairs, columns_from(version.manifest)
     if pairs is None:
         raise StatementError(
-            f"ML.RELATED tells pairs of items, and {version.manifest.algorithm.name} has none. Use a model of slrm."
+            f"ML.RELATED lists pairs of items, and {version.manifest.algorithm.name} has none. Use a model of slrm."
         )
     return columns.of_kind(CATEGORICAL)[pairs.item], columns.of_kind(MULTI, WEIGHTED)[pairs.history]
 

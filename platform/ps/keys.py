@@ -160,7 +160,7 @@ def chain(values: pa.Array, seeds: Keys) -> Keys:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether values are bytes of any length, in one of Arrow's layouts."""
+    """Return whether values are bytes of any length, in one of Arrow's layouts."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
@@ -173,7 +173,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether values are lists, in one of Arrow's layouts; a map is not."""
+    """Return whether values are lists, in one of Arrow's layouts; a map is not."""
     return bool(
         pa.types.is_list(kind)
         or pa.types.is_large_list(kind)

@@ -29,7 +29,7 @@ class Pressure:
         limit_bytes: that its rows may take.
         describe: returns what the shard holds, read while no push is applied: one that grows a table writes its size in steps.
         sweep: removes every row that has ended.
-        told: told once that pushes are slowed; and why there will be no more, before that push fails.
+        notify: called once when pushes are slowed; and with the reason when there will be no more, before that push fails.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Pressure:
         limit_bytes: int,
         describe: Callable[[], Description],
         sweep: Callable[[], None],
-        told: Callable[[str, bool], None],
+        notify: Callable[[str, bool], None],
     ) -> None:
         self._name = name
         self._limit_bytes = limit_bytes
         self._describe = describe
         self._sweep = sweep
-        self._tell = told
-        self._told = False
+        self._notify = notify
+        self._notified = False
         self._most = 0
         self._looked = self._swept = 0.0
         self._never = threading.Event()
@@ -68,11 +68,11 @@ class Pressure:
             self._sweep()
         if used >= FULL * self._limit_bytes:
             error = TrainingError(f"{self._state()} There is room for no more rows. {ADVICE}")
-            self._tell(str(error), True)
+            self._notify(str(error), True)
             raise error
-        if not self._told:
-            self._told = True
-            self._tell(f"{self._state()} Its pushes are slowed while it grows. {ADVICE}", False)
+        if not self._notified:
+            self._notified = True
+            self._notify(f"{self._state()} Its pushes are slowed while it grows. {ADVICE}", False)
         self._never.wait(MOST_DELAY_SECONDS * (used / self._limit_bytes - SLOWED) / (FULL - SLOWED))
 
     def _state(self) -> str:

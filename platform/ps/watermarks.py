@@ -103,7 +103,7 @@ class Watermarks:
 
     @classmethod
     def from_entries(cls, entries: Iterable[Entry], epoch: int) -> Self:
-        """Return the watermarks that entries tell of."""
+        """Return the watermarks of entries."""
         runs = [Run(range(one.first_slice, one.stop_slice), one.dense, one.head, one.applied) for one in entries]
         return cls(runs, epoch)
 

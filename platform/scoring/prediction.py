@@ -114,7 +114,7 @@ def scorer_here(request: Request) -> Scorer:
 
 
 def is_small(request: Request) -> bool:
-    """Tell whether tasks would take longer to start than to score."""
+    """Return whether tasks would take longer to start than to score."""
     return max(request.version.manifest.rows or 0, sum(split.rows for split in request.splits)) <= SMALL_ROWS
 
 

@@ -134,7 +134,7 @@ class Driver:
 
     @property
     def handlers(self) -> tuple[Handler[Any, Any], ...]:
-        """How it answers what workers ask and tell."""
+        """How it answers the requests and reports of workers."""
         return Handler(TAKE, self._take), Handler(WROTE, self._wrote)
 
     @property
@@ -171,17 +171,17 @@ class Driver:
         self._coordinator.require("worker", *request)
         return taken(self._dealer.next(request.worker))
 
-    def _wrote(self, told: Wrote) -> Acknowledged:
-        self._coordinator.require("worker", told.worker, told.attempt)
-        check_within("the number of a split", told.split, range(len(self._turns)))
-        check_within("the rows of a split", told.rows, COUNT)
+    def _wrote(self, wrote: Wrote) -> Acknowledged:
+        self._coordinator.require("worker", wrote.worker, wrote.attempt)
+        check_within("the number of a split", wrote.split, range(len(self._turns)))
+        check_within("the rows of a split", wrote.rows, COUNT)
         with self._lock:
-            self._examples += told.rows - self._rows[told.split]
-            self._rows[told.split] = told.rows
-            if told.whole:
-                turn = Turn(0, told.split)
+            self._examples += wrote.rows - self._rows[wrote.split]
+            self._rows[wrote.split] = wrote.rows
+            if wrote.whole:
+                turn = Turn(0, wrote.split)
                 self._finished[turn], self._losses = 1, 0
-                self._dealer.finish(told.worker, turn, 1)
+                self._dealer.finish(wrote.worker, turn, 1)
             self._reporter.update(self._examples, {})
         return Acknowledged()
 

@@ -16,7 +16,7 @@ class Context(Protocol):
     Attributes:
         engine: runs queries.
         models: the models of the warehouse.
-        reporter: told the progress of trainings.
+        reporter: receives the progress of trainings.
         resumes: whether a statement whose training was interrupted goes on with it instead of beginning again.
     """
 

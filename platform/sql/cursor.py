@@ -56,7 +56,7 @@ class Cursor:
         return "end" if self.at_end else self.tokens[self.index].kind
 
     def peek(self, *words: str) -> bool:
-        """Tell whether these words or symbols, in this order, come next."""
+        """Return whether these words or symbols, in this order, come next."""
         ahead = self.tokens[self.index : self.index + len(words)]
         return len(ahead) == len(words) and all(
             token.kind in ("word", "symbol") and token.text.upper() == word.upper()
@@ -64,7 +64,7 @@ class Cursor:
         )
 
     def accept(self, *words: str) -> bool:
-        """Read these words or symbols if all of them come next, in this order; tell whether they did."""
+        """Read these words or symbols if all of them come next, in this order; return whether they did."""
         found = self.peek(*words)
         if found:
             self.index += len(words)

@@ -36,7 +36,7 @@ def needed_columns(statement: str, view: str) -> frozenset[str] | None:
 
 
 def takes_all(select: exp.Select, table: exp.Table) -> bool:
-    """Tell whether a SELECT uses all columns of one of its tables: by a star, NATURAL JOIN, PIVOT or UNPIVOT."""
+    """Return whether a SELECT uses all columns of one of its tables: by a star, NATURAL JOIN, PIVOT or UNPIVOT."""
     if any(join.method.upper() == "NATURAL" for join in select.args.get("joins") or ()) or select.find(exp.Pivot):
         return True
     return any(covers(star, table) for star in stars(select))
@@ -50,7 +50,7 @@ def stars(select: exp.Select) -> Iterator[exp.Star]:
 
 
 def covers(star: exp.Star, table: exp.Table) -> bool:
-    """Tell whether a star can mean a table's columns: not in COUNT(*), nor with another table's name before it."""
+    """Return whether a star can mean a table's columns: not in COUNT(*), nor with another table's name before it."""
     parent = star.parent
     if isinstance(parent, exp.Column) and parent.table:
         return parent.table.lower() == table.alias_or_name.lower()

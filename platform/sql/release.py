@@ -69,7 +69,7 @@ def test(cursor: Cursor) -> Node:
 
 
 def opens_sum(cursor: Cursor) -> bool:
-    """Tell whether the parenthesis here holds a sum: what follows its end compares or computes."""
+    """Return whether the parenthesis here holds a sum: what follows its end compares or computes."""
     after = cursor.closing() + 1
     symbols = {"<", ">", "=", "!", "+", "-", "*", "/", "BETWEEN", "NOT"}
     return after < len(cursor.tokens) and cursor.tokens[after].text.upper() in symbols

@@ -39,7 +39,7 @@ def prepare_task(cores: int) -> None:
 
 
 def limit_threads(count: int) -> None:
-    """Let XLA use so many threads, unless it has been told before; means nothing once JAX runs."""
+    """Let XLA use so many threads, unless it has been set before; has no effect once JAX runs."""
     os.environ.setdefault("NPROC", str(count))
 
 
@@ -76,13 +76,13 @@ def keep_compiled() -> None:
 
 
 @contextlib.contextmanager
-def compilations(told: Callable[[float], None]) -> Iterator[None]:
+def compilations(count: Callable[[float], None]) -> Iterator[None]:
     """Tell of every program that JAX makes in this process meanwhile: the seconds that it took to compile, or to find in the
     cache folder."""
 
     def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event == COMPILED:
-            told(duration_secs)
+            count(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(heard)
     try:

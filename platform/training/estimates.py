@@ -1,4 +1,4 @@
-"""What a training is expected to need, told from the beginning of its input."""
+"""What a training is expected to need, estimated from the beginning of its input."""
 
 from __future__ import annotations
 

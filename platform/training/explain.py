@@ -58,7 +58,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     rows.append(("passes", str(plan.settings.passes)))
     if plan.settings.encrypt:
         rows.append(
-            ("encrypted", "nothing, in one process" if engine.tasks is None else "what machines tell each other, by TLS")
+            ("encrypted", "nothing, in one process" if engine.tasks is None else "all connections between machines, by TLS")
         )
     return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
 
@@ -88,7 +88,7 @@ def dense_text(shape: tuple[int, ...], dense: DenseProgram) -> str:
 def input_rows(
     plan: Plan, engine: Engine, scan: Scan | Staged, splits: list[Split], columns: Columns, recipe: Recipe, places: Places
 ) -> list[tuple[str, str]]:
-    """Describe input, memory and time; what only a run of the query would tell is said to be unknown."""
+    """Describe input, memory and time; what only a run of the query could tell is called unknown."""
     if isinstance(scan, Staged):
         return [
             ("input", f"staged, as {scan.reason}: the query runs once and is written as Parquet"),

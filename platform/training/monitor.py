@@ -34,7 +34,7 @@ OF_WINDOWS = tuple(dict.fromkeys((*RUNNING, *METRICS, "rows", "violations", "min
 
 
 class Monitor:
-    """Turns what workers tell into metrics, updates and lines.
+    """Turns the reports of workers into metrics, updates of progress and lines of progress.jsonl.
 
     Args:
         classifier: see Metrics.
@@ -65,7 +65,7 @@ class Monitor:
         self._began = self._written = self._told = time.monotonic()
 
     def watch(self, describe: Callable[[], Description]) -> None:
-        """Let lines of progress say what the shards hold, as `describe` tells it."""
+        """Let lines of progress say what the shards hold, in the words of `describe`."""
         self._describe = describe
 
     def clocks(self) -> Clocks:
@@ -247,7 +247,7 @@ class Monitor:
 
 
 def missing_of(window: Window) -> str:
-    """Return what is told of a window that lacks batches."""
+    """Return the note about a window that lacks batches."""
     return (
         f"Window {window.number} of pass {window.pass_number}, split {window.split}, lacks {window.missing} of "
         f"{window.batches + window.missing} batches: a shard had learned from them when they were scored, so they are left out."

@@ -79,7 +79,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, places: Places) -> Prepared:
-    """Look at the input; the parts are made again for vectors, whose lengths it tells.
+    """Look at the input; the parts are made again for vectors, whose lengths are known from it.
 
     Raises:
         StatementError: it is empty, its labels cannot be learned from, or the parent cannot go on with the lengths of vectors.

@@ -77,7 +77,7 @@ def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa
     """Go on with the newest training of a model that was interrupted, from its last good checkpoint, and commit its version.
 
     Args:
-        plan: of that training, as its manifest tells it.
+        plan: of that training, as its manifest has it.
 
     Returns:
         As `train`.

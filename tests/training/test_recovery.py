@@ -355,7 +355,7 @@ class Counted:
         self.told.append(why)
 
 
-def test_a_training_that_is_lost_again_and_again_without_getting_on_fails_and_says_so() -> None:
+def test_a_training_that_is_lost_again_and_again_without_progress_fails_and_says_so() -> None:
     monitor = Counted()
     recoveries = Recoveries(cast(Monitor, monitor))
     for number in range(3):
@@ -364,6 +364,6 @@ def test_a_training_that_is_lost_again_and_again_without_getting_on_fails_and_sa
             recoveries.lost("worker 3", LostError("it is gone."))
             recoveries.lost("worker 4", LostError("it is gone too."))
             recoveries.over()
-    with pytest.raises(TrainingError, match=r"Lost worker 3 11 times without getting on\. The last times: it is gone\."):
+    with pytest.raises(TrainingError, match=r"Lost worker 3 11 times without progress\. The last errors: it is gone\."):
         recoveries.lost("worker 3", LostError("it is gone."))
     assert len(monitor.told) == 3 * recovery.MOST

@@ -159,7 +159,7 @@ def rename(node: exp.Table, name: str) -> None:
 
 
 def is_local(table: exp.Table) -> bool:
-    """Tell whether a name is one that the query itself gives, in a WITH clause that the reference sees."""
+    """Return whether a name is one that the query itself gives, in a WITH clause that the reference sees."""
     if table.db:
         return False
     node: exp.Expr = table

@@ -74,7 +74,7 @@ def origin_of(tree: exp.Expr, relations: Relations, queries: Queries) -> Source 
 
 
 def simple(tree: exp.Expr) -> bool:
-    """Tell whether a query is a SELECT of expressions FROM one relation, filtered at most, always with the same result."""
+    """Return whether a query is a SELECT of expressions FROM one relation, filtered at most, always with the same result."""
     if not isinstance(tree, exp.Select) or not tree.args.get("from_") or not bare(tree, CLAUSES):
         return False
     parts = [*tree.expressions, *([tree.args["where"]] if tree.args.get("where") else [])]
@@ -82,7 +82,7 @@ def simple(tree: exp.Expr) -> bool:
 
 
 def differs(node: exp.Expr) -> bool:
-    """Tell whether a node reads other relations, or gives another value the next time."""
+    """Return whether a node reads other relations, or gives another value the next time."""
     if isinstance(node, exp.Query | exp.CurrentTimestamp | exp.CurrentDate):
         return True
     if not isinstance(node, exp.Anonymous):

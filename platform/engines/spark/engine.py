@@ -146,7 +146,7 @@ class SparkEngine:
             self._tables.forget()
 
     def _explained(self, statement: Sent) -> AbstractContextManager[None]:
-        """Give the block in which failures of Spark are told in our words; see explained."""
+        """Give the block in which failures of Spark become errors in our words; see explained."""
         check_running(self.spark)
         return explained(statement, self.relations)
 

@@ -73,7 +73,7 @@ def explained(statement: Sent, relations: Callable[[], Iterable[str]]) -> Iterat
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Keep PySpark from logging the errors that this thread raises inside the block: they are told once, by us."""
+    """Keep PySpark from logging the errors that this thread raises inside the block: we report them once."""
     try:
         from pyspark.logger import PySparkLogger  # a logger of another class by one of these names breaks what PySpark logs
     except ImportError:  # Spark 3 logs none
@@ -144,7 +144,7 @@ def condition_of(error: PySparkException) -> str:
 
 
 def position_of(error: PySparkException, statement: Sent) -> Position | None:
-    """Return where in what the user wrote an error is; None where Spark does not tell, or means the text of a view."""
+    """Return where in what the user wrote an error is; None where Spark does not say, or means the text of a view."""
     if found := PLACE.search(str(error)):
         lines = statement.text.splitlines(keepends=True)
         start = sum(map(len, lines[: int(found["line"]) - 1])) + int(found["column"])

@@ -141,7 +141,7 @@ def reference_of(frame: DataFrame) -> Reference | Unfit:
 
 
 def names_partition(folder: str, stored: Collection[str]) -> bool:
-    """Tell whether a folder gives a column of the files its value, as `day=1` does: Spark reads that, not the file's."""
+    """Return whether a folder gives a column of the files its value, as `day=1` does: Spark reads that, not the file's."""
     column, equals, _ = folder.partition("=")
     return bool(equals) and unquote(column).lower() in {name.lower() for name in stored}
 

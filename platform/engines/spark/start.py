@@ -122,7 +122,7 @@ def check_running(spark: SparkSession) -> None:
 
 
 def ended(spark: SparkSession) -> bool:
-    """Tell whether a session's application has ended."""
+    """Return whether a session's application has ended."""
     from py4j.protocol import Py4JError
 
     try:

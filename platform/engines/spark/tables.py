@@ -120,7 +120,7 @@ class SparkTables:
             found[name] = None
 
     def run(self, text: str) -> bool:
-        """Run a statement that changes the warehouse; tell whether this one does.
+        """Run a statement that changes the warehouse; return whether this one does.
 
         Raises:
             StatementError: it cannot run, or would change what Spark knows of the warehouse, and not the warehouse.
@@ -183,7 +183,7 @@ class SparkTables:
             raise StatementError(f"This statement does not change {name.name}. {ONLY_OURS}", name.position)
 
     def _is_temporary(self, name: Name) -> bool:
-        """Tell whether a name means a view of the session, which hides one of the warehouse."""
+        """Return whether a name means a view of the session, which hides one of the warehouse."""
         catalog = self._spark.catalog
         return catalog.tableExists(quoted(name.name)) and catalog.getTable(quoted(name.name)).isTemporary
 

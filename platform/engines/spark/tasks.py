@@ -192,7 +192,7 @@ def running(function: Callable[[Task], None]) -> Callable[[Iterable[int]], Itera
 
 
 def on_one_machine(master: str) -> bool:
-    """Tell whether the tasks of a master run in the driver's own process."""
+    """Return whether the tasks of a master run in the driver's own process."""
     return LOCAL.match(master) is not None
 
 

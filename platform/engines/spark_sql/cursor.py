@@ -44,7 +44,7 @@ class Cursor:
         return None if self.at_end else place(self.text, self.here.start, self.here.end + 1)
 
     def peek(self, *words: str) -> bool:
-        """Tell whether the next token is one of some words."""
+        """Return whether the next token is one of some words."""
         if self.at_end or self.here.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             return False
         return self.here.text.upper() in words

@@ -1,7 +1,7 @@
 """Reading Spark SQL: one statement's text to a tree whose function calls keep their name, arguments and place.
 
-sqlglot's Spark parser turns many calls into nodes of a common meaning that is nobody's exactly. Here nearly all stay calls, and
-`functions` says what each is in DuckDB.
+sqlglot's Spark parser turns many calls into nodes of a common meaning that no engine has exactly. Here nearly all stay calls,
+and `functions` says what each is in DuckDB.
 """
 
 from __future__ import annotations

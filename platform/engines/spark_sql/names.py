@@ -107,7 +107,7 @@ def plain(node: exp.Expr, relations: Collection[str]) -> exp.Expr:
 
 
 def is_bare(node: exp.Expr) -> bool:
-    """Tell whether Spark puts no parentheses of its own around what stands between or after words."""
+    """Return whether Spark puts no parentheses of its own around what stands between or after words."""
     negated = isinstance(node, exp.Is) and isinstance(node.parent, exp.Not)
     return negated or isinstance(node, exp.Dot | exp.Bracket) or isinstance(node.parent, exp.Paren | exp.Case)
 

@@ -233,7 +233,7 @@ class Exchange:
         return answer
 
     def ready(self, pending: Pending[Any], seconds: float) -> bool:
-        """Wait until an answer is there, or will never be, no longer than `seconds`; tell whether it is so."""
+        """Wait until an answer is there, or will never be, no longer than `seconds`; return whether it is so."""
         if pending.over:
             return True
         start = time.monotonic()

@@ -67,7 +67,7 @@ class Server:
         self._closing = threading.Event()
         self._connections: dict[threading.Thread, socket.socket] = {}
         self._known: set[threading.Thread] = set()  # of connections that have proved themselves
-        self._told: dict[threading.Thread, Callable[[], None]] = {}
+        self._when_closed: dict[threading.Thread, Callable[[], None]] = {}
         self._lock = threading.Lock()
         self._acceptor = threading.Thread(target=self._accept, name=f"xpsql {name}", daemon=True)
         self._acceptor.start()
@@ -84,9 +84,9 @@ class Server:
         with self._lock:
             return len(self._connections)
 
-    def when_closed(self, told: Callable[[], None]) -> None:
+    def when_closed(self, closed: Callable[[], None]) -> None:
         """Call a function once the connection is closed whose request is being answered now, unless this server closes it."""
-        self._told[threading.current_thread()] = told
+        self._when_closed[threading.current_thread()] = closed
 
     def close(self) -> None:
         """Stop within a second or so: calls that are being answered are, if they take less than half of it."""
@@ -172,9 +172,9 @@ class Server:
                 logger.warning("%s: refused %s: %s", self.name, who, error)
             except OSError as error:
                 logger.warning("%s: lost %s: %s", self.name, who, error)
-        told = self._told.pop(threading.current_thread(), None)
-        if told is not None and not self._closing.is_set():
-            told()
+        closed = self._when_closed.pop(threading.current_thread(), None)
+        if closed is not None and not self._closing.is_set():
+            closed()
 
     def _forget(self) -> None:
         with self._lock:

@@ -90,7 +90,7 @@ def connect(address: Address, seconds: float, context: ssl.SSLContext | None) ->
 
 
 def is_own(unix: socket.socket) -> bool:
-    """Tell whether a process of this user is at the other end, or began to listen there."""
+    """Return whether a process of this user is at the other end, or began to listen there."""
     _, user, _ = CREDENTIALS.unpack(unix.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
     return bool(user == os.geteuid())
 
@@ -196,7 +196,7 @@ class Pipe(Protocol):
         ...
 
     def send(self, frame: Outgoing, seconds: float) -> bool:
-        """Send what the other end takes of a frame; tell whether all of it has gone.
+        """Send what the other end takes of a frame; return whether all of it has gone.
 
         Raises:
             OSError: the connection is lost.

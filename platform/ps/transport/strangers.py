@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 LEAST_SECONDS = 0.2
 """What the oldest has in any case, so that many clients of a job that come at once all get through."""
-TELL_SECONDS = 1.0
+REPORT_SECONDS = 1.0
 
 
 class Strangers:
@@ -18,18 +18,18 @@ class Strangers:
         most: at once.
         seconds: that each has.
         shut: shuts the connection of a thread, which notices and ends.
-        tell: logs how many have been refused since it was told last, and why the last one was.
+        report: logs how many have been refused since the last call, and why the last one was.
     """
 
     def __init__(
-        self, most: int, seconds: float, shut: Callable[[threading.Thread], None], tell: Callable[[int, str], None]
+        self, most: int, seconds: float, shut: Callable[[threading.Thread], None], report: Callable[[int, str], None]
     ) -> None:
         self._most = most
         self._seconds = seconds
         self._shut = shut
-        self._tell = tell
+        self._report = report
         self._since: dict[threading.Thread, float] = {}  # the oldest first
-        self._refused, self._why, self._told = 0, "", float("-inf")
+        self._refused, self._why, self._reported = 0, "", float("-inf")
         self._changed = threading.Condition()
 
     def make_room(self) -> None:
@@ -59,7 +59,7 @@ class Strangers:
             return self._since.pop(thread, None) is not None
 
     def refuse(self, why: str) -> None:
-        """Count a connection that was refused; tell of all that were, at most once a second."""
+        """Count a connection that was refused; report all that were, at most once a second."""
         with self._changed:
             self._refused, self._why = self._refused + 1, why
             self._tell_at_times()
@@ -74,7 +74,7 @@ class Strangers:
                 self._put_out(thread, f"it has not proved itself within {self._seconds:g} s")
             self._tell_at_times()
             due = [since + self._seconds for since in list(self._since.values())[:1]]
-            due += [self._told + TELL_SECONDS] if self._refused else []
+            due += [self._reported + REPORT_SECONDS] if self._refused else []
             return max(0.0, min(due) - now) if due else None
 
     def _put_out(self, thread: threading.Thread, why: str) -> None:
@@ -85,6 +85,6 @@ class Strangers:
 
     def _tell_at_times(self) -> None:
         now = time.monotonic()
-        if self._refused and now - self._told >= TELL_SECONDS:
-            self._tell(self._refused, self._why)
-            self._refused, self._told = 0, now
+        if self._refused and now - self._reported >= REPORT_SECONDS:
+            self._report(self._refused, self._why)
+            self._refused, self._reported = 0, now

@@ -47,7 +47,7 @@ def resumed(context: Context, model: str, statement: str) -> Resume | None:
 
 
 def plan_of(manifest: Manifest) -> Plan:
-    """Return the plan of a training as its manifest tells it."""
+    """Return the plan of a training, from its manifest."""
     algorithm = clauses.Given(Value(manifest.algorithm.name), written(manifest.algorithm.options))
     return Plan(
         statement=manifest.statement,

@@ -55,7 +55,7 @@ class Checkpointer:
         epoch: of this driver.
         seconds: between the end of one and the begin of the next; 0: none is taken by itself.
         taker: of the training's shards.
-        note: told what fails.
+        note: called with what fails.
     """
 
     def __init__(self, checkpoints: Checkpoints, epoch: int, seconds: float, taker: Taker, note: Callable[[str], None]) -> None:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Recoveries:
-    """Counts losses, tells of recoveries, and gives up where a training loses again and again without getting on.
+    """Counts losses, tells of recoveries, and gives up where a training loses again and again without progress.
 
     Args:
         monitor: is told; what it has counted, and what checkpoints hold, is how far the training has come.
@@ -39,7 +39,7 @@ class Recoveries:
             silent_seconds: since it was last heard of; recovery took that long already.
 
         Raises:
-            TrainingError: it is the eleventh one of the same since the training has got on; says what they were.
+            TrainingError: it is the eleventh one of the same since the training last made progress; says what they were.
         """
         with self._lock:
             progress = (self._applied, sum(self._monitor.counted.values()))
@@ -51,7 +51,7 @@ class Recoveries:
             self._since = self._since or time.monotonic() - silent_seconds
             if len(losses) > MOST:
                 raise TrainingError(
-                    f"Lost {who} {len(losses)} times without getting on. The last times: {' '.join(dict.fromkeys(losses[-3:]))}"
+                    f"Lost {who} {len(losses)} times without progress. The last errors: {' '.join(dict.fromkeys(losses[-3:]))}"
                 ) from error
 
     def saved(self, applied: int) -> None:

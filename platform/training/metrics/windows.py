@@ -117,7 +117,7 @@ class Schedule(NamedTuple):
         return at - begin + 1
 
     def closes(self, batch: Batch) -> bool:
-        """Tell whether a batch is the last one of its window."""
+        """Return whether a batch is the last one of its window."""
         return (self._number(batch) + 1) % self.period == 0
 
     def _number(self, batch: Batch) -> int:
@@ -134,7 +134,7 @@ def schedule_of(evaluate: Evaluate | None, splits: Sequence[Split], batch_size: 
 
 
 def without_windows(schedule: Schedule) -> str:
-    """Return what is told of an evaluation that reaches no window."""
+    """Return the note about an evaluation that reaches no window."""
     return (
         f"EVALUATE EVERY {schedule.evaluate.every} BATCHES reaches no window: a pass has {schedule.batches} batches. "
         "Evaluate more often."
@@ -146,8 +146,8 @@ class Collector:
 
     Args:
         schedule: None: there are no windows.
-        learned: told every batch with its predictions.
-        closed: told every window.
+        learned: called with every batch and its predictions.
+        closed: called with every window.
         begun: windows that were open when a training was interrupted; whoever goes on with one takes it out.
     """
 

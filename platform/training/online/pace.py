@@ -53,7 +53,7 @@ class Pace:
             return not self._stopped
 
     def _tell(self) -> None:
-        """Tell who is waited for, unless that has been told of this step."""
+        """Report who is waited for, once for each step."""
         least = min(self._begun.values())
         if least > self._told:
             self._told = least

@@ -1,7 +1,7 @@
-"""A package's training on several tasks: what workers and driver tell each other.
+"""A package's training on several tasks: the rendezvous of workers and driver, and what they exchange.
 
-A worker encodes its splits, tells their categories, gets the numbers of these, and learns with the others. All end with the
-same model, which the first one tells.
+A worker encodes its splits, reports their categories, gets the numbers of these, and learns with the others. All end with the
+same model, which the first one sends to the driver.
 """
 
 from __future__ import annotations

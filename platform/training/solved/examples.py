@@ -158,7 +158,7 @@ def batches_of(prepared: Prepared, number: int) -> Iterator[Batch]:
 
 
 def features_of(batch: Batch) -> Features:
-    """Return what a batch tells of its features."""
+    """Return the features of a batch, and how often each occurs."""
     time = np.full(len(batch.keys), batch.time_seconds, np.uint32)
     return Features(batch.keys, batch.slots, batch.counts.astype(np.int64), batch.clicks.astype(np.int64), time)
 

@@ -1,6 +1,6 @@
-"""All examples of a training on several tasks: what workers and driver tell each other.
+"""All examples of a training on several tasks: an all-reduce by the driver, round by round.
 
-A worker encodes its splits, tells their features, and asks again and again what to do next; the driver hands out weights and
+A worker encodes its splits, reports their features, and asks again and again what to do next; the driver hands out weights and
 sums losses and gradients.
 """
 

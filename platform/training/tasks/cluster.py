@@ -139,7 +139,7 @@ class Cluster:
         )
 
     def _over(self, running: Running, role: str) -> bool:
-        """Tell whether tasks have ended; raise what went wrong, as a task told it or else as the engine saw it.
+        """Return whether tasks have ended; raise what went wrong, as a task told it or else as the engine saw it.
 
         Tasks that ran our code and ended without a word are lost, unless they were cancelled; those that never did could not
         start.
@@ -186,7 +186,7 @@ def cluster(
     Args:
         job: for messages and the engine's pages, "ctr v3".
         places: how many tasks will take part.
-        handlers: how the driver answers what tasks ask and tell.
+        handlers: how the driver answers the requests and reports of tasks.
         left, lost: see Coordinator.
         encrypt: use TLS, with a certificate made for the job.
 

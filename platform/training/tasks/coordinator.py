@@ -1,6 +1,6 @@
 """Where the driver and the tasks of one job meet: who takes part, where the shards are, who failed, and when to end.
 
-The driver holds a Coordinator, each task a Membership (membership.py). A task joins, tells that it lives once a second, and
+The driver holds a Coordinator, each task a Membership (membership.py). A task joins, sends a heartbeat once a second, and
 ends when it is told to, or when the driver is gone; so nothing outlives a driver that dies. A worker that is lost may be
 replaced by its next attempt; the loss of a shard ends the job.
 
@@ -40,7 +40,7 @@ REPLACED_SECONDS = 5.0
 SECRET_BYTES = 32
 PORTS = range(1, 1 << 16)
 OF_TASK = 2
-"""Connections that a task keeps to the coordinator: for its calls, and to tell that it lives."""
+"""Connections that a task keeps to the coordinator: for its calls, and for its heartbeats."""
 TO_SHARD = 4
 """Connections that the driver may have to a shard at once: to ask it, for a checkpoint, to give that up, to save."""
 
@@ -152,7 +152,7 @@ class Coordinator:
             self._fail(error)
 
     def joined(self, role: str) -> bool:
-        """Tell whether any task of a role has joined since they were last dismissed."""
+        """Return whether any task of a role has joined since they were last dismissed."""
         with self._changed:
             return any(who[0] == role for who in self._members)
 
@@ -187,7 +187,7 @@ class Coordinator:
             self._end_all()
 
     def dispersed(self, seconds: float) -> bool:
-        """Wait until all tasks that took part have left or are lost, no longer than `seconds`; tell whether they have."""
+        """Wait until all tasks that took part have left or are lost, no longer than `seconds`; return whether they have."""
         with self._changed:
             return self._changed.wait_for(lambda: all(member.left for member in self._members.values()), seconds)
 

@@ -162,13 +162,13 @@ class Driver:
         self._begin_pace()
 
     def cluster(self, tasks: Tasks, name: str) -> AbstractContextManager[Cluster]:
-        """Give a cluster whose tasks ask and tell this driver."""
+        """Give a cluster whose tasks ask this driver and report to it."""
         lost = None if self._bsp else self._lost
         return cluster(tasks, name, self._prepared.places, self.handlers, self._left, lost, self._settings.encrypt)
 
     @property
     def handlers(self) -> tuple[Handler[Any, Any], ...]:
-        """How it answers what tasks ask and tell."""
+        """How it answers the requests and reports of tasks."""
         workers = Handler(TAKE, self._take), Handler(STEP, self._step), Handler(REPORT, self._report)
         return *workers, Handler(SLOW, self._slow), Handler(PRESSED, self._pressed)
 
@@ -228,7 +228,7 @@ class Driver:
             return total(self._client.describe())
 
     def _standing(self) -> Standing:
-        """Return how far the training has come, as the shards tell it."""
+        """Return how far the training has come, by the shards' watermarks."""
         with self._asking:
             told = self._client.each(WATERMARKS, Ask(), ASK_SECONDS)
         finished, entries = {**self._finished, **self._dealer.finished}, [entry for one in told for entry in one.entries]

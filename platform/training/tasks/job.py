@@ -1,4 +1,4 @@
-"""A training on the tasks of an engine: what each task knows, and what it tells the driver."""
+"""A training on the tasks of an engine: what each task knows, and what it reports to the driver."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ class Stepped(NamedTuple):
 
 
 class Slow(NamedTuple):
-    """A shard tells which workers the others have waited for (bsp), and how long."""
+    """A shard reports which workers the others have waited for (bsp), and how long."""
 
     workers: tuple[int, ...]
     seconds: float
 
 
 class Pressed(NamedTuple):
-    """A shard tells that its memory is short; when it is full, it answers no more pushes."""
+    """A shard reports that its memory is short; when it is full, it answers no more pushes."""
 
     message: str
     full: bool

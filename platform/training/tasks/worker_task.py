@@ -1,4 +1,4 @@
-"""A worker as a task: it takes splits from the driver, learns from their batches, and tells what it has learned."""
+"""A worker as a task: it takes splits from the driver, learns from their batches, and reports what it has learned."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def begin(member: Membership, task: Task, job: Job) -> bool:
 
 
 class Telling:
-    """Counts what a worker learned, and tells the driver twice a second, and of a window at once.
+    """Counts what a worker learned, and reports to the driver twice a second, and each window at once.
 
     Attributes:
-        clocks: of its steps, which it tells too.
+        clocks: of its steps, which it reports, too.
         compiled: what was compiled meanwhile.
     """
 
@@ -110,7 +110,7 @@ class Telling:
         self.tell()
 
     def _begin(self, classifier: bool) -> None:
-        """Begin what the next report will tell."""
+        """Begin the next report."""
         self._metrics = PassMetrics(classifier, keeps_all=True)
         self._counted: dict[Turn, int] = {}
         self._ended: dict[Turn, int] = {}
@@ -124,7 +124,7 @@ class Telling:
             self.tell()
 
     def tell(self) -> None:
-        """Tell the driver what it has not been told."""
+        """Report to the driver what has not been reported."""
         self._told = time.monotonic()
         counted, ended = as_lines(self._counted), as_lines(self._ended)
         tallies, windows = self._metrics.tallies(), tuple(self._windows)

@@ -36,7 +36,7 @@ def json_sql(
 
 
 def is_array(file: str) -> bool:
-    """Tell whether a file is an array of rows.
+    """Return whether a file is an array of rows.
 
     Raises:
         StatementError: the file cannot be read.

@@ -73,7 +73,7 @@ def listing(path: str, position: Position | None) -> Listing:
 
 
 def visible(path: Path) -> bool:
-    """Tell whether Spark reads a file or folder of this name: `_x` and `.x` are hidden, but not a partition `_x=1`."""
+    """Return whether Spark reads a file or folder of this name: `_x` and `.x` are hidden, but not a partition `_x=1`."""
     return not path.name.startswith(".") and not (path.name.startswith("_") and "=" not in path.name)
 
 

@@ -102,7 +102,7 @@ def scopes(start: exp.Expr | None) -> str:
 
 
 def inside(node: exp.Expr | None, ancestor: exp.Expr) -> bool:
-    """Tell whether a node is a part of another, or it."""
+    """Return whether a node is a part of another, or it."""
     parent = node
     while parent is not None and parent is not ancestor:
         parent = parent.parent
