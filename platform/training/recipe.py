@@ -107,7 +107,7 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
     if given is None:
         return
     if algorithm.baseline is None or not algorithm.intercept:
-        message = f"{BASE_RATE} = {given:g} has no effect: {plan.algorithm.name} begins with no mean of labels."
+        message = f"{BASE_RATE} = {given:g} has no effect: {plan.algorithm.name} does not begin at the mean of the labels."
         raise StatementError(message, subject=BASE_RATE)
     if algorithm.classifier and not 0 < given < 1:
         message = f"{BASE_RATE} = {given:g} must be between 0 and 1, the part of labels that are 1."
@@ -139,7 +139,7 @@ def check_solved(plan: Plan) -> None:
         message = f"{EVALUATE} scores batches before they are learned from; {name} learns all examples at once."
         raise StatementError(message, subject=EVALUATE)
     if plan.settings.passes > 1:
-        message = f"{PASSES} = {plan.settings.passes} has no effect: {name} goes on until it ends. See its options."
+        message = f"{PASSES} = {plan.settings.passes} has no effect: {name} iterates until it converges. See its options."
         raise StatementError(message, subject=PASSES)
 
 

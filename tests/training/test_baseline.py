@@ -149,8 +149,8 @@ def test_features_of_rare_labels_are_not_taught_what_is_true_of_all_examples(ses
         ("xftrl WITH (base_rate = 0)", "base_rate = 0 must be between 0 and 1"),
         ("xftrl WITH (base_rate = 1.5)", "base_rate = 1.5 must be between 0 and 1"),
         ("xftrl (intercept = false) WITH (base_rate = 0.1)", "base_rate = 0.1 has no effect"),
-        ("svm WITH (base_rate = 0.1)", "has no effect: svm begins with no mean of labels"),
-        ("owlqn WITH (base_rate = 0.1)", "has no effect: owlqn begins with no mean of labels"),
+        ("svm WITH (base_rate = 0.1)", "has no effect: svm does not begin at the mean of the labels"),
+        ("owlqn WITH (base_rate = 0.1)", "has no effect: owlqn does not begin at the mean of the labels"),
     ],
 )
 def test_a_base_rate_that_means_nothing_is_an_error(session: xpsql.Session, log: str, use: str, message: str) -> None:
