@@ -24,13 +24,16 @@ class Loss(NamedTuple):
         value: (scores, labels) -> float32 of the same shape, element by element.
         link: scores -> predictions.
         classifier: labels are 0 or 1, predictions in (0, 1).
-        baseline: mean label -> the score with which a model that knows only that begins; None: 0.
+        baseline: mean label -> the best score of a model that knows only that; None: 0.
+        standardised: labels are any numbers, learned less their mean over their standard deviation, by the statistics of all
+            those so far, as continuous slots are; scores and weights are in that unit, predictions are those of the labels.
     """
 
     value: Callable[[jax.Array, jax.Array], jax.Array]
     link: Callable[[jax.Array], jax.Array]
     classifier: bool
     baseline: Callable[[float], float] | None = None
+    standardised: bool = False
 
 
 def log_odds(mean: float) -> float:
@@ -91,7 +94,7 @@ def identity(scores: jax.Array) -> jax.Array:
 
 
 LOGLOSS = Loss(logloss, jax.nn.sigmoid, classifier=True, baseline=log_odds)
-SQUARED = Loss(squared, identity, classifier=False)
+SQUARED = Loss(squared, identity, classifier=False, standardised=True)
 HINGE = Loss(hinge, jax.nn.sigmoid, classifier=True)
 
 

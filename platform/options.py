@@ -258,13 +258,11 @@ class Part(NamedTuple, Generic[O, P]):
         name: as written in SQL.
         options: the dataclass that declares its options.
         make: the factory; its docstring's first line is the part's summary.
-        labelled: of an algorithm: it learns from labels.
     """
 
     name: str
     options: type[O]
     make: Callable[..., P]
-    labelled: bool = True
 
     @property
     def summary(self) -> str:

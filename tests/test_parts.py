@@ -11,7 +11,9 @@ import pytest
 import xpsql
 from tests.plain import plain_session
 from xpsql.algorithms import ALGORITHMS
+from xpsql.algorithms.base import Algorithm, Layout, Online, Supervised
 from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
+from xpsql.algorithms.losses import LOGLOSS
 from xpsql.platform import parts
 from xpsql.platform.errors import Position, StatementError
 from xpsql.platform.operators import OPERATORS
@@ -65,9 +67,14 @@ def bad(options: BadOptions, table: TableSpec) -> Operator:
 
 
 BAD = Part("bad", BadOptions, bad)
-UNSCORED = Part(
-    "unscored", XftrlOptions, lambda options, layout: xftrl(options, layout)._replace(scores=lambda rows, inputs: rows["x"])
-)
+
+
+def unscored(options: XftrlOptions, layout: Layout) -> Algorithm:
+    """Score by a table that is not there."""
+    return dataclasses.replace(xftrl(options, layout), learns=Online(Supervised(lambda rows, inputs: rows["x"], LOGLOSS)))
+
+
+UNSCORED = Part("unscored", XftrlOptions, unscored)
 
 
 @pytest.fixture

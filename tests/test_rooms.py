@@ -54,7 +54,7 @@ ROOMS = {
     "platform/training": (*INPUT, *LEARNING, *STRATEGIES, "platform/parts"),
     "platform/training/metrics": (*INPUT,),
     "platform/training/checkpoints": (*INPUT, *LEARNING),
-    "platform/training/online": (*INPUT, *LEARNING),
+    "platform/training/online": (*INPUT, *LEARNING, TASKS),
     TASKS: (*INPUT, *LEARNING, "platform/training/online"),
     "platform/training/solved": (*INPUT, *LEARNING, TASKS, "platform/training/online"),
     "platform/training/packaged": (*INPUT, *LEARNING, TASKS, "platform/training/solved"),

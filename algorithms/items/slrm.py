@@ -11,7 +11,7 @@ from ...platform.errors import OptionError, Subject, suggestion
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout, Negatives, Pairs
+from ..base import Algorithm, Inputs, Layout, Negatives, Online, Pairs, Supervised
 from ..linear.scores import linear_scores
 from ..losses import LOGLOSS
 
@@ -71,11 +71,11 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", 1),),
         optimizer=optimizer,
-        scores=scores,
-        link=LOGLOSS.link,
-        loss=LOGLOSS.value,
-        negatives=Negatives(options.negatives, options.power, item, history) if options.negatives else None,
-        pairs=pairs,
+        learns=Online(
+            Supervised(scores, LOGLOSS._replace(baseline=None)),  # a log without negatives has few rows of label 0
+            negatives=Negatives(options.negatives, options.power, item, history) if options.negatives else None,
+            pairs=pairs,
+        ),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax
@@ -11,8 +10,8 @@ import jax.numpy as jnp
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import Operator, TableSpec
-from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout, Sampling
+from ...platform.options import option
+from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Sampling, Unlabelled, Unsupervised
 from ..layers.initial import uniform
 from ..layers.lookups import gathered, taken
 
@@ -65,8 +64,8 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
     def optimizer(table: TableSpec) -> Operator:
         return adagrad(AdagradOptions(learning_rate=options.learning_rate), table)
 
-    def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
-        """Return the loss of each sequence, and its pairs, float32[batch, 2]."""
+    def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+        """Return the loss of each sequence, and that over its pairs, float32[batch, 1] both."""
         centres = gathered(parameters["vectors"], inputs.bag_index[None])[:, 0]
         contexts = gathered(parameters["contexts"], inputs.bag_index[None])[:, 0]
         losses, pairs = window_losses(
@@ -76,19 +75,16 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
             others = gathered(parameters["contexts"], inputs.sampled[None])[:, 0]
             losses += options.negatives * pairs * random_losses(centres, others)
         both = jnp.stack([losses, pairs * (1 + options.negatives)], axis=1)
-        return jax.ops.segment_sum(both, inputs.bag_example, num_segments=len(inputs.weight))
+        summed = jax.ops.segment_sum(both, inputs.bag_example, num_segments=len(inputs.weight))
+        return summed[:, :1], summed[:, :1] / jnp.maximum(summed[:, 1:], SMALLEST)
 
     vectors = TableSpec("vectors", options.dim, uniform(0.3 / options.dim, options.dim))
     return Algorithm(
         tables=(vectors, TableSpec("contexts", options.dim)),
         optimizer=optimizer,
-        scores=scores,
-        link=lambda scores: scores[:, :1] / jnp.maximum(scores[:, 1:], SMALLEST),
-        loss=lambda scores, labels: scores[:, :1],
-        classifier=False,
+        learns=Online(Unsupervised(objective), sampling=Sampling(GROUPS * SHARED, options.power, options.frequent)),
+        outputs={"vector": Output(mean_vectors, vector=True)},
         intercept=False,
-        sampling=Sampling(GROUPS * SHARED, options.power, options.frequent),
-        embed=mean_vectors,
         least_batch=256,
     )
 
@@ -143,7 +139,7 @@ def random_losses(centres: jax.Array, others: jax.Array) -> jax.Array:
     return jax.nn.softplus(scores).mean(axis=2).reshape(-1)[:n]
 
 
-def mean_vectors(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+def mean_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
     """Return the mean vector of each example's values, float32[batch, dim]; zeros where it has none that is known."""
     values = taken(parameters["vectors"], inputs.bag_index)
     known = (jnp.abs(values).sum(axis=1) > 0) & (inputs.bag_weight > 0)
@@ -162,4 +158,4 @@ def check_sequences(layout: Layout) -> None:
         raise OptionError(message, subject=SUBJECT)
 
 
-WORD2VEC = Part("word2vec", Word2VecOptions, word2vec, labelled=False)
+WORD2VEC = Unlabelled("word2vec", Word2VecOptions, word2vec)

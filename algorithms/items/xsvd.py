@@ -12,7 +12,7 @@ from ...platform.errors import OptionError, Subject
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout, Negatives
+from ..base import Algorithm, Inputs, Layout, Negatives, Online, Supervised
 from ..layers.initial import uniform
 from ..layers.pooling import all_vectors, first_values
 from ..linear.scores import linear_scores
@@ -101,15 +101,12 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", 1), TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))),
         optimizer=optimizer,
-        scores=scores,
-        link=loss.link,
-        loss=loss.value,
-        classifier=loss.classifier,
-        standardised=not loss.classifier,
+        learns=Online(
+            Supervised(scores, loss._replace(baseline=None) if options.negatives else loss),
+            negatives=negatives_of(options, layout, item, feedback),
+        ),
         intercept=options.intercept,
-        baseline=None if options.negatives else loss.baseline,
         begins_at_mean=True,
-        negatives=negatives_of(options, layout, item, feedback),
     )
 
 

@@ -10,7 +10,7 @@ import jax
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout
+from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.initial import uniform
 from ..layers.lookups import met
 from ..layers.pooling import slot_rows
@@ -48,13 +48,8 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", 1), TableSpec("vectors", size, uniform(options.init_scale, size))),
         optimizer=optimizer,
-        scores=scores,
-        link=loss.link,
-        loss=loss.value,
-        classifier=loss.classifier,
-        standardised=not loss.classifier,
+        learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
-        baseline=loss.baseline,
         begins_at_mean=True,
     )
 

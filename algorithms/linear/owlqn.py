@@ -10,8 +10,9 @@ import numpy as np
 
 from ...platform.operators.base import Column, Operator, TableSpec
 from ...platform.options import Part, option
-from ..base import Algorithm, Doubles, Inputs, Known, Layout, Objective
+from ..base import Algorithm, Inputs, Layout, Solved, Supervised
 from ..losses import LOGLOSS, SQUARED
+from ..solver import Doubles, Known, Objective
 from .quasi_newton import minimise
 from .scores import linear_scores
 
@@ -74,13 +75,8 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", 1),),
         optimizer=lambda table: Operator({"w": Column(table.dim)}, optimizer=True, name="owlqn"),
-        scores=scores,
-        link=loss.link,
-        loss=loss.value,
-        classifier=loss.classifier,
-        standardised=not loss.classifier,
+        learns=Solved(Supervised(scores, loss), solve),
         intercept=options.intercept,
-        solve=solve,
     )
 
 

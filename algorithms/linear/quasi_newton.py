@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import Doubles
+from ..solver import Doubles
 
 Function = Callable[[Doubles], tuple[float, Doubles]]
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import INTERCEPT_NUMBER, Context, Operator, Rows, TableSpec
 from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout
+from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.lookups import taken, totals
 from ..losses import Loss
 
@@ -51,13 +51,8 @@ def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorith
     return Algorithm(
         tables=(TableSpec("weights", len(layout.labels)),),
         optimizer=optimizer,
-        scores=scores,
-        link=loss.link,
-        loss=loss.value,
-        classifier=loss.classifier,
-        standardised=not loss.classifier,
+        learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
-        baseline=loss.baseline,
         begins_at_mean=True,
         operators=operators,
         multi_label=True,

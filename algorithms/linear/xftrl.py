@@ -10,7 +10,7 @@ import jax
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout
+from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..losses import LossOptions, loss_of
 from .scores import linear_scores
 
@@ -38,13 +38,8 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", len(layout.labels)),),
         optimizer=optimizer,
-        scores=scores,
-        link=loss.link,
-        loss=loss.value,
-        classifier=loss.classifier,
-        standardised=not loss.classifier,
+        learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
-        baseline=loss.baseline,
         begins_at_mean=True,
         multi_label=True,
         large_batches=True,

@@ -9,10 +9,10 @@ import jax
 
 from ...platform.operators.base import DenseSpec
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout
+from ..base import Algorithm, Inputs, Layout, Parameters
 from ..layers.dense import Layer, he_uniform
 from ..linear.scores import linear_scores
-from .deep import DeepOptions, Parameters, deep, deep_tower, network_inputs, num_inputs
+from .deep import DeepOptions, deep, deep_tower, network_inputs, num_inputs
 
 FIRST_CROSS = 101  # the numbers of cross layers, whose first values differ from those of hidden layers
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout
+from ..base import Algorithm, Inputs, Layout, Online, Parameters, Supervised
 from ..layers.activations import ACTIVATIONS
 from ..layers.initial import uniform
 from ..layers.pooling import stacked
@@ -22,8 +22,6 @@ from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
     import optax
-
-Parameters = Mapping[str, jax.Array]
 
 
 @dataclass(frozen=True)
@@ -84,16 +82,10 @@ def deep(
     return Algorithm(
         tables=(TableSpec("weights", len(layout.labels)), vectors),
         optimizer=optimizer,
-        scores=scores,
-        link=loss.link,
-        loss=loss.value,
-        classifier=loss.classifier,
-        standardised=not loss.classifier,
-        baseline=loss.baseline,
+        learns=Online(Supervised(scores, loss), random=options.dropout > 0),
         dense=dense,
         dense_optimizer=dense_optimizer,
         multi_label=True,
-        random=options.dropout > 0,
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax
 
 from ...platform.options import Part
-from ..base import Algorithm, Inputs, Layout
+from ..base import Algorithm, Inputs, Layout, Parameters
 from ..layers.pooling import all_vectors
 from ..linear.interactions import bi_interaction
 from ..linear.scores import linear_scores
-from .deep import DeepOptions, Parameters, deep, deep_tower, network_inputs
+from .deep import DeepOptions, deep, deep_tower, network_inputs
 
 
 def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:

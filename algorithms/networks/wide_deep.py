@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 
 from ...platform.options import Part
-from ..base import Algorithm, Inputs, Layout
+from ..base import Algorithm, Inputs, Layout, Parameters
 from ..linear.scores import linear_scores
-from .deep import DeepOptions, Parameters, deep, deep_tower, network_inputs
+from .deep import DeepOptions, deep, deep_tower, network_inputs
 
 
 def wide_deep(options: DeepOptions, layout: Layout) -> Algorithm:

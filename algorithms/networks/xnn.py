@@ -15,7 +15,7 @@ from ...platform.operators.admit import AdmitOptions, admit
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout
+from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.activations import ACTIVATIONS
 from ..layers.dense import layer_norm
 from ..layers.initial import uniform
@@ -100,18 +100,12 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)), *long),
         optimizer=optimizer,
-        scores=network.scores,
-        link=loss.link,
-        loss=loss.value,
-        classifier=loss.classifier,
-        standardised=not loss.classifier,
-        baseline=loss.baseline,
+        learns=Online(Supervised(network.scores, loss), random=options.dropout > 0),
         intercept=options.wide,
         dense=network.specs,
         dense_optimizer=dense_optimizer,
         operators=operators,
         multi_label=True,
-        random=options.dropout > 0,
         logarithmic=options.continuous == "log1p",
     )
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from ...platform.errors import LostError, OptionError, StatementError, Subject, TrainingError
 from ...platform.options import Part, option
-from ..base import Algorithm, Layout, Learner, Matrix, Peers, Predict
+from ..base import Algorithm, Layout
+from ..learner import Learner, Matrix, Peers, Predict
 from ..losses import check_positive_weight
 from .learners import learned_by
 

@@ -17,7 +17,8 @@ from ..training.recipe import algorithm_of
 from ..training.rows import values
 
 if TYPE_CHECKING:
-    from ...warehouse.version import Version
+    from ...algorithms.base import Online
+from ...warehouse.version import Version
 
 LOWER = np.uint64(0xFFFFFFFF)
 
@@ -49,7 +50,8 @@ def slots_of(version: Version) -> tuple[Slot, Slot]:
     Raises:
         StatementError: the model does not learn pairs.
     """
-    pairs, columns = algorithm_of(version.manifest).pairs, columns_from(version.manifest)
+    learns, columns = algorithm_of(version.manifest).learns, columns_from(version.manifest)
+    pairs = learns.pairs if isinstance(learns, Online) else None
     if pairs is None:
         raise StatementError(
             f"ML.RELATED lists pairs of items, and {version.manifest.algorithm.name} has none. Use a model of slrm."

@@ -70,7 +70,7 @@ class Evaluation:
         kept: list[tuple[pa.Array, np.ndarray, np.ndarray]] = []
         reporter.start(f"ML.EVALUATE of {version.manifest.model} v{version.number}", None)
         try:
-            for rows, predictions in scored(request, self._engine.tasks, folder, reporter):
+            for rows, predictions, _ in scored(request, self._engine.tasks, folder, reporter):
                 found = floats(rows.column(labels[0]))
                 check(found, labels[0], algorithm.classifier, metrics.examples)
                 metrics.add(found, predictions[:, 0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...algorithms.base import Algorithm
+from ...algorithms.base import Algorithm, Online
 from ..input.batches import Ladders
 from ..input.columns import columns_from
 from ..input.encode import encode
@@ -27,12 +27,13 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     """
     version, size = request.version, BATCH_SIZES[-1]
     columns, step, ladders = columns_from(version.manifest), loss_step(algorithm), Ladders(Ladder(), Ladder())
+    sampling = algorithm.learns.sampling if isinstance(algorithm.learns, Online) else None
     weights, moments, metrics = Weights(version, 0, 1), moments_of_version(version, columns), Metrics(classifier=False)
     for number, split in enumerate(request.splits):
         which = BatchId(split=number)
         for table in request.scan.read(split, list(request.inputs.values()), chunk_rows(size)):
             chunk = encode(table.rename_columns(list(request.inputs)), columns, with_labels=False)
-            for batch in cut(chunk, size, which, ladders, algorithm.sampling, version.manifest.seed):
+            for batch in cut(chunk, size, which, ladders, sampling, version.manifest.seed):
                 pulled, dense = weights.pull(batch.keys, batch.size), scale(batch.dense, moments, size)
                 found = step({**pulled.weights, **pulled.dense}, inputs_of(batch, dense, None))
                 metrics.add(np.zeros(batch.examples, np.float32), np.asarray(found)[: batch.examples, 0])

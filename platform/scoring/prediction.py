@@ -17,6 +17,7 @@ from ..errors import StatementError
 from ..input.columns import columns_from
 from ..input.slots import matched
 from ..training.compiled import share_work
+from ..training.recipe import algorithm_of
 from .scorer import Request, Scored, Scorer
 from .tasks import score_on
 from .weights import Weights
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ...warehouse.version import Version
     from ..progress import Reporter
 
-VECTOR = pa.field("predicted_vector", pa.list_(pa.float32()))
 SMALL_ROWS = 100_000
 """Up to so many rows, of the input and of the version, the driver scores alone: tasks take longer to start."""
 
@@ -84,8 +84,11 @@ def inputs_of(version: Version, schema: pa.Schema) -> Mapping[str, str]:
 
 
 def predictions_of(version: Version) -> list[pa.Field]:
-    """Return the columns that scoring adds."""
-    return [pa.field(f"predicted_{label}", pa.float64()) for label in columns_from(version.manifest).labels] or [VECTOR]
+    """Return the columns that scoring adds: predictions, then other outputs of the algorithm."""
+    kinds = dict.fromkeys(columns_from(version.manifest).labels, pa.float64())
+    outputs = algorithm_of(version.manifest).outputs
+    kinds |= {name: pa.list_(pa.float32()) if output.vector else pa.float64() for name, output in outputs.items()}
+    return [pa.field(f"predicted_{name}", kind) for name, kind in kinds.items()]
 
 
 def request_of(version: Version, scan: Scan, inputs: Mapping[str, str], carried: Sequence[str]) -> Request:
@@ -95,7 +98,7 @@ def request_of(version: Version, scan: Scan, inputs: Mapping[str, str], carried:
 
 
 def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Reporter) -> Iterator[Scored]:
-    """Score rows and iterate over them, in order; see Prediction.write."""
+    """Score rows by the labels of a model and iterate over them, in order; see Prediction.write."""
     if tasks is None or is_small(request):
         yield from scorer_here(request).score(request, request.splits)
         return
@@ -103,8 +106,10 @@ def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Report
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches():
                 table = pa.table(batch)
-                predictions = [table.column(name).to_numpy().astype(np.float32) for name in request.added]
-                yield Scored(table.select(list(request.carried)), np.stack(predictions, axis=1))
+                carried = len(request.carried)
+                columns = table.columns[carried : carried + request.num_labels]
+                predictions = [column.to_numpy().astype(np.float32) for column in columns]
+                yield Scored(table.select(list(request.carried)), np.stack(predictions, axis=1), {})
 
 
 def scorer_here(request: Request) -> Scorer:

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ...algorithms.base import Algorithm, Online, Packaged
+from ...algorithms.learner import Predict
 from ...warehouse.manifest import Split
 from ...warehouse.package import read_package
 from ..engines.base import Scan
@@ -26,7 +28,7 @@ from ..input.splits import chunk_rows
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..training.compiled import prepare_jax
-from ..training.online.step import inputs_of, score_step
+from ..training.online.step import Said, inputs_of, score_step
 from ..training.packaged.matrix import TABLE, column_names, matrix_of
 from ..training.recipe import algorithm_of
 from ..training.rows import moments_of_version
@@ -56,21 +58,27 @@ class Request(NamedTuple):
     schema: pa.Schema
 
     @property
-    def added(self) -> list[str]:
-        """The columns of predictions."""
-        return list(self.schema.names[len(self.carried) :])
-
-    @property
-    def embeds(self) -> bool:
-        """Whether a prediction is a vector."""
-        return bool(pa.types.is_list(self.schema.types[-1]))
+    def num_labels(self) -> int:
+        """How many columns of predictions there are, after those carried and before other outputs."""
+        return len(self.version.manifest.labels)
 
 
 class Scored(NamedTuple):
-    """A chunk of rows, the columns carried, and their predictions, float32[rows, num_labels], or their vectors."""
+    """A chunk of rows, the columns carried, and what is said of them.
+
+    Attributes:
+        predictions: float32[rows, num_labels]; none of a model that learned without labels.
+        outputs: by name, float32[rows], or float32[rows, k] of a vector.
+    """
 
     rows: pa.Table
     predictions: NDArray[np.float32]
+    outputs: Mapping[str, NDArray[np.float32]]
+
+    @property
+    def columns(self) -> list[pa.Array]:
+        """Predictions and outputs as columns: DOUBLE each, or one of vectors."""
+        return [*(pa.array(line.astype(np.float64)) for line in self.predictions.T), *map(as_column, self.outputs.values())]
 
 
 class Padding(NamedTuple):
@@ -106,6 +114,9 @@ class Scorer:
         pull: gives the parameters of unique keys, padded to a size.
         sizes: what rows are padded to; those of `padding` where it is None.
 
+    Attributes:
+        compiles: a program is compiled for each shape.
+
     Raises:
         StatementError, ModelError: the version's parts or files cannot be used.
     """
@@ -117,20 +128,18 @@ class Scorer:
         self._pull = pull
         num_labels = len(self._columns.labels) if self._columns.standardised else 0
         self._scales = Scales.of(moments_of_version(version, self._columns), num_labels)
-        self._step = score_step(algorithm)
-        self._pairs = algorithm.pairs
-        self._learned = None
-        if algorithm.learner is not None:
-            self._learned = algorithm.learner.load(read_package(version.package)), column_names(self._columns)
+        learns = algorithm.learns
+        self._pairs = learns.pairs if isinstance(learns, Online) else None
         self._sizes = padding() if sizes is None else sizes
-
-    @property
-    def compiles(self) -> bool:
-        """Whether a program is compiled for each shape."""
-        return self._learned is None
+        self._outputs = algorithm.outputs
+        self.compiles = not isinstance(learns, Packaged)
+        if isinstance(learns, Packaged):
+            self._say = self._by_package(learns.learner.load(read_package(version.package)))
+        else:
+            self._say = self._by_rows(algorithm)
 
     def predict(self, table: pa.Table) -> NDArray[np.float32]:
-        """Return the predictions of some rows, float32[rows, num_labels], or their vectors.
+        """Return the predictions of some rows, float32[rows, num_labels]; the first output where there are no labels.
 
         Args:
             table: has the model's columns by their names, with other case or not as `matched` says, in the types of its slots.
@@ -138,9 +147,15 @@ class Scorer:
         Raises:
             DataError: a value cannot be encoded; names the column.
         """
-        if not table.num_rows:
-            return np.empty((0, max(1, len(self._columns.labels))), np.float32)
-        return self._predictions(self._encoded(table))
+        scored = self.scored(table)
+        return scored.predictions if self._columns.labels else next(iter(scored.outputs.values()))
+
+    def scored(self, table: pa.Table) -> Scored:
+        """Return all that the model says of some rows; see `predict`."""
+        if table.num_rows:
+            return self._said(table, self._encoded(table))
+        outputs = {name: np.empty((0, 1) if output.vector else 0, np.float32) for name, output in self._outputs.items()}
+        return Scored(table, np.empty((0, len(self._columns.labels)), np.float32), outputs)
 
     def score(self, request: Request, splits: Sequence[Split]) -> Iterator[Scored]:
         """Score the rows of some splits, in order."""
@@ -156,15 +171,15 @@ class Scorer:
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:
             for table, encoded in ahead:
-                yield Scored(table, self._predictions(encoded))
+                yield self._said(table, encoded)
 
     def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
         """Write the rows of some splits with their predictions, and yield how many as they are written."""
         with pq.ParquetWriter(path, request.schema, compression="lz4", use_dictionary=list(request.carried)) as writer:
-            for rows, predictions in self.score(request, splits):
-                added = columns_of(predictions, request.embeds)
-                writer.write_table(pa.table([*rows.columns, *added], names=request.schema.names).cast(request.schema))
-                yield len(predictions)
+            for scored in self.score(request, splits):
+                columns = [*scored.rows.columns, *scored.columns]
+                writer.write_table(pa.table(columns, names=request.schema.names).cast(request.schema))
+                yield len(scored.predictions)
 
     def compile(self, row: pa.Table, shape: Shape) -> None:
         """Compile the program of a shape, unless it is there.
@@ -174,7 +189,7 @@ class Scorer:
         """
         like = self._encoded(row)[0]
         codes = np.zeros(shape.values, np.int32)
-        self._predict(
+        self._say(
             like._replace(
                 keys=np.empty(0, np.uint64),
                 size=shape.features,
@@ -200,24 +215,42 @@ class Scorer:
         size = next((size for size in sizes if table.num_rows <= size), sizes[-1])
         return list(batches(chunk, size, BatchId(), self._sizes.ladders(size)))
 
-    def _predictions(self, encoded: Sequence[Batch]) -> NDArray[np.float32]:
-        predictions = [self._predict(batch) for batch in encoded]
-        return predictions[0] if len(predictions) == 1 else np.concatenate(predictions)
+    def _said(self, rows: pa.Table, encoded: Sequence[Batch]) -> Scored:
+        said = [self._say(batch) for batch in encoded]
+        predictions, names = [one.predictions for one in said], said[0].outputs
+        return Scored(rows, joined(predictions), {name: joined([one.outputs[name] for one in said]) for name in names})
 
-    def _predict(self, batch: Batch) -> NDArray[np.float32]:
-        if self._learned is not None:
-            predict, names = self._learned
+    def _by_package(self, predict: Predict) -> Callable[[Batch], Said]:
+        names = column_names(self._columns)
+
+        def say(batch: Batch) -> Said:
             numbers = self._pull(batch.keys, batch.size).weights[TABLE][:, 0]
-            return predict(matrix_of(batch, numbers, names))[:, None]
-        dense = scale(batch.dense, self._scales.slots, len(batch.weight))
-        pulled = self._pull(batch.keys, batch.size)
-        parameters = {**pulled.weights, **pulled.dense}
-        predictions = self._step(parameters, inputs_of(batch, dense, None), offered_of(batch, pulled.offered))
-        return self._scales.restored(np.asarray(predictions)[: batch.examples])
+            return Said(predict(matrix_of(batch, numbers, names))[:, None], {})
+
+        return say
+
+    def _by_rows(self, algorithm: Algorithm) -> Callable[[Batch], Said]:
+        step, labelled = score_step(algorithm), bool(self._columns.labels)
+
+        def say(batch: Batch) -> Said:
+            dense, examples = scale(batch.dense, self._scales.slots, len(batch.weight)), batch.examples
+            pulled = self._pull(batch.keys, batch.size)
+            parameters = {**pulled.weights, **pulled.dense}
+            said = step(parameters, inputs_of(batch, dense, None), offered_of(batch, pulled.offered))
+            outputs = {name: np.asarray(values)[:examples] for name, values in said.outputs.items()}
+            if not labelled:
+                return Said(np.empty((examples, 0), np.float32), outputs)
+            return Said(self._scales.restored(np.asarray(said.predictions)[:examples]), outputs)
+
+        return say
 
 
-def columns_of(predictions: NDArray[np.float32], embeds: bool) -> list[pa.Array]:
-    """Return predictions as columns: DOUBLE each, or one of vectors."""
-    if embeds:
-        return [pa.FixedSizeListArray.from_arrays(pa.array(predictions.reshape(-1)), predictions.shape[1])]
-    return [pa.array(line.astype(np.float64)) for line in predictions.T]
+def joined(parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def as_column(values: NDArray[np.float32]) -> pa.Array:
+    """Return an output as a column."""
+    if values.ndim == 1:
+        return pa.array(values.astype(np.float64))
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])

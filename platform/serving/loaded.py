@@ -12,7 +12,7 @@ from ..input.batches import Ladders
 from ..input.columns import CATEGORICAL, MULTI, WEIGHTED, Columns, columns_from
 from ..ps.ladder import LOWEST, Ladder, rung
 from ..scoring.prediction import predictions_of
-from ..scoring.scorer import Padding, Scorer, Shape, columns_of
+from ..scoring.scorer import Padding, Scorer, Shape
 from ..scoring.weights import Weights
 from .inputs import Input
 
@@ -93,7 +93,6 @@ class Loaded:
         self.inputs = tuple(Input.of(slot) for slot in self.columns.slots)
         self.outputs = tuple(predictions_of(version))
         self.created = manifest.finished or manifest.created
-        self._embeds = pa.types.is_list(self.outputs[-1].type)
         self._scorer = Scorer(version, Weights(version, 0, 1).pull, sizes_of(self.columns))
         row = pa.table([pa.nulls(1, column.type) for column in self.inputs], names=[column.name for column in self.inputs])
         self._scorer.predict(row)
@@ -112,5 +111,5 @@ class Loaded:
         Raises:
             DataError: a value cannot be encoded.
         """
-        columns = columns_of(self._scorer.predict(table), self._embeds)
+        columns = self._scorer.scored(table).columns
         return dict(zip((field.name for field in self.outputs), columns, strict=True))

@@ -184,7 +184,9 @@ def without_labels(algorithm: Use, given: Clauses) -> dict[str, Any]:
     Raises:
         StatementError: it learns from none, and LABEL names one.
     """
-    if parts.find("algorithm", parts.built_in("algorithm"), algorithm.name, None).labelled:
+    from ...algorithms.base import Unlabelled  # JAX takes long to load, and few statements name an algorithm
+
+    if not isinstance(parts.find("algorithm", parts.built_in("algorithm"), algorithm.name, None), Unlabelled):
         return {}
     if "LABEL" in given:
         raise StatementError(

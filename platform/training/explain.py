@@ -20,6 +20,7 @@ from .plan import Plan, batch_size
 from .prepared import check_encryption
 from .recipe import Recipe, fitted, recipe_of
 from .rows import check_continues
+from .strategies import strategy_of
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
@@ -36,6 +37,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     scan = engine.scan(plan.query)
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
+    strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
     splits = [] if isinstance(scan, Staged) else scan.splits()
     if not isinstance(scan, Staged):
         columns = vector_dims(columns, scan, splits)
@@ -43,10 +45,10 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         if recipe.algorithm.classifier:
             check_labels(scan, splits, columns.labels)
     if parent is not None:
-        check_continues(recipe, columns, parent)
+        check_continues(recipe, parent)
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
     if engine.tasks is not None:
-        check_encryption(plan, recipe)
+        check_encryption(plan)
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
     rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
     for programs in recipe.programs:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...algorithms.base import Online
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..engines.tasks import Tasks
-from ..errors import StatementError, Subject
+from ..errors import StatementError
 from ..input.batches import Batch
 from ..input.columns import Columns
 from ..input.prefetch import Ahead
@@ -52,8 +53,8 @@ class Prepared(NamedTuple):
         """The number of examples in all passes, rows that are added included, None where a filter decides."""
         if not self.scan.exact:
             return None
-        negatives = self.recipe.algorithm.negatives
-        copies = 1 if negatives is None else 1 + negatives.number
+        learns = self.recipe.algorithm.learns
+        copies = 1 + learns.negatives.number if isinstance(learns, Online) and learns.negatives is not None else 1
         return sum(split.rows for split in self.splits) * copies * self.plan.settings.passes
 
     @property
@@ -69,7 +70,9 @@ class Prepared(NamedTuple):
     def source(self, epoch: int) -> Source:
         """Return the input, batch by batch, for pushes of an epoch."""
         algorithm, ladders, seed = self.recipe.algorithm, self.recipe.ladders, self.plan.settings.seed
-        drawn = algorithm.sampling, algorithm.negatives, algorithm.pairs
+        learns = algorithm.learns
+        assert isinstance(learns, Online)  # those that learn all examples at once read them themselves
+        drawn = learns.sampling, learns.negatives, learns.pairs
         binary, before = algorithm.classifier, self.parent.manifest.examples_total if self.parent else 0
         return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, *drawn, seed, before)
 
@@ -91,7 +94,7 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
     columns = vector_dims(columns, scan, splits)
     recipe = recipe_of(plan, columns)
     if parent is not None:
-        check_continues(recipe, columns, parent)
+        check_continues(recipe, parent)
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
     rows = sum(split.rows for split in splits)
@@ -101,20 +104,14 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
     return Prepared(plan, recipe, columns, scan, splits, size, parent, places, baseline)
 
 
-def check_encryption(plan: Plan, recipe: Recipe) -> None:
+def check_encryption(plan: Plan) -> None:
     """Refuse to encrypt on an engine's tasks what cannot be.
 
     Raises:
-        StatementError: the package that it takes is not installed, or workers talk by connections that are not ours.
+        StatementError: the package that it takes is not installed.
     """
     if not plan.settings.encrypt:
         return
-    if recipe.algorithm.learner is not None and plan.settings.workers != 1:
-        raise StatementError(
-            f"The workers of {plan.algorithm.name} talk by its package's own connections, which are not encrypted; with "
-            "encrypt = true say workers = 1.",
-            subject=Subject("WITH", option="encrypt"),
-        )
     from ..ps.transport.tls import check_installed  # few trainings need it
 
     check_installed()

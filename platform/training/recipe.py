@@ -14,7 +14,7 @@ from ...warehouse.manifest import Manifest
 from .. import parts
 from ..blame import blamed, blaming
 from ..cores import cores
-from ..errors import OptionError, StatementError, Subject
+from ..errors import OptionError, StatementError
 from ..input.batches import Ladders
 from ..input.columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from
 from ..input.roles import LABEL
@@ -27,7 +27,7 @@ from ..ps.programs import Programs
 from .checked import checked
 from .compiled import limit_threads
 from .metrics.metrics import OF_CLASSES, OF_LABELS
-from .plan import BASE_RATE, EVALUATE, OPERATORS, PASSES, RELEASE, Plan
+from .plan import BASE_RATE, OPERATORS, RELEASE, Plan
 
 KEPT = 32
 MANY_FLOATS = 400_000  # of dense parameters, from which on a network's steps gain by threads
@@ -50,8 +50,8 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     """Make the parts of a plan; equal plans over equal slots get the same ones, so that a CONTINUE compiles nothing.
 
     Raises:
-        StatementError: more labels than the algorithm learns, operators in an order that cannot work, one that needs TIME where
-            there is none, or one that allows no second pass; a clause or an option that the algorithm has no use for.
+        StatementError: more labels than the algorithm learns, operators in an order that cannot work, or a base rate that the
+            algorithm has no use for.
     """
     operators = tuple((found("operator", use.name), use.options) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(options, "slots", ()) for _, options in operators) else ()
@@ -63,21 +63,6 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
             subject=LABEL,
         )
     check_base_rate(plan, recipe.algorithm)
-    if not recipe.algorithm.serves:
-        check_solved(plan)
-    check_optimizer(plan, recipe)
-    for programs in recipe.programs:
-        if programs.chain.needs_time and plan.time is None:
-            raise StatementError(
-                f"{OPERATORS} ({programs.chain.name}) has a part that needs event times; name their column with TIME.",
-                subject=OPERATORS,
-            )
-        if programs.chain.one_pass and plan.settings.passes > 1:
-            raise StatementError(
-                f"{PASSES} = {plan.settings.passes} cannot go with {OPERATORS} ({programs.chain.name}): a second pass would "
-                f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1.",
-                subject=PASSES,
-            )
     return recipe
 
 
@@ -86,19 +71,6 @@ def idle(plan: Plan, recipe: Recipe) -> frozenset[str]:
     if recipe.optimizer is None:
         return frozenset()
     return of_optimizer(type(plan.algorithm.options)) & {name.lower() for name in plan.algorithm.given}
-
-
-def check_optimizer(plan: Plan, recipe: Recipe) -> None:
-    """Refuse options of USING without effect, but those that a continued version hands on."""
-    lost = sorted(idle(plan, recipe) - plan.inherited)
-    if lost:
-        option = Subject("USING", plan.algorithm.name, lost[0])
-        raise StatementError(
-            f"{option} has no effect: it sets the algorithm's own optimizer, and {OPERATORS} names {recipe.optimizer} in its "
-            f"place, for all tables. Write its options there, as in {OPERATORS} ({recipe.optimizer} (option = value)), or "
-            f"leave out {', '.join(lost)} or {recipe.optimizer}.",
-            subject=option,
-        )
 
 
 def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
@@ -127,20 +99,6 @@ def check_release(plan: Plan, algorithm: Algorithm) -> None:
     if "gauc" in named and plan.group is None:
         message = f"{RELEASE} WHEN names gauc, which is never known without groups. Name their column with GROUP."
         raise StatementError(message, subject=RELEASE)
-
-
-def check_solved(plan: Plan) -> None:
-    """Refuse what means nothing to an algorithm that learns all examples at once."""
-    name = plan.algorithm.name
-    if plan.operators:
-        message = f"{OPERATORS} changes updates batch by batch; {name} learns all examples at once. Leave it out."
-        raise StatementError(message, subject=OPERATORS)
-    if plan.evaluate is not None:
-        message = f"{EVALUATE} scores batches before they are learned from; {name} learns all examples at once."
-        raise StatementError(message, subject=EVALUATE)
-    if plan.settings.passes > 1:
-        message = f"{PASSES} = {plan.settings.passes} has no effect: {name} iterates until it converges. See its options."
-        raise StatementError(message, subject=PASSES)
 
 
 def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Recipe, Columns]:
@@ -276,8 +234,7 @@ def make_algorithm(part: parts.AnyPart, options: Any, layout: Layout) -> Algorit
     """Make an algorithm; the same one for the same arguments, so that what was compiled for it is found again."""
     with blaming("algorithm", part.name):
         made: Algorithm = part.make(options, layout)
-    scores, loss = blamed("algorithm", part.name, made.scores), blamed("algorithm", part.name, made.loss)
-    return made._replace(scores=scores, loss=loss)
+    return dataclasses.replace(made, learns=made.learns.guarded(functools.partial(blamed, "algorithm", part.name)))
 
 
 def make_operator(part: parts.AnyPart, options: Any, table: TableSpec) -> Operator:

@@ -61,26 +61,14 @@ def dense_entries(recipe: Recipe) -> tuple[DenseEntry, ...]:
     return tuple(DenseEntry(spec.name, spec.shape, recipe.dense.columns) for spec in recipe.dense.specs.values())
 
 
-def check_continues(recipe: Recipe, columns: Columns, parent: Version) -> None:
-    """Refuse to continue a version whose rows, dense parameters or package's model the recipe cannot go on from.
+def check_continues(recipe: Recipe, parent: Version) -> None:
+    """Refuse to continue a version whose rows or dense parameters the recipe cannot go on from.
 
     Raises:
-        StatementError: another table, another size of vectors or dense parameters, another optimizer, or slots that a package
-            has not learned from.
+        StatementError: another table, another size of vectors or dense parameters, or another optimizer.
     """
-    if recipe.algorithm.learner is not None:
-        check_slots(columns, parent)
     check_rows(recipe, parent)
     check_dense(recipe, parent)
-
-
-def check_slots(columns: Columns, parent: Version) -> None:
-    known = {slot.name for slot in parent.manifest.slots}
-    if new := [slot.name for slot in columns.slots if slot.name not in known]:
-        raise StatementError(
-            f"CONTINUE of {parent.manifest.algorithm.name} takes the slots of version {parent.number}, and no others; the "
-            f"query returns {', '.join(new)} too. Name them in IGNORE, or TRAIN a new model."
-        )
 
 
 def check_dense(recipe: Recipe, parent: Version) -> None:

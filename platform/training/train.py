@@ -18,13 +18,13 @@ from .compiled import compilations, prepare_jax
 from .metrics.metrics import Metrics
 from .metrics.windows import without_windows
 from .monitor import Monitor
-from .online.local import learn_here
 from .parallelism import places_of
 from .plan import Plan
 from .prepared import Prepared, check_encryption, check_memory, prepare
 from .recipe import Recipe, fitted, idle
 from .record import prepare_again, recorded
 from .rows import Held, check_continues, dense_entries, table_entries
+from .strategies import strategy_of
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -54,10 +54,11 @@ def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, repo
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     recipe, columns = fitted(plan, found.schema, parent.manifest if parent else None)
     if parent is not None:
-        check_continues(recipe, columns, parent)
+        check_continues(recipe, parent)
+    strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
     if engine.tasks is not None:
-        check_encryption(plan, recipe)
+        check_encryption(plan)
     if plan.passing and not isinstance(found, Staged):
         found = Staged(found.schema, "the results of its calls go with the statement")
     with models.begin(plan.model, manifest_of(plan, columns, recipe, parent), plan.replace) as draft:
@@ -91,8 +92,10 @@ def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa
         try:
             parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
             prepared = prepare_again(plan, draft.manifest, engine, parent)
+            recipe, columns = prepared.recipe, prepared.columns
+            strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
             if engine.tasks is not None:
-                check_encryption(plan, prepared.recipe)
+                check_encryption(plan)
                 check_memory(engine.tasks, prepared)
         except BaseException:
             draft.discard()
@@ -114,7 +117,7 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     ended = ""
     try:
         with compilations(monitor.compiled.add):
-            held = learn(prepared, tasks, draft, monitor)
+            held = strategy_of(recipe.algorithm).learn(prepared, tasks, draft, monitor)
         monitor.write(held.described, held.saved.weights)
         ended = f"{plan.model} v{draft.number}: {monitor.passes.examples:,} examples learned"
     finally:
@@ -203,25 +206,6 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     while manifest is not None and not manifest.metrics:
         manifest = manifests.get(manifest.parent) if manifest.parent is not None else None
     return {} if manifest is None else {**manifest.metrics, **manifest.evaluation}
-
-
-def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
-    """Learn from the input, here or on an engine's tasks, and write what the shards hold."""
-    if prepared.recipe.algorithm.learner is not None:
-        from .packaged import learn  # few trainings need it
-
-        if tasks is None:
-            return learn.learn_here(prepared, draft, monitor)
-        return learn.learn_on(tasks, prepared, draft, monitor)
-    if prepared.recipe.algorithm.solve is not None:
-        from .solved.solve import solve_here, solve_on  # few trainings need them
-
-        return solve_here(prepared, draft, monitor) if tasks is None else solve_on(tasks, prepared, draft, monitor)
-    if tasks is None:
-        return learn_here(prepared, draft, monitor)
-    from .tasks.driver import learn_on  # the transport takes a tenth of a second to load
-
-    return learn_on(tasks, prepared, draft, monitor)
 
 
 def base_rate(monitor: Monitor, parent: Version | None) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 from xpsql.algorithms import ALGORITHMS
-from xpsql.algorithms.base import Algorithm, Inputs, Layout
+from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Supervised
 from xpsql.algorithms.items.slrm import SlrmOptions
 from xpsql.algorithms.layers.lookups import PREFIX
 from xpsql.algorithms.linear.scores import linear_scores
@@ -46,10 +46,13 @@ class EmptyOptions:
 
 
 def wrong(**changes: Any) -> AlgorithmTrial:
-    """Return a trial of xftrl with something else in place of its own."""
+    """Return a trial of xftrl with other scores, or another field of its loss, in place of its own."""
 
     def make(options: EmptyOptions, layout: Layout) -> Algorithm:
-        return xftrl(XftrlOptions(), layout)._replace(**changes)
+        made = xftrl(XftrlOptions(), layout)
+        scores = changes.get("scores", made.scores)
+        loss = LOGLOSS._replace(**{name: value for name, value in changes.items() if name != "scores"})
+        return replace(made, learns=Online(Supervised(scores, loss)))
 
     return AlgorithmTrial(Part("wrong", EmptyOptions, make))
 
@@ -89,7 +92,7 @@ def bound_to_cpus(rows: Any, inputs: Inputs) -> jax.Array:
         ({"scores": everywhere}, algorithms.only_the_rows_of_a_batch_learn),
         ({"scores": bound_to_cpus}, algorithms.it_runs_on_accelerators),
         ({"link": lambda scores: scores}, algorithms.a_classifier_predicts_probabilities),
-        ({"loss": lambda scores, labels: -LOGLOSS.value(scores, labels)}, algorithms.it_learns_with_its_optimizers),
+        ({"value": lambda scores, labels: -LOGLOSS.value(scores, labels)}, algorithms.it_learns_with_its_optimizers),
     ],
 )
 def test_the_suite_finds_a_wrong_algorithm(changes: dict[str, Any], check: Callable[[AlgorithmTrial], None]) -> None:

@@ -13,11 +13,12 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from ..algorithms.base import Algorithm, Doubles, Inputs, Known, Layout, Solve
+from ..algorithms.base import Algorithm, Inputs, Layout, Online, Solved
+from ..algorithms.solver import Doubles, Known, Solve
 from ..platform.operators import OPERATORS
 from ..platform.operators.base import Context, Operator, Rows, TableSpec, chain, pull, push
 from ..platform.options import Part
-from ..platform.training.online.step import Learned, learn_step, objective_step, score_step
+from ..platform.training.online.step import Learned, learn_step, objective_step, say, score_step
 from .operators import context, keys, new_rows, usual
 
 LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price", "age"), (("embedding", 2),))
@@ -59,7 +60,8 @@ class AlgorithmTrial:
         lines = [[0, 1, 2, 0, 1, ABSENT], [3, 4, 5, 6, 3, 4]][: len(self._layout.scalar)]
         lines += [[7] * EXAMPLES] if self.algorithm.intercept else []
         random, dense = np.random.default_rng(SEED), 4 if self._layout.continuous else 0
-        sampling = self.algorithm.sampling
+        learns = self.algorithm.learns
+        sampling = learns.sampling if isinstance(learns, Online) else None
         fields = {
             "scalar": np.array(lines, np.int32).reshape(-1, EXAMPLES),
             "bag_index": np.array([8, 9, 8, 10, 11, 11, ABSENT], np.int32),
@@ -132,15 +134,15 @@ def finite_input_gives_finite_results(trial: AlgorithmTrial) -> None:
 def jit_changes_nothing(trial: AlgorithmTrial) -> None:
     """Jitted scores equal those computed operation by operation."""
     algorithm, given = trial.algorithm, (trial.parameters(), trial.inputs())
-    eager = algorithm.embed(*given) if algorithm.embed else algorithm.link(algorithm.scores(*given))
-    assert_close(trial.score(trial.parameters(), trial.inputs(), None), eager, "jit gives another result")
+    assert_close(trial.score(*given, None), say(algorithm, *given, None), "jit gives another result")
 
 
 def learning_and_scoring_agree(trial: AlgorithmTrial) -> None:
     """A training step predicts, before it learns, what scoring predicts; twice gives the same bits."""
     first, second = (trial.learn(trial.parameters(), trial.inputs(), None) for _ in range(2))
-    if trial.algorithm.embed is None:
-        assert_close(first.predictions, trial.score(trial.parameters(), trial.inputs(), None), "scoring gives another result")
+    scored = trial.score(trial.parameters(), trial.inputs(), None)
+    if scored.predictions is not None:
+        assert_close(first.predictions, scored.predictions, "scoring gives another result")
     for found, expected in zip(jax.tree.leaves(second), jax.tree.leaves(first), strict=True):
         np.testing.assert_array_equal(found, expected, "the same input gave another result")
 
@@ -169,16 +171,27 @@ def one_example_is_enough(trial: AlgorithmTrial) -> None:
     whole = trial.score(trial.parameters(), trial.inputs(), None)
     for example in range(EXAMPLES):
         found = trial.score(trial.parameters(), alone(trial.inputs(), example), None)
-        assert_close(found, whole[example : example + 1], f"example {example} alone is scored otherwise than in its batch")
+        own = jax.tree.map(lambda values, at=example: values[at : at + 1], whole)
+        assert_close(found, own, f"example {example} alone is scored otherwise than in its batch")
 
 
 def nan_stays_in_its_example(trial: AlgorithmTrial) -> None:
-    """NaN in the values of one example changes no other prediction."""
-    inputs = trial.inputs()
-    dense = inputs.dense.at[2].set(jnp.nan)
-    others = np.arange(EXAMPLES) != 2
-    found, expected = (np.asarray(trial.score(trial.parameters(), one, None)) for one in (inputs._replace(dense=dense), inputs))
-    assert_close(found[others], expected[others], "NaN in one example reached another")
+    """NaN in the values of one example changes no other prediction.
+
+    Where the losses of examples depend on each other, values of an example that weighs nothing change no gradient.
+    """
+    inputs, others = trial.inputs(), np.arange(EXAMPLES) != 2
+    spoiled = inputs._replace(dense=inputs.dense.at[2].set(jnp.nan))
+    found, expected = (
+        jax.tree.map(lambda values: values[others], trial.score(trial.parameters(), one, None)) for one in (spoiled, inputs)
+    )
+    assert_close(found, expected, "NaN in one example reached another")
+    if isinstance(trial.algorithm.learns, Online) and trial.algorithm.learns.examples_meet:
+        weightless = inputs._replace(weight=inputs.weight.at[2].set(0))
+        other = weightless._replace(dense=weightless.dense.at[2].add(1.0), label=weightless.label.at[:, 2].set(1))
+        learned, again = (trial.learn(trial.parameters(), one, None) for one in (weightless, other))
+        assert_close(again.gradients, learned.gradients, "an example without weight changed a gradient")
+        assert_close(again.dense, learned.dense, "an example without weight changed a gradient")
 
 
 def only_the_rows_of_a_batch_learn(trial: AlgorithmTrial) -> None:
@@ -195,7 +208,7 @@ def a_classifier_predicts_probabilities(trial: AlgorithmTrial) -> None:
     """Predictions of a classifier lie in [0, 1], whatever the weights."""
     for size in (0.0, 1.0, 1e3):
         parameters = {name: size * values for name, values in trial.parameters().items()}
-        found = np.asarray(trial.score(parameters, trial.inputs(), None))
+        found = np.asarray(trial.score(parameters, trial.inputs(), None).predictions)
         if trial.algorithm.classifier and not ((found >= 0) & (found <= 1)).all():
             raise AssertionError(f"a classifier predicted {found[(found < 0) | (found > 1)][0]}, expected a value in [0, 1]")
 
@@ -209,7 +222,7 @@ def it_learns_with_its_optimizers(trial: AlgorithmTrial) -> None:
 
 def every_operator_goes_before_its_optimizers(trial: AlgorithmTrial) -> None:
     """Any operator chained before the algorithm's optimizers leaves rows finite; one that has none takes no operators."""
-    if trial.algorithm.solve is not None:
+    if not isinstance(trial.algorithm.learns, Online):
         return
     gradients = trial.learn(trial.parameters(), trial.inputs(), None).gradients
     for spec in trial.algorithm.tables:
@@ -239,8 +252,8 @@ def it_runs_on_accelerators(trial: AlgorithmTrial) -> None:
 def errors_of_training(trial: AlgorithmTrial) -> list[float]:
     """Return the mean error of a batch's predictions before each of STEPS updates on it."""
     algorithm, inputs = trial.algorithm, trial.inputs()
-    if algorithm.solve is not None:
-        return errors_of_solving(trial, algorithm.solve)
+    if isinstance(algorithm.learns, Solved):
+        return errors_of_solving(trial, algorithm.learns.solve)
     chains = {spec.name: chain(algorithm.optimizer(spec)) for spec in algorithm.tables}
     rows = {name: jax_rows(one) for name, one in chains.items()}
     contexts = {spec.name: of_width(spec) for spec in algorithm.tables}
@@ -252,7 +265,7 @@ def errors_of_training(trial: AlgorithmTrial) -> list[float]:
     for _ in range(STEPS):
         weights = {name: jnp.where(present, pull(chains[name], rows[name], contexts[name]), 0) for name in chains}
         learned = trial.learn({**weights, **dense}, inputs, None)
-        wanted = 0 if algorithm.embed else inputs.label.T  # what an algorithm without labels predicts is its loss
+        wanted = inputs.label.T if algorithm.loss is not None else 0  # what an algorithm without labels predicts is its loss
         errors.append(float(jnp.abs(learned.predictions - wanted).mean()))
         for name, one in chains.items():
             rows[name] = {**rows[name], **push(one, rows[name], learned.gradients[name], contexts[name])[0]}
@@ -278,7 +291,7 @@ def errors_of_solving(trial: AlgorithmTrial, solve: Solve) -> list[float]:
     size = ROWS * table.dim
     known = Known(np.zeros(size), np.ones(size), np.arange(size) == 7 * table.dim)
     weights = solve(objective, known, lambda iteration, value: None)
-    predicted = [score({table.name: rows_of(flat)}, turned, None) for flat in (known.start, weights)]
+    predicted = [score({table.name: rows_of(flat)}, turned, None).predictions for flat in (known.start, weights)]
     return [float(jnp.abs(one - inputs.label.T).mean()) for one in predicted]
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import optax
 from jax.ops import segment_sum
 
-from xpsql.algorithms.base import Algorithm, Layout
+from xpsql.algorithms.base import Algorithm, Layout, Online, Supervised
 from xpsql.algorithms.layers.activations import ACTIVATIONS
 from xpsql.algorithms.layers.initial import uniform
 from xpsql.algorithms.linear.scores import linear_scores
@@ -40,10 +40,7 @@ def pooled(options: PooledOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", 1), TableSpec("vectors", options.dim, uniform(0.1, options.dim))),
         optimizer=lambda table: ftrl(FtrlOptions(alpha=0.1), table),
-        scores=scores,
-        loss=loss.value,
-        link=loss.link,
-        classifier=loss.classifier,
+        learns=Online(Supervised(scores, loss)),
         dense=(DenseSpec("out", (options.dim,), lambda seed: jnp.ones(options.dim) / options.dim), *learned.values()),
         dense_optimizer=lambda: optax.adam(0.001),
     )

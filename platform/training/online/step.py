@@ -11,12 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.base import Algorithm, Inputs
+from ....algorithms.base import Algorithm, Inputs, Parameters, Supervised
 from ...input.batches import Batch
 from ...input.offered import Offered, with_offered
-
-Parameters = Mapping[str, jax.Array]
-
 
 KEPT = 32  # programs of recent trainings: a CONTINUE compiles nothing
 
@@ -35,42 +32,56 @@ class Learned(NamedTuple):
     predictions: jax.Array
 
 
+class Said(NamedTuple):
+    """What a model says of examples.
+
+    Attributes:
+        predictions: float32[batch, num_labels]; None of one that learned without labels.
+        outputs: by name, float32[batch], or float32[batch, k] of a vector.
+    """
+
+    predictions: Any
+    outputs: dict[str, Any]
+
+
 Step = Callable[[Mapping[str, Any], Inputs, Offered | None], Learned]
-ScoreStep = Callable[[Mapping[str, Any], Inputs, Offered | None], jax.Array]
+ScoreStep = Callable[[Mapping[str, Any], Inputs, Offered | None], Said]
 
 
 @functools.lru_cache(maxsize=KEPT)
 def learn_step(algorithm: Algorithm) -> Step:
-    """Return the jitted training step: the gradients of the weighted sum of losses, and the predictions before it.
+    """Return the jitted training step: the gradients of the weighted sum of losses, and the predictions before it, of one that
+    learns without labels what metrics measure.
 
     No gradient flows into what operators offer.
     """
-    names = [spec.name for spec in algorithm.dense]
+    names, goal = [spec.name for spec in algorithm.dense], algorithm.goal
 
     def loss(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
-        scores = algorithm.scores(parameters, inputs)
-        return (algorithm.loss(scores, inputs.label) * inputs.weight[:, None]).sum(), scores
+        losses, scores = goal.losses(parameters, inputs)
+        return (losses * inputs.weight[:, None]).sum(), scores
 
     def step(parameters: Parameters, inputs: Inputs, offered: Offered | None) -> Learned:
         inputs = complete(algorithm, inputs._replace(label=inputs.label.T), offered)
         gradients, scores = jax.grad(loss, has_aux=True)(parameters, inputs)
         examples = jnp.maximum((inputs.weight > 0).sum(), 1)
         dense = {name: gradients.pop(name) / examples for name in names}
-        return Learned(gradients, dense, algorithm.link(scores))
+        return Learned(gradients, dense, goal.predictions(scores))
 
     return jax.jit(step)
 
 
 @functools.lru_cache(maxsize=KEPT)
 def score_step(algorithm: Algorithm) -> ScoreStep:
-    """Return the jitted scoring step: predictions float32[batch, num_labels], or the vectors of examples."""
+    """Return the jitted scoring step: what a model says of examples."""
+    return jax.jit(functools.partial(say, algorithm))
 
-    def step(parameters: Parameters, inputs: Inputs, offered: Offered | None) -> jax.Array:
-        if algorithm.embed is not None:
-            return algorithm.embed(parameters, complete(algorithm, inputs, offered))
-        return algorithm.link(algorithm.scores(parameters, complete(algorithm, inputs, offered)))
 
-    return jax.jit(step)
+def say(algorithm: Algorithm, parameters: Parameters, inputs: Inputs, offered: Offered | None) -> Said:
+    """Score a batch."""
+    goal, inputs = algorithm.goal, complete(algorithm, inputs, offered)
+    predictions = goal.predictions(goal.scores(parameters, inputs)) if isinstance(goal, Supervised) else None
+    return Said(predictions, {name: output.value(parameters, inputs) for name, output in algorithm.outputs.items()})
 
 
 class Objective(NamedTuple):
@@ -86,8 +97,7 @@ def objective_step(algorithm: Algorithm) -> Callable[[jax.Array, Inputs], Object
     (table,) = algorithm.tables
 
     def loss(rows: jax.Array, inputs: Inputs) -> jax.Array:
-        scores = algorithm.scores({table.name: rows}, inputs)
-        return (algorithm.loss(scores, inputs.label) * inputs.weight[:, None]).sum()
+        return (algorithm.goal.losses({table.name: rows}, inputs)[0] * inputs.weight[:, None]).sum()
 
     return jax.jit(lambda rows, inputs: Objective(*jax.value_and_grad(loss)(rows, inputs)))
 
@@ -95,7 +105,7 @@ def objective_step(algorithm: Algorithm) -> Callable[[jax.Array, Inputs], Object
 @functools.lru_cache(maxsize=KEPT)
 def loss_step(algorithm: Algorithm) -> Callable[[Mapping[str, Any], Inputs], jax.Array]:
     """Return the jitted step that measures an algorithm without labels: the loss of each example, float32[batch, 1]."""
-    return jax.jit(lambda parameters, inputs: algorithm.link(algorithm.scores(parameters, inputs)))
+    return jax.jit(lambda parameters, inputs: algorithm.goal.losses(parameters, inputs)[1])
 
 
 def complete(algorithm: Algorithm, inputs: Inputs, offered: Offered | None) -> Inputs:

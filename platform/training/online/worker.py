@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ....algorithms.base import Online
 from ...input.batches import Batch
 from ...input.offered import offered_of
 from ...input.scaling import Scales, measured, scale
@@ -39,9 +40,11 @@ class Worker:
     ) -> None:
         self._number = number
         self._client = client
+        learns = recipe.algorithm.learns
+        assert isinstance(learns, Online)  # those that learn otherwise have no workers of this kind
         self._step = learn_step(recipe.algorithm)
         self._returned: Sequence[str] = [name for rows in row_programs(recipe.programs) for name in rows.needs_pulled]
-        self._seed = recipe.dense.seed if recipe.algorithm.random else None
+        self._seed = recipe.dense.seed if learns.random else None
         self._standardised = recipe.algorithm.standardised
         self._done = done
         self._ended = ended

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.base import Learner, Peers
+from ....algorithms.base import Packaged
+from ....algorithms.learner import Learner, Peers
 from ....warehouse.package import read_package
 from ...input.batches import Batch
 from ...input.columns import CATEGORICAL
@@ -58,9 +59,9 @@ class Examples:
 
 def learner_of(prepared: Prepared) -> Learner:
     """Return what the package learns with."""
-    learner = prepared.recipe.algorithm.learner
-    assert learner is not None  # of an algorithm that is learned here
-    return learner
+    learns = prepared.recipe.algorithm.learns
+    assert isinstance(learns, Packaged)
+    return learns.learner
 
 
 def numbers_of(batch: Batch, features: Features, numbers: Numbers) -> Numbers:

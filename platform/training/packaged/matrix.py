@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.base import Matrix
+from ....algorithms.learner import Matrix
 from ...input.batches import Batch
 from ...input.columns import CATEGORICAL, CONTINUOUS, VECTOR, Columns
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.base import Peers
+from ....algorithms.learner import Peers
 from ...engines.tasks import Task
 from ...ps.transport.checks import check_vectors, check_within
 from ...ps.transport.wire import Acknowledged, Call, Handler

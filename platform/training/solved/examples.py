@@ -124,7 +124,7 @@ class Examples:
         """Return the metrics of the examples, of the first label."""
         rows, metrics = weights.astype(np.float32), Metrics(self._algorithm.classifier)
         for at, batch in enumerate(self._batches):
-            found = self._score({self._table: self._padded(at, rows)}, self._inputs[at], None)
+            found = self._score({self._table: self._padded(at, rows)}, self._inputs[at], None).predictions
             predictions = self._scales.restored(np.asarray(found)[: batch.examples])
             metrics.add(batch.label[0, : batch.examples], predictions[:, 0])
         return metrics.tally()

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ....algorithms.base import Known
+from ....algorithms.base import Solved
+from ....algorithms.solver import Known
 from ....warehouse.rows import rows_schema
 from ...engines.tasks import Tasks
 from ...errors import LostError
@@ -112,7 +113,7 @@ def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
 def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     """Let the algorithm find the weights, measure them on the examples, and write them beside those that the data lack."""
     algorithm, columns = prepared.recipe.algorithm, prepared.columns
-    assert algorithm.solve is not None
+    assert isinstance(algorithm.learns, Solved)
     (table,) = algorithm.tables
     before = stored_rows(prepared, table.name)
     moments = data.moments
@@ -128,7 +129,7 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
     counts, intercept = data.features.counts.astype(np.float64), data.features.slots == INTERCEPT_NUMBER
     start = started(data.features, before, table.dim).reshape(-1)
     known = Known(start, np.repeat(counts, table.dim), np.repeat(intercept, table.dim))
-    weights = algorithm.solve(objective, known, monitor.iterated).reshape(shape)
+    weights = algorithm.learns.solve(objective, known, monitor.iterated).reshape(shape)
     for tally in data.measure(weights):
         monitor.passes.take([PassTally(0, tally)])
     saved = write(draft, rows_of(data.features, weights, before))

@@ -1,0 +1,104 @@
+"""What an algorithm is told: the slots of a model, and the batches that its functions see."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+
+
+class Layout(NamedTuple):
+    """The slots of a model, in the order in which Inputs holds them.
+
+    Attributes:
+        scalar: the categorical slots, one line of `Inputs.scalar` each, before the intercept's.
+        bags: the multi-valued and weighted slots, which `Inputs.bag_slot` counts.
+        continuous: what operators offer of features, and the continuous slots: the first columns of `Inputs.dense`.
+        vectors: the slots that are dense vectors, with their elements, the columns after them.
+        labels: the columns to predict.
+    """
+
+    scalar: tuple[str, ...] = ()
+    bags: tuple[str, ...] = ()
+    continuous: tuple[str, ...] = ()
+    vectors: tuple[tuple[str, int], ...] = ()
+    labels: tuple[str, ...] = ("label",)
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """All slots, in this order."""
+        return (*self.scalar, *self.bags, *self.continuous, *(name for name, _ in self.vectors))
+
+
+class Inputs(NamedTuple):
+    """One encoded batch as the jitted step sees it. Indices point into the pulled rows [n, dim]; absent features and padded
+    examples point at an all-zero row.
+
+    Attributes:
+        scalar: int32[num_scalar, batch]; one line per categorical slot, the intercept's last if the model has one.
+        bag_index: int32[num_values]; values of multi-valued and weighted slots.
+        bag_example: int32[num_values]; the example of each value, 0 for padding.
+        bag_slot: int32[num_values]; which multi-valued slot each value belongs to, counted from 0.
+        bag_weight: float32[num_values]; 1 for multi-valued slots, the map's value for weighted ones, 0 for padding.
+        dense: float32[batch, num_dense]; what operators offer of features, standardised continuous slots (0 where absent),
+            then elements of dense vectors.
+        dense_index: int32[num_dense]; the row of each of them.
+        label: float32[batch, num_labels].
+        weight: float32[batch]; example weight, 0 on padding.
+        random: uint32[2], where the algorithm asks for it: what is random in an update is a function of it; None in scoring.
+        sampled: int32[num_sampled]; the rows of features drawn at random, where the algorithm asks for them; None in scoring.
+    """
+
+    scalar: jax.Array
+    bag_index: jax.Array
+    bag_example: jax.Array
+    bag_slot: jax.Array
+    bag_weight: jax.Array
+    dense: jax.Array
+    dense_index: jax.Array
+    label: jax.Array
+    weight: jax.Array
+    random: jax.Array | None = None
+    sampled: jax.Array | None = None
+
+
+class Sampling(NamedTuple):
+    """How an algorithm that tells features from random ones has them drawn.
+
+    Attributes:
+        number: drawn for each batch, with replacement, among the values of multi-valued slots in the piece of the input that
+            the batch is cut from (about 131,072 rows).
+        power: they are drawn by count^power.
+        frequent: values that make up a larger share f of all have `Inputs.bag_weight` sqrt(frequent / f) while learning.
+    """
+
+    number: int
+    power: float
+    frequent: float
+
+
+class Negatives(NamedTuple):
+    """Rows of items that were not taken, which a training adds: the same row, with label 0 and the item of another one.
+
+    Attributes:
+        number: of them, after each row.
+        power: items are drawn by count^power.
+        item: the slots of the item; the first one, which is categorical, tells items apart.
+        had: the multi-valued slots of items that the user has; a row of one of them, or of the item taken, counts nothing.
+    """
+
+    number: int
+    power: float
+    item: tuple[str, ...]
+    had: tuple[str, ...]
+
+
+class Pairs(NamedTuple):
+    """An item, and what was had before, which an algorithm learns as pairs: features of their own, in place of both slots.
+
+    Attributes:
+        item, history: where the slots stand among the categorical and among the multi-valued ones.
+    """
+
+    item: int
+    history: int

@@ -1,0 +1,78 @@
+"""What a package that learns in an algorithm's stead is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Matrix(NamedTuple):
+    """Examples as packages take them.
+
+    Attributes:
+        values: float32[n, columns]: for each categorical slot the number of its category, from 0, then continuous slots and the
+            elements of vectors as they are, finite; NaN where a value is missing or a category is not known.
+        names: of the columns.
+        num_categorical: how many columns, the first ones, are categories.
+        label, weight: float32[n]; of examples that are learned from.
+    """
+
+    values: NDArray[np.float32]
+    names: tuple[str, ...]
+    num_categorical: int
+    label: NDArray[np.float32]
+    weight: NDArray[np.float32]
+
+
+Predict = Callable[[Matrix], NDArray[np.float32]]
+"""Examples -> predictions, float32[n]."""
+
+
+class Peers(NamedTuple):
+    """How a process finds the others that a package learns with, each from examples of its own.
+
+    Attributes:
+        number: of this process among them, from 0.
+        host, port: where they meet.
+    """
+
+    number: int
+    host: str
+    port: int
+
+
+class Learner(Protocol):
+    """What a package learns and predicts with. Its packages are imported where they are used.
+
+    Attributes:
+        categories: values of a categorical slot that get a number, the most frequent ones.
+    """
+
+    categories: int
+
+    def gathering(self, count: int, host: str) -> AbstractContextManager[int]:
+        """Let `count` processes meet in this one, which is one of them, while the block runs; give the port.
+
+        Args:
+            host: the number of this machine.
+        """
+        ...
+
+    def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None, peers: Peers | None) -> bytes:
+        """Learn, going on from a model where one is given, and return the model.
+
+        Args:
+            peers: processes that learn the same model from other examples, all at the same time; None for none.
+
+        Raises:
+            LostError: one of them is lost.
+        """
+        ...
+
+    def load(self, model: bytes) -> Predict:
+        """Return how a model predicts."""
+        ...

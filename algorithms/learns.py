@@ -1,0 +1,148 @@
+"""How algorithms learn, one of three ways: batch by batch, from all examples at once, by another package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+
+from .inputs import Inputs, Negatives, Pairs, Sampling
+from .learner import Learner
+from .losses import Loss
+from .solver import Solve
+
+Parameters = Mapping[str, jax.Array]
+"""By name: the rows of a table, float32[n, dim], and dense parameters."""
+
+Scores = Callable[[Parameters, Inputs], jax.Array]
+"""(parameters, inputs) -> float32[batch, num_labels], before the link."""
+
+Losses = Callable[[Parameters, Inputs], tuple[jax.Array, jax.Array | None]]
+"""(parameters, inputs) -> what is minimised, float32[batch, num_labels or 1], and scores of that shape, or None; both of each
+example, whose weight the training multiplies with."""
+
+Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Supervised(NamedTuple):
+    """It learns to predict labels.
+
+    Attributes:
+        scores: what is predicted, before the link.
+        loss: of scores and labels; its link makes scores predictions.
+        objective: what is minimised in place of that loss, where more than scores have a part in it: auxiliary losses, examples
+            that are told from each other. The scores that it gives are those of `scores`; None: they are computed beside it.
+    """
+
+    scores: Scores
+    loss: Loss
+    objective: Losses | None = None
+
+    def losses(self, parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+        """Return what is minimised, and the scores."""
+        if self.objective is None:
+            scores = self.scores(parameters, inputs)
+            return self.loss.value(scores, inputs.label), scores
+        losses, given = self.objective(parameters, inputs)
+        return losses, self.scores(parameters, inputs) if given is None else given
+
+    def predictions(self, scores: jax.Array) -> jax.Array:
+        """Return what scores predict."""
+        return self.loss.link(scores)
+
+    def guarded(self, guard: Guard) -> Supervised:
+        """Return the same with its functions guarded."""
+        objective = None if self.objective is None else guard(self.objective)
+        return Supervised(guard(self.scores), self.loss._replace(value=guard(self.loss.value)), objective)
+
+
+class Unsupervised(NamedTuple):
+    """It learns without labels; what it says of an example are the algorithm's outputs.
+
+    Attributes:
+        objective: what is minimised, and what metrics measure in place of predictions; None: the same.
+    """
+
+    objective: Losses
+
+    def losses(self, parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+        """Return what is minimised, and what is measured."""
+        losses, measured = self.objective(parameters, inputs)
+        return losses, losses if measured is None else measured
+
+    def predictions(self, scores: jax.Array) -> jax.Array:
+        """Return what is measured."""
+        return scores
+
+    def guarded(self, guard: Guard) -> Unsupervised:
+        """Return the same with its function guarded."""
+        return Unsupervised(guard(self.objective))
+
+
+class Online(NamedTuple):
+    """It learns batch by batch, by gradients; shards keep what is learned.
+
+    Attributes:
+        goal: what it minimises.
+        random: an update needs `Inputs.random`.
+        sampling: it needs `Inputs.sampled`.
+        negatives: the rows of items not taken that a training adds; None for none.
+        pairs: it learns pairs of items: `Inputs` have them as the one multi-valued slot, and the intercept.
+        examples_meet: the loss of an example depends on the others of its batch.
+    """
+
+    goal: Supervised | Unsupervised
+    random: bool = False
+    sampling: Sampling | None = None
+    negatives: Negatives | None = None
+    pairs: Pairs | None = None
+    examples_meet: bool = False
+
+    def guarded(self, guard: Guard) -> Online:
+        """Return the same with its functions guarded."""
+        return self._replace(goal=self.goal.guarded(guard))
+
+
+class Solved(NamedTuple):
+    """It finds the weights of its one table from all examples at once, which are kept in memory.
+
+    Attributes:
+        goal: whose sum over examples is minimised.
+        solve: how. The optimizer of the table keeps the column "w" and nothing else.
+    """
+
+    goal: Supervised
+    solve: Solve
+
+    def guarded(self, guard: Guard) -> Solved:
+        """Return the same with its functions guarded."""
+        return self._replace(goal=self.goal.guarded(guard))
+
+
+class Packaged(NamedTuple):
+    """Another package learns in its stead, from all examples as a matrix.
+
+    Attributes:
+        learner: the package's.
+        loss: which labels it takes, and what it predicts.
+    """
+
+    learner: Learner
+    loss: Loss
+
+    def guarded(self, guard: Guard) -> Packaged:
+        """Return itself: what a package raises is its learner's to explain."""
+        return self
+
+
+class Output(NamedTuple):
+    """What an algorithm says of an example beside its predictions.
+
+    Attributes:
+        value: (parameters, inputs) -> float32[batch], or float32[batch, k].
+        vector: it is a vector, the latter.
+    """
+
+    value: Scores
+    vector: bool = False

@@ -1,0 +1,58 @@
+"""Learning batch by batch: what a statement may ask of it, and where it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...engines.tasks import Tasks
+from ...errors import StatementError, Subject
+from ...input.columns import Columns
+from ..monitor import Monitor
+from ..plan import OPERATORS, PASSES, Plan
+from ..prepared import Prepared
+from ..recipe import Recipe, idle
+from ..rows import Held
+from . import local
+
+if TYPE_CHECKING:
+    from ....warehouse.draft import Draft
+    from ....warehouse.version import Version
+
+
+def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, tasks: Tasks | None) -> None:
+    """See Strategy: refuse operators that need what the statement does not give, and options that they leave without use."""
+    check_optimizer(plan, recipe)
+    for programs in recipe.programs:
+        if programs.chain.needs_time and plan.time is None:
+            raise StatementError(
+                f"{OPERATORS} ({programs.chain.name}) has a part that needs event times; name their column with TIME.",
+                subject=OPERATORS,
+            )
+        if programs.chain.one_pass and plan.settings.passes > 1:
+            raise StatementError(
+                f"{PASSES} = {plan.settings.passes} cannot go with {OPERATORS} ({programs.chain.name}): a second pass would "
+                f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1.",
+                subject=PASSES,
+            )
+
+
+def check_optimizer(plan: Plan, recipe: Recipe) -> None:
+    """Refuse options of USING without effect, but those that a continued version hands on."""
+    lost = sorted(idle(plan, recipe) - plan.inherited)
+    if lost:
+        option = Subject("USING", plan.algorithm.name, lost[0])
+        raise StatementError(
+            f"{option} has no effect: it sets the algorithm's own optimizer, and {OPERATORS} names {recipe.optimizer} in its "
+            f"place, for all tables. Write its options there, as in {OPERATORS} ({recipe.optimizer} (option = value)), or "
+            f"leave out {', '.join(lost)} or {recipe.optimizer}.",
+            subject=option,
+        )
+
+
+def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
+    """See Strategy."""
+    if tasks is None:
+        return local.learn_here(prepared, draft, monitor)
+    from ..tasks.driver import learn_on  # the transport takes a tenth of a second to load
+
+    return learn_on(tasks, prepared, draft, monitor)

@@ -1,0 +1,48 @@
+"""Learning by another package: what a statement may ask of it, and where it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...engines.tasks import Tasks
+from ...errors import StatementError, Subject
+from ...input.columns import Columns
+from ..monitor import Monitor
+from ..plan import Plan
+from ..prepared import Prepared
+from ..recipe import Recipe
+from ..rows import Held
+from ..solved import strategy as solved
+from .learn import learn_here, learn_on
+
+if TYPE_CHECKING:
+    from ....warehouse.draft import Draft
+    from ....warehouse.version import Version
+
+
+def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, tasks: Tasks | None) -> None:
+    """See Strategy: refuse what a package cannot do, beside what means nothing where there are no batches."""
+    solved.check(plan, recipe, columns, parent, tasks)
+    if parent is not None:
+        check_slots(columns, parent)
+    if tasks is not None and plan.settings.encrypt and plan.settings.workers != 1:
+        raise StatementError(
+            f"The workers of {plan.algorithm.name} talk by its package's own connections, which are not encrypted; with "
+            "encrypt = true say workers = 1.",
+            subject=Subject("WITH", option="encrypt"),
+        )
+
+
+def check_slots(columns: Columns, parent: Version) -> None:
+    """Refuse slots that the package has not learned from."""
+    known = {slot.name for slot in parent.manifest.slots}
+    if new := [slot.name for slot in columns.slots if slot.name not in known]:
+        raise StatementError(
+            f"CONTINUE of {parent.manifest.algorithm.name} takes the slots of version {parent.number}, and no others; the "
+            f"query returns {', '.join(new)} too. Name them in IGNORE, or TRAIN a new model."
+        )
+
+
+def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
+    """See Strategy."""
+    return learn_here(prepared, draft, monitor) if tasks is None else learn_on(tasks, prepared, draft, monitor)

@@ -1,0 +1,38 @@
+"""Learning all examples at once: what a statement may ask of it, and where it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...engines.tasks import Tasks
+from ...errors import StatementError
+from ...input.columns import Columns
+from ..monitor import Monitor
+from ..plan import EVALUATE, OPERATORS, PASSES, Plan
+from ..prepared import Prepared
+from ..recipe import Recipe
+from ..rows import Held
+from .solve import solve_here, solve_on
+
+if TYPE_CHECKING:
+    from ....warehouse.draft import Draft
+    from ....warehouse.version import Version
+
+
+def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, tasks: Tasks | None) -> None:
+    """See Strategy: refuse what means nothing where there are no batches."""
+    name = plan.algorithm.name
+    if plan.operators:
+        message = f"{OPERATORS} changes updates batch by batch; {name} learns all examples at once. Leave it out."
+        raise StatementError(message, subject=OPERATORS)
+    if plan.evaluate is not None:
+        message = f"{EVALUATE} scores batches before they are learned from; {name} learns all examples at once."
+        raise StatementError(message, subject=EVALUATE)
+    if plan.settings.passes > 1:
+        message = f"{PASSES} = {plan.settings.passes} has no effect: {name} iterates until it converges. See its options."
+        raise StatementError(message, subject=PASSES)
+
+
+def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
+    """See Strategy."""
+    return solve_here(prepared, draft, monitor) if tasks is None else solve_on(tasks, prepared, draft, monitor)
