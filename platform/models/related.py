@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...algorithms.base import Online
 from ..errors import StatementError
 from ..input.columns import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from
 from ..input.encode import keys_of
@@ -17,8 +18,7 @@ from ..training.recipe import algorithm_of
 from ..training.rows import values
 
 if TYPE_CHECKING:
-    from ...algorithms.base import Online
-from ...warehouse.version import Version
+    from ...warehouse.version import Version
 
 LOWER = np.uint64(0xFFFFFFFF)
 

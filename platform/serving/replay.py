@@ -17,7 +17,7 @@ from ..errors import StatementError, suggestion
 from ..input.columns import columns_from
 from ..input.splits import chunk_rows
 from ..scoring.prediction import inputs_of, predictions_of
-from ..scoring.scorer import BATCH_SIZES, Scorer, columns_of
+from ..scoring.scorer import BATCH_SIZES, Scorer
 from ..scoring.weights import Weights
 from ..training.compiled import share_work
 from .differences import DIFFERENCES, differences
@@ -104,9 +104,8 @@ class Replay:
     def _compared(self, rows: pa.Table, scorer: Scorer) -> pa.Table:
         features = rows.select(list(self._inputs.values())).rename_columns(list(self._inputs))
         names = [field.name for field in predictions_of(self._version)]
-        embeds = pa.types.is_list(predictions_of(self._version)[-1].type)
         kind = self.schema.field(SERVED).type
-        offline = prediction_of(dict(zip(names, columns_of(scorer.predict(features), embeds), strict=True)))
+        offline = prediction_of(dict(zip(names, scorer.scored(features).columns, strict=True)))
         served = plain(rows.column(self._logged[0])).combine_chunks().cast(kind)
         logged = plain(rows.column(self._logged[1])).combine_chunks().cast(KEYS)
         added = [served, offline, distance(served, offline), *differences(logged, keys_of(features, self._columns))]

@@ -54,7 +54,7 @@ def softplus(x: Any) -> Any:
 
 def test_the_loss_is_that_of_telling_neighbours_from_random_features() -> None:
     values, inputs = parameters(), batch()
-    found = word2vec(OPTIONS, LAYOUT).scores(values, inputs)
+    losses, measured = word2vec(OPTIONS, LAYOUT).goal.losses(values, inputs)
     v, c = (np.asarray(values[name]) for name in ("vectors", "contexts"))
     expected = np.zeros((10, 2))
     for i, row in enumerate(inputs.bag_index):
@@ -67,7 +67,10 @@ def test_the_loss_is_that_of_telling_neighbours_from_random_features() -> None:
             weight = inputs.bag_weight[i] * inputs.bag_weight[j] * (WINDOW - abs(i - j) + 1) / WINDOW
             loss = softplus(-v[row] @ c[near]) + OPTIONS.negatives * softplus(c[others] @ v[row]).mean()
             expected[inputs.bag_example[i]] += weight * np.array([loss, 1 + OPTIONS.negatives])
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    np.testing.assert_allclose(losses[:, 0], expected[:, 0], rtol=1e-4)
+    with_pairs = expected[:, 1] > 0
+    np.testing.assert_allclose(measured[with_pairs, 0], (expected[:, 0] / expected[:, 1].clip(1e-6))[with_pairs], rtol=1e-4)
+    np.testing.assert_array_equal(measured[~with_pairs], 0)
 
 
 def walks(rows: int = 3000) -> pa.Table:
