@@ -196,7 +196,8 @@ def functions() -> Iterator[str]:
     yield "## Functions\n"
     yield "Beside those of Spark SQL:\n"
     yield table(("function", "meaning"), [(f"`{f.name}{f.signature}`", f.help) for f in FUNCTIONS])
-    yield "Those of Spark SQL that the embedded engine runs, with the values and types of Spark; any other is an error:\n"
+    yield "Those of Spark SQL that the embedded engine runs, with the values and types of Spark; any other is an error."
+    yield "This list is frozen: the embedded engine gains no further functions; the Spark engine runs all that Spark has.\n"
     yield fill(", ".join(sorted(SPARK_FUNCTIONS)), 120) + "\n"
 
 

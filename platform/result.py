@@ -46,7 +46,7 @@ class Result:
         from .display import text_table
 
         if not isinstance(rows, int) or rows < 0:
-            raise StatementError(f"A number of rows to show was expected, 0 or more, got {rows!r}.")
+            raise StatementError(f"Expected a number of rows to show, 0 or more, got {rows!r}.")
         return "OK" if self.table is None else text_table(self.table, rows)
 
     def __repr__(self) -> str:

@@ -16,10 +16,10 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output
 
+from ..engines.spark_sql.lexer import tokenize
+from ..engines.spark_sql.passage import Passage
 from ..errors import StatementError
 from ..session import Session
-from ..sql.lexer import tokenize
-from ..sql.passage import Passage
 from .completion import Names
 from .failure import describe, interruption
 

@@ -13,9 +13,9 @@ from ..errors import Position
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
+    from ..engines.spark_sql.passage import Passage
     from .context import Context
     from .cursor import Cursor
-    from .passage import Passage
 
 
 class Command(Protocol):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .. import parts
+from ..engines.spark_sql.passage import Passage
 from ..errors import OptionError, Position, StatementError, Subject
 from ..input.roles import LABEL, SHARE
 from ..options import Value, parse
@@ -17,7 +18,6 @@ from ..training.metrics.evaluate import Evaluate
 from ..training.metrics.gate import Condition
 from ..training.plan import Settings, Use
 from .cursor import Cursor
-from .passage import Passage
 from .release import read_condition
 
 GRAMMAR = """\

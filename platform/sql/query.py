@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from ...warehouse.scratch import scratch
 from ..engines.base import internal_name
+from ..engines.spark_sql.lexer import tokenize
+from ..engines.spark_sql.passage import Passage
 from ..errors import NotAvailableError, Position, StatementError, suggestion
 from .base import Call, Pending, TableFunction
 from .cursor import Cursor
 from .functions import FUNCTIONS
-from .lexer import tokenize
-from .passage import Passage
 from .scopes import inlined
 
 if TYPE_CHECKING:

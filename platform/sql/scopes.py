@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..engines.spark_sql.lexer import tokenize
+from ..engines.spark_sql.passage import Passage
 from .cursor import Cursor
-from .lexer import tokenize
-from .passage import Passage
 
 
 class Cte(NamedTuple):

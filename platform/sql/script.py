@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..engines.spark_sql.lexer import VARIABLE, Token, tokenize
+from ..engines.spark_sql.passage import Passage
 from ..errors import Position, StatementError, suggestion
 from .base import Command, Statement
 from .cursor import Cursor
-from .lexer import VARIABLE, Token, tokenize
-from .passage import Passage
 from .query import Query
 from .statements import STATEMENTS
 

@@ -293,7 +293,7 @@ def test_files_of_another_format_are_told(engine: SparkEngine, tmp_path: Path) -
 
 def test_only_queries_are_asked_for_their_columns(engine: SparkEngine) -> None:
     for text in ("CREATE TABLE t (n INT)", "WITH w AS (SELECT 1) INSERT INTO t SELECT * FROM w", ""):
-        with pytest.raises(StatementError, match="A query was expected"):
+        with pytest.raises(StatementError, match="Expected a query"):
             engine.schema(text)
     assert engine.relations() == []
     assert engine.schema("SELECT insert FROM (SELECT '(' AS insert)").names == ["insert"]

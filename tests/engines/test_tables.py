@@ -326,7 +326,7 @@ def test_statements_that_cannot_run_say_why(engine: Engine, statement: str, mess
     [
         ("CREATE TABLE t (a INT, A STRING)", "listed twice"),
         ("CREATE TABLE t (a INT NOT NULL)", "NOT NULL"),
-        ("CREATE TABLE t (a INT) PARTITIONED BY (a)", "PARTITIONED BY"),
+        ("CREATE TABLE t (a INT) PARTITIONED BY (a)", "got .PARTITIONED."),
         ("CREATE TABLE t USING csv AS SELECT 1 AS a", "Parquet"),
         ("CREATE TABLE other.t AS SELECT 1 AS a", "There is no database other"),
         ("TRUNCATE TABLE uu", "does not know 'TRUNCATE TABLE'"),

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from xpsql.platform.engines.spark_sql.cursor import Cursor
+from xpsql.platform.engines.spark_sql.passage import Passage
 from xpsql.platform.errors import OptionError, Position, StatementError, Subject
 from xpsql.platform.sql.clauses import placing, read_clauses
-from xpsql.platform.sql.cursor import Cursor
-from xpsql.platform.sql.passage import Passage
 
 SCRIPT = (
     "LABEL clack\n  WITH (hashed = (a)) USING xnn (hidden = (0)) OPERATORS (admit(within = 'soon'), adam(lr = 1), "

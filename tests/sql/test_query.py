@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.plain import PlainEngine, plain_session
+from xpsql.platform.engines.spark_sql.passage import Passage
 from xpsql.platform.errors import ModelError, NotAvailableError, StatementError
 from xpsql.platform.session import Session
 from xpsql.platform.sql import query
 from xpsql.platform.sql.base import Call, Pending, TableFunction
-from xpsql.platform.sql.passage import Passage
 
 seen: list[Call] = []
 

@@ -14,8 +14,7 @@ from ...errors import StatementError
 from .. import parquet
 from ..base import Scan, Staged, Statements, WriteFile
 from ..parquet_scan import staged_scan
-from ..spark_sql.cursor import QUERY_STARTS
-from ..spark_sql.statements import STATEMENTS, name_sql, read, read_name, read_query
+from ..spark_sql.statements import QUERY_STARTS, STATEMENTS, name_sql, read, read_name, read_query
 from ..spark_sql.tree import Query
 from .definitions import Definitions
 from .files.source import Source, check_names

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from ...errors import StatementError
 from ..missing import absent, gone
-from ..spark_sql.tokens import find_word
+from ..spark_sql.lexer import find_word
 
 COLUMN_MISSING = re.compile(
     r'(?:Referenced column|does not have a column named) "(?P<name>[^"]+)"'

@@ -15,10 +15,9 @@ from ...errors import Position, StatementError
 from ...spark_types import quoted
 from ..base import INTERNAL
 from ..missing import absent
-from ..spark_sql.cursor import unqualified
 from ..spark_sql.dialect import position_of
 from ..spark_sql.parsing import parse_query
-from ..spark_sql.statements import FORMATS
+from ..spark_sql.statements import FORMATS, unqualified
 from .connection import cursor
 from .failures import explained
 from .files.source import Source, open_source

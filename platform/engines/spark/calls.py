@@ -10,20 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
 
 from ...errors import Position, StatementError
 from ...udf import FUNCTIONS
 from ..spark_sql.declared import expand
 from ..spark_sql.dialect import SparkSQL, parse
+from ..spark_sql.lexer import Token, level, tokens_of
 from ..spark_sql.names import pretty
+from ..spark_sql.passage import place
 from ..spark_sql.quoting import quoted
-from ..spark_sql.tokens import level, place, tokens_of
 
 NAMES = frozenset(function.name for function in FUNCTIONS)
 SET_OPERATORS = ("UNION", "EXCEPT", "MINUS", "INTERSECT")
 ENDS = frozenset(("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "LATERAL", *SET_OPERATORS))
-NO_NAMES = (TokenType.STRING, TokenType.IDENTIFIER)
 
 
 @dataclass(frozen=True)
@@ -98,13 +97,13 @@ def calls_in(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
         while index + 1 < len(tokens) and tokens[index + 1].text.upper() in ("FILTER", "OVER"):
             named = index + 2 < len(tokens) and tokens[index + 2].text != "("
             index = index + 2 if named else closing(tokens, index + 2)
-        yield start, tokens[index].end + 1
+        yield start, tokens[index].end
         index += 1
 
 
 def opens(tokens: Sequence[Token], index: int) -> bool:
     token = tokens[index]
-    return token.text.lower() in NAMES and token.token_type not in NO_NAMES and tokens[index + 1].text == "("
+    return token.text.lower() in NAMES and tokens[index + 1].text == "("
 
 
 def closing(tokens: Sequence[Token], index: int) -> int:
@@ -144,9 +143,9 @@ def unnamed_items(text: str, tokens: Sequence[Token], calls: Sequence[tuple[int,
 def items_of(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
     """Yield the places of the items of all SELECTs."""
     for number, token in enumerate(tokens):
-        if token.token_type == TokenType.SELECT:
+        if token.text.upper() == "SELECT":
             for first, last in items_from(tokens, number + 1):
-                yield tokens[first].start, tokens[last].end + 1
+                yield tokens[first].start, tokens[last].end
 
 
 def items_from(tokens: Sequence[Token], first: int) -> Iterator[tuple[int, int]]:
@@ -155,10 +154,10 @@ def items_from(tokens: Sequence[Token], first: int) -> Iterator[tuple[int, int]]
     for index in range(first, len(tokens)):
         token = tokens[index]
         depth += level(token)
-        if depth < 0 or (depth == 0 and token.text.upper() in ENDS and token.token_type not in NO_NAMES):
+        if depth < 0 or (depth == 0 and token.text.upper() in ENDS):
             yield first, index - 1
             return
-        if depth == 0 and token.token_type == TokenType.COMMA:
+        if depth == 0 and token.text == ",":
             yield first, index - 1
             first = index + 1
     yield first, len(tokens) - 1

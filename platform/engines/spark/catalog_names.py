@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import zlib
 
+from ..spark_sql.lexer import tokens_of
 from ..spark_sql.quoting import quoted
-from ..spark_sql.tokens import tokens_of
 
 SPARKS = "spark_catalog"
 
@@ -20,7 +20,7 @@ def state_of(content: object) -> str:
 
 def words_of(text: str) -> set[str]:
     """Return the words of a statement in lower case, names among them."""
-    return {token.text.lower() for token in tokens_of(text)}
+    return {token.name.lower() for token in tokens_of(text) if token.kind in ("word", "quoted")}
 
 
 def full(name: str) -> str:

@@ -14,8 +14,9 @@ from ...errors import StatementError
 from ..base import INTERNAL, Scan, Staged, Statements, WriteFile
 from ..changes import WITH_REPLACE, exists
 from ..parquet_scan import staged_scan
+from ..spark_sql.lexer import tokens_of
+from ..spark_sql.passage import place
 from ..spark_sql.statements import insert_in, read_name
-from ..spark_sql.tokens import place, tokens_of
 from ..spark_sql.tree import Name
 from .actions import interruptible
 from .calls import Sent, sent
@@ -179,10 +180,10 @@ def check_query(text: str) -> None:
     """
     tokens = tokens_of(text)
     if (at := insert_in(tokens)) is not None:
-        raise StatementError("A query was expected, got an INSERT.", place(text, tokens[at].start, tokens[at].end + 1))
+        raise StatementError("Expected a query, got an INSERT.", place(text, tokens[at].start, tokens[at].end))
     if not tokens or tokens[0].text.upper() not in QUERY_STARTS:
-        position = place(text, tokens[0].start, tokens[0].end + 1) if tokens else None
-        raise StatementError("A query was expected: SELECT, WITH or VALUES.", position)
+        position = place(text, tokens[0].start, tokens[0].end) if tokens else None
+        raise StatementError("Expected a query: SELECT, WITH or VALUES.", position)
 
 
 def headline(statement: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ....warehouse.tables import MANIFEST
 from ...errors import ModelError, Position, StatementError
 from ..missing import absent, gone, no_function
-from ..spark_sql.tokens import find_word
+from ..spark_sql.lexer import find_word
 from .calls import Sent
 from .missing_packages import format_of, missing, no_format
 

@@ -22,20 +22,20 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
 
 from ...errors import StatementError
 from ..base import Scan, Staged
 from ..in_place import CLAUSES, as_stored, bare, stored_schema
 from ..parquet_scan import ParquetScan
+from ..spark_sql.lexer import level, tokens_of
 from ..spark_sql.parsing import parse_query
-from ..spark_sql.tokens import level, tokens_of
 from .filters import Kept, NotSimple, Origin
 from .frames import configured, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+PARTS = ("SELECT", "FROM", "WHERE")
 ID = r"#(\d+)L?"
 
 
@@ -214,13 +214,13 @@ def split_where(query: str) -> Split | None:
     if not isinstance(tree, exp.Select) or not tree.args.get("where") or not bare(tree, CLAUSES):
         return None
     depth = 0
-    places: dict[TokenType, int] = {}
+    places: dict[str, int] = {}
     for token in tokens_of(query):
         depth += level(token)
-        if depth == 0 and token.token_type in (TokenType.SELECT, TokenType.FROM, TokenType.WHERE):
-            places.setdefault(token.token_type, token.start)
-    if list(places) != [TokenType.SELECT, TokenType.FROM, TokenType.WHERE]:
+        if depth == 0 and (word := token.text.upper()) in PARTS:
+            places.setdefault(word, token.start)
+    if tuple(places) != PARTS:
         return None
-    source = query[places[TokenType.FROM] : places[TokenType.WHERE]]
-    unfiltered = query[: places[TokenType.WHERE]]
+    source = query[places["FROM"] : places["WHERE"]]
+    unfiltered = query[: places["WHERE"]]
     return Split(unfiltered, f"SELECT * {source}", tree.args["from_"].this.alias_or_name, tree.args["where"].this)

@@ -26,9 +26,8 @@ from ...errors import ModelError, StatementError
 from ...spark_types import spark_type
 from ..changes import OR_REPLACE, WITH_REPLACE, check_columns, check_new_table, check_width, exists, places_of
 from ..missing import absent
-from ..spark_sql.cursor import Cursor
 from ..spark_sql.quoting import literal, quoted
-from ..spark_sql.statements import read
+from ..spark_sql.statements import opened, read, relation
 from ..spark_sql.tree import CreateTable, CreateView, Drop, Insert, Name, Statement
 from .calls import sent
 from .catalog_names import SPARKS, full, state_of, words_of
@@ -170,12 +169,12 @@ class SparkTables:
 
     def _refuse_change(self, text: str) -> None:
         """Refuse a statement that Spark would run on its catalog, where it names a table or view of the warehouse."""
-        cursor = Cursor(text)
+        cursor = opened(text)
         if not any(cursor.accept(*words.split()) for words in CHANGES):
             return
         cursor.accept("IF", "EXISTS")
         try:
-            name = cursor.name()
+            name = relation(cursor)
         except StatementError:
             return  # a name of another database, or none
         database = name.qualified and self._spark.catalog.currentCatalog() == SPARKS

@@ -61,7 +61,7 @@ def parse(text: str) -> exp.Expr:
     except TokenError as error:
         raise StatementError(f"The statement is not Spark SQL: {error}. Close every quote and comment.") from error
     if len(trees) != 1:
-        raise StatementError(f"One statement was expected, got {len(trees)}. Run them one at a time.")
+        raise StatementError(f"Expected one statement, got {len(trees)}. Run them one at a time.")
     return trees[0]
 
 

@@ -19,5 +19,5 @@ def parse_query(text: str) -> exp.Query:
         clauses = {key: tree.args.pop(key, None) for key in ("order", "sort", "cluster", "limit", "offset")}
         tree = exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree), **clauses)
     if not isinstance(tree, exp.Query):
-        raise StatementError("A query was expected: SELECT, WITH or VALUES.", position_of(tree))
+        raise StatementError("Expected a query: SELECT, WITH or VALUES.", position_of(tree))
     return tree

@@ -7,14 +7,15 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-from sqlglot.tokenizer_core import Token, TokenType
-
 from ...errors import NotAvailableError, Position, StatementError
-from .cursor import QUERY_STARTS, Cursor, unqualified
+from .cursor import Cursor
+from .lexer import Token, level, tokenize, unquote
+from .passage import Passage
 from .quoting import quoted
-from .tokens import level, place
 from .tree import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, Statement
 
+DATABASES = ("default", "spark_catalog")
+QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "(")
 FORMATS = ("parquet", "csv", "json")
 RUNS = "SELECT, CREATE TABLE, CREATE VIEW, INSERT, DROP, SHOW TABLES and DESCRIBE"
 
@@ -25,17 +26,73 @@ def read(text: str) -> Statement:
     Raises:
         StatementError: it is none that the engine runs, or is not complete.
     """
-    cursor = Cursor(text)
+    cursor = opened(text)
     if cursor.at_end:
-        raise StatementError("A statement was expected, the text is empty.")
-    if cursor.peek(*QUERY_STARTS):
+        raise StatementError("Expected a statement, the text is empty.")
+    if starts_query(cursor):
         at = insert_in(cursor.tokens)
-        return cursor.query() if at is None else insert_inside(cursor, at)
+        return query(cursor) if at is None else insert_inside(cursor, at)
     for words, parse in STATEMENTS.items():
         if cursor.accept(*words.split()):
             return parse(cursor)
     begins = " ".join(token.text for token in cursor.tokens[:2])
-    raise NotAvailableError(f"The engine runs {RUNS}; it does not know {begins!r}.", cursor.position)
+    raise NotAvailableError(f"The engine runs {RUNS}; it does not know {begins!r}.", cursor.position())
+
+
+def opened(text: str) -> Cursor:
+    """Return a cursor at the start of one statement, which semicolons may end."""
+    passage = Passage.of(text)
+    tokens = list(tokenize(passage))
+    while tokens and tokens[-1].text == ";":
+        tokens.pop()
+    return Cursor(passage, tokens)
+
+
+def starts_query(cursor: Cursor) -> bool:
+    """Return whether a query comes next."""
+    return any(cursor.peek(word) for word in QUERY_STARTS)
+
+
+def query(cursor: Cursor) -> Query:
+    """Read the rest, a query; what stands before it becomes white space, so that positions stay true."""
+    if not starts_query(cursor):
+        raise cursor.expected("a query")
+    text, start = cursor.passage.text, cursor.tokens[cursor.index].start
+    return Query(blanked(text[:start]) + cursor.remainder().text)
+
+
+def blanked(text: str) -> str:
+    """Return white space of the same lines and columns as a text."""
+    return "".join(c if c == "\n" else " " for c in text)
+
+
+def relation(cursor: Cursor) -> Name:
+    """Read the name of a table or view, `t` or `default.t`."""
+    first = cursor.index
+    parts = dotted(cursor, "the name of a table or view")
+    position = cursor.span(first)
+    return Name(unqualified(parts, position), position, len(parts) > 1)
+
+
+def dotted(cursor: Cursor, what: str) -> list[str]:
+    """Read names with dots between them."""
+    parts = [cursor.identifier(what)]
+    while cursor.accept("."):
+        parts.append(cursor.identifier(what))
+    return parts
+
+
+def unqualified(parts: list[str], position: Position | None) -> str:
+    """Return the name of a table without its database.
+
+    Raises:
+        StatementError: a database that the warehouse does not have.
+    """
+    *databases, name = (part.lower() for part in parts)
+    for database in databases:
+        if database not in DATABASES:
+            raise StatementError(f"There is no database {database}; the warehouse has one, named default.", position)
+    return name
 
 
 def read_query(text: str) -> Query:
@@ -46,7 +103,7 @@ def read_query(text: str) -> Query:
     """
     statement = read(text)
     if not isinstance(statement, Query):
-        raise StatementError("A query was expected: SELECT, WITH or VALUES.", Cursor(text).position)
+        raise opened(text).expected("a query (SELECT, WITH or VALUES)")
     return statement
 
 
@@ -63,9 +120,9 @@ def query_inside(text: str) -> str | None:
 
 def read_name(text: str) -> Name:
     """Return the name of a table that a text is: `t`, `default.t`, with or without backticks."""
-    cursor = Cursor(text)
-    name = cursor.name()
-    cursor.end()
+    cursor = opened(text)
+    name = relation(cursor)
+    cursor.done()
     return name
 
 
@@ -79,16 +136,16 @@ def insert_in(tokens: Sequence[Token]) -> int | None:
     depth = 0
     for number, (token, after) in enumerate(pairwise(tokens)):
         depth += level(token)
-        if depth == 0 and token.token_type == TokenType.INSERT and after.text.upper() in ("INTO", "OVERWRITE"):
+        if depth == 0 and token.text.upper() == "INSERT" and after.text.upper() in ("INTO", "OVERWRITE"):
             return number
     return None
 
 
 def create_view(cursor: Cursor, replace: bool, temporary: bool) -> Statement:
     if_absent = cursor.accept("IF", "NOT", "EXISTS")
-    name = cursor.name()
+    name = relation(cursor)
     start = cursor.index
-    columns = cursor.parenthesised() if cursor.peek("(") else None
+    columns = cursor.parenthesised().text if cursor.peek("(") else None
     if cursor.accept("USING"):
         if not temporary:
             raise NotAvailableError("A view of files is temporary: CREATE TEMPORARY VIEW ... USING.", name.position)
@@ -99,70 +156,70 @@ def create_view(cursor: Cursor, replace: bool, temporary: bool) -> Statement:
         names = column_names(cursor)
     comment(cursor)
     cursor.expect("AS")
-    return CreateView(name, replace, temporary, if_absent, names, cursor.query())
+    return CreateView(name, replace, temporary, if_absent, names, query(cursor))
 
 
 def create_table(cursor: Cursor, replace: bool) -> CreateTable:
     if_absent = cursor.accept("IF", "NOT", "EXISTS")
-    name = cursor.name()
-    columns = cursor.parenthesised() if cursor.peek("(") else None
+    name = relation(cursor)
+    columns = cursor.parenthesised().text if cursor.peek("(") else None
     if cursor.accept("USING") and file_format(cursor) != "parquet":
         raise NotAvailableError("Tables of the warehouse are Parquet: USING parquet, or nothing.", name.position)
     comment(cursor)
     if columns is not None:
-        cursor.end()
+        cursor.done()
         return CreateTable(name, replace, if_absent, None, columns)
-    if not cursor.accept("AS") and not cursor.peek(*QUERY_STARTS):
+    if not cursor.accept("AS") and not starts_query(cursor):
         raise cursor.expected("(columns) or AS query")
-    return CreateTable(name, replace, if_absent, cursor.query(), None)
+    return CreateTable(name, replace, if_absent, query(cursor), None)
 
 
 def insert(cursor: Cursor, overwrite: bool) -> Insert:
     cursor.accept("TABLE")
-    name = cursor.name()
+    name = relation(cursor)
     by_name = cursor.accept("BY", "NAME")
     columns: tuple[str, ...] = ()
     start = cursor.index
     if not by_name and cursor.accept("("):
-        query = cursor.peek(*QUERY_STARTS)
+        parenthesised = starts_query(cursor)
         cursor.index = start
-        columns = () if query else column_names(cursor)
-    return Insert(name, overwrite, by_name, columns, cursor.query())
+        columns = () if parenthesised else column_names(cursor)
+    return Insert(name, overwrite, by_name, columns, query(cursor))
 
 
 def insert_inside(cursor: Cursor, at: int) -> Insert:
     """Step over a query with an INSERT inside, at a token: `WITH ... INSERT INTO t SELECT ...`."""
-    cursor.index = at + 1
-    statement = insert(cursor, overwrite=cursor.take().text.upper() == "OVERWRITE")
+    cursor.index = at + 2
+    statement = insert(cursor, overwrite=cursor.tokens[at + 1].text.upper() == "OVERWRITE")
     start = cursor.tokens[at].start
-    return replace(statement, query=Query(cursor.text[:start] + statement.query.text[start:]))
+    return replace(statement, query=Query(cursor.passage.text[:start] + statement.query.text[start:]))
 
 
 def drop(cursor: Cursor, kind: str) -> Drop:
     if_exists = cursor.accept("IF", "EXISTS")
-    name = cursor.name()
+    name = relation(cursor)
     cursor.accept("PURGE")
-    cursor.end()
+    cursor.done()
     return Drop(name, kind, if_exists)
 
 
 def show(cursor: Cursor, kind: str) -> ShowTables:
     if cursor.accept("IN") or cursor.accept("FROM"):
-        position = cursor.position
-        unqualified([cursor.identifier("A database"), ""], position)
+        position = cursor.position()
+        unqualified([cursor.identifier("a database"), ""], position)
     pattern = "*"
     if cursor.accept("LIKE") or not cursor.at_end:
-        pattern = string(cursor)
-    cursor.end()
+        pattern = cursor.string("a 'string'")
+    cursor.done()
     return ShowTables(kind, pattern)
 
 
 def describe(cursor: Cursor) -> Describe:
-    if cursor.accept("QUERY") or cursor.peek("SELECT", "WITH", "VALUES"):
-        return Describe(None, cursor.query())
+    if cursor.accept("QUERY") or any(map(cursor.peek, ("SELECT", "WITH", "VALUES"))):
+        return Describe(None, query(cursor))
     cursor.accept("TABLE")
-    name = cursor.name()
-    cursor.end()
+    name = relation(cursor)
+    cursor.done()
     return Describe(name, None)
 
 
@@ -190,33 +247,26 @@ STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
 def column_names(cursor: Cursor) -> tuple[str, ...]:
     """Step over `(name [COMMENT 'text'], ...)`."""
     cursor.expect("(")
-    names = []
-    while True:
-        names.append(cursor.identifier("A column"))
-        comment(cursor)
-        if not cursor.accept(","):
-            break
+    names = cursor.listed(lambda: column_name(cursor))
     cursor.expect(")")
-    return tuple(names)
+    return names
+
+
+def column_name(cursor: Cursor) -> str:
+    name = cursor.identifier("a column")
+    comment(cursor)
+    return name
 
 
 def comment(cursor: Cursor) -> None:
     if cursor.accept("COMMENT"):
-        string(cursor)
-
-
-def string(cursor: Cursor) -> str:
-    if cursor.at_end or cursor.here.token_type != TokenType.STRING:
-        raise cursor.expected("A 'string'")
-    return cursor.take().text
+        cursor.string("a 'string'")
 
 
 def file_format(cursor: Cursor) -> str:
     """Step over the name of a format: parquet, or Spark's long name for it."""
-    position = cursor.position
-    parts = [cursor.identifier("A format")]
-    while cursor.accept("."):
-        parts.append(cursor.identifier("A format"))
+    position = cursor.position()
+    parts = dotted(cursor, "a format")
     if parts[-1].lower() not in FORMATS:
         raise StatementError(f"The format {'.'.join(parts)} is not known. Valid: {', '.join(FORMATS)}.", position)
     return parts[-1].lower()
@@ -229,15 +279,20 @@ def options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Position]]:
     cursor.expect("OPTIONS")
     cursor.expect("(")
     while not cursor.accept(")"):
-        first = cursor.here
-        name = cursor.take().text
+        first = cursor.index
+        name = plain(cursor, "the name of an option")
         while cursor.accept("."):
-            name += "." + cursor.take().text
+            name += "." + plain(cursor, "the name of an option")
         cursor.accept("=")
-        value = cursor.take()
-        found[name.lower()] = value.text
-        places[name.lower()] = place(cursor.text, first.start, value.end + 1)
+        found[name.lower()] = plain(cursor, "a value")
+        places[name.lower()] = cursor.span(first)
         if not cursor.accept(",") and not cursor.peek(")"):
             raise cursor.expected("',' or ')'")
-    cursor.end()
+    cursor.done()
     return found, places
+
+
+def plain(cursor: Cursor, what: str) -> str:
+    """Read a word, name, number or string as the text that it stands for."""
+    token = cursor.take(("word", "quoted", "number", "string"), what)
+    return unquote(token.text) if token.kind == "string" else token.name

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...engines.spark_sql.passage import Passage
 from ...errors import StatementError, Subject
 from ...local import local_path
 from ...options import option
 from ...options import parse as parse_options
 from ..base import Statement
 from ..cursor import Cursor
-from ..passage import Passage
 from ..versions import Named, read_version
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...engines.spark_sql.passage import Passage
 from ..base import Statement
 from ..cursor import Cursor
-from ..passage import Passage
 
 if TYPE_CHECKING:
     from ..context import Context

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..errors import StatementError
+from ...errors import Position, StatementError
 from .passage import Passage
 
 VARIABLE = re.compile(r"\$?\$\{\w*(?::-[^}]*)?\}")
@@ -53,6 +53,25 @@ def tokenize(passage: Passage) -> tuple[Token, ...]:
         StatementError: a string, backticked name or comment that is not closed.
     """
     return tuple(scan(passage))
+
+
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """Return the tokens of a text that is a script of its own."""
+    return tokenize(Passage.of(text))
+
+
+def level(token: Token) -> int:
+    """Return by how much a token opens or closes."""
+    return (token.text == "(") - (token.text == ")")
+
+
+def find_word(text: str, word: str) -> Position | None:
+    """Return the first place where a word or name stands in a statement, outside strings and comments."""
+    passage = Passage.of(text)
+    for token in tokenize(passage):
+        if token.kind in ("word", "quoted") and token.name.lower() == word.lower():
+            return passage.position(token.start, token.text)
+    return None
 
 
 def scan(passage: Passage) -> Iterator[Token]:

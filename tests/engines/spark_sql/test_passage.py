@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xpsql.platform.engines.spark_sql.passage import Passage
 from xpsql.platform.errors import Position, StatementError
-from xpsql.platform.sql.passage import Passage
 
 SCRIPT = "one two\nthree four\nfive"
 

@@ -9,9 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..errors import Position, StatementError
+from ...errors import Position, StatementError
 
 CALL = re.compile(r"\bxpsql_call_[0-9a-f]{12}\b")  # the view that stands in a text for a call of ML.*; see internal_name
+
+
+def place(text: str, start: int, end: int) -> Position:
+    """Return the position of `text[start:end]`."""
+    return Passage.of(text).position(start, text[start:end])
 
 
 class Piece(NamedTuple):

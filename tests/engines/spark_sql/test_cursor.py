@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from xpsql.platform.engines.spark_sql.cursor import Cursor
 from xpsql.platform.errors import StatementError
-from xpsql.platform.sql.cursor import Cursor
 
 VALUES = {
     "1": 1,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from xpsql.platform.sql.lexer import tokenize, unquote
-from xpsql.platform.sql.passage import Passage
+from xpsql.platform.engines.spark_sql.lexer import tokenize, unquote
+from xpsql.platform.engines.spark_sql.passage import Passage
 
 # Spark 4: SELECT <literal>
 LITERALS = {
