@@ -72,12 +72,17 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
 
     def offer(rows: Rows, context: Context) -> jax.Array:
         base = jnp.clip(context.base_rate, RATE_LIMIT, 1 - RATE_LIMIT)
-        clicked, passed, lifts = base, 1 - base, []  # rates, both kept because 1 - a rate near 1 loses its digits
+        # The same for all rows, and compared with 0: a compiler would round a bare product together with the sum that it is a
+        # term of in some rows and by itself in others, depending on how many rows there are.
+        expected, missed = jnp.maximum(options.prior * base, 0), jnp.maximum(options.prior * (1 - base), 0)
+        usual = jnp.log(base / (1 - base))
+        lifts = []
         for horizon in reversed(range(len(HORIZONS))):
             shows, clicks = rows["session_shows"][:, horizon], rows["session_clicks"][:, horizon]
-            clicked = (clicks + options.prior * clicked) / (shows + options.prior)
-            passed = (jnp.maximum(shows - clicks, 0) + options.prior * passed) / (shows + options.prior)
-            lifts.append(jnp.log(clicked / passed) - jnp.log(base / (1 - base)))
+            clicked = (clicks + expected) / (shows + options.prior)
+            passed = (jnp.maximum(shows - clicks, 0) + missed) / (shows + options.prior)  # 1 - a rate near 1 loses its digits
+            lifts.append(jnp.log(clicked / passed) - usual)
+            expected, missed = options.prior * clicked, options.prior * passed
         return jnp.stack(lifts[::-1], 1)
 
     return Operator(

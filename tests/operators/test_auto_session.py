@@ -17,7 +17,7 @@ from xpsql.platform.errors import OptionError
 from xpsql.platform.operators.auto_session import AUTO_SESSION, AutoSessionOptions
 from xpsql.platform.operators.base import Operator, chain
 from xpsql.platform.operators.ftrl import FTRL
-from xpsql.testing.operators import DIM, SIZE, OperatorTrial, context
+from xpsql.testing.operators import DIM, SIZE, OperatorTrial, any_padded_size_gives_the_same_bits, context
 
 OPTIONS = AutoSessionOptions("3 examples", "2 hours", "40 examples", prior=1.5)
 NAMES = ("session_shows", "session_clicks")
@@ -101,3 +101,7 @@ def test_a_chain_offers_what_its_operators_offer_and_allows_one_pass() -> None:
     assert composed.columns["session_shows"].dim == 3 != DIM
     plain = chain(make("safety"), make("ftrl"))
     assert (plain.offers, plain.offer, plain.one_pass) == ((), None, False)
+
+
+def test_what_is_offered_does_not_depend_on_how_many_rows_a_program_has_room_for() -> None:
+    any_padded_size_gives_the_same_bits(OperatorTrial(AUTO_SESSION))  # horizons in examples, unlike those of the suite

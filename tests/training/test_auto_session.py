@@ -11,6 +11,7 @@ import pytest
 
 import xpsql
 from tests.training.log import log, session, write
+from xpsql.platform.ps.ladder import Ladder, rung
 
 __all__ = ["session"]
 
@@ -120,6 +121,20 @@ def test_any_number_of_shards_gives_the_same_rows(session: xpsql.Session, tmp_pa
     for name, shards in (("one", 1), ("many", 3)):
         train(session, name, path, CHAINS[1], f"batch_size = 200, {settings.format(shards)}")
     assert rows(session, "one") == rows(session, "many")
+
+
+@embedded
+def test_rows_do_not_depend_on_the_sizes_that_arrays_are_padded_to(
+    session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(log(2_000), tmp_path / "log.parquet")
+    found = []
+    for room in (0, 1, 40):
+        monkeypatch.setattr(Ladder, "size", lambda _, n, room=room: rung(n + room))
+        train(session, f"m{room}", path, CHAINS[0], "batch_size = 100, workers = 2, shards = 2, sync = 'bsp'")
+        found.append(rows(session, f"m{room}"))
+    assert found[1] == found[0]
+    assert found[2] == found[0]
 
 
 @embedded

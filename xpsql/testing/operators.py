@@ -20,6 +20,7 @@ from ..platform.operators.ftrl import FTRL
 from ..platform.options import Part
 
 SIZE, DIM, SEED = 8, 2, 7
+PADDED_SIZES, WHOLE_SIZE = (64, 72, 144), 256
 STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
 
 NEEDED: Mapping[str, Mapping[str, Any]] = {"admit": {"min_count": 2}, "expire": {"after": "30 days"}}
@@ -188,6 +189,37 @@ def padding_changes_nothing(trial: OperatorTrial) -> None:
             np.testing.assert_array_equal(np.asarray(values)[valid:], 0, f"column {name} counts padding")
 
 
+def any_padded_size_gives_the_same_bits(trial: OperatorTrial) -> None:
+    """A row gets the same bits whatever number of rows a program is compiled for, and is offered and pulled the same."""
+    example = varied(trial.example(WHOLE_SIZE))
+    read = jax.jit(partial(read_and_offered, trial.chain))
+    whole = {**trial.push(*example)[0], **read(example.rows, example.context)}
+    for size in PADDED_SIZES:
+        rows, gradients, context = first_rows(example, size)
+        found = {**trial.push(rows, gradients, context)[0], **read(rows, context)}
+        assert_same(found, head(whole, size), f"a program for {size} rows gives another result than one for {WHOLE_SIZE}")
+
+
+def varied(example: Push) -> Push:
+    """Return a push to rows of which no two are alike, so that roundings differ."""
+    draw = np.random.default_rng(SEED)
+    columns = {name: values for name, values in example.rows.items() if values.dtype == np.float32}
+    changed = {name: values * draw.uniform(0.5, 1.5, values.shape).astype(np.float32) for name, values in columns.items()}
+    return example._replace(rows={**example.rows, **changed})
+
+
+def first_rows(example: Push, size: int) -> Push:
+    """Return the first rows of a push of WHOLE_SIZE."""
+    cut: Push = jax.tree.map(lambda values: values[:size] if values.shape[:1] == (WHOLE_SIZE,) else values, example)
+    return cut
+
+
+def read_and_offered(chain: Operator, rows: Rows, context: Context) -> Rows:
+    read = chain.read(rows, context)
+    offered = {} if chain.offer is None else {"what is offered": chain.offer(read, context)}
+    return {"w as pulled": read["w"], **offered}
+
+
 def padding_of(example: Push, valid: int) -> Push:
     """Return the push with NaN and other rubbish in the entries from `valid` on."""
     floats = {name: v.copy() for name, v in example.rows.items() if v.dtype == np.float32}
@@ -296,6 +328,7 @@ OPERATOR_CHECKS: tuple[Callable[[OperatorTrial], None], ...] = (
     jit_changes_nothing,
     same_input_gives_same_output,
     padding_changes_nothing,
+    any_padded_size_gives_the_same_bits,
     an_empty_push_is_harmless,
     one_row_is_enough,
     nan_stays_in_its_row,
