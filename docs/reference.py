@@ -20,15 +20,22 @@ from xpsql.platform.operators import OPERATORS, feature_value
 from xpsql.platform.options import Part, describe
 from xpsql.platform.sql.clauses import CLAUSES
 from xpsql.platform.sql.functions import FUNCTIONS as TABLE_FUNCTIONS
-from xpsql.platform.sql.release import METRICS
+from xpsql.platform.sql.release import OF_TRAINING
 from xpsql.platform.sql.statements import STATEMENTS
 from xpsql.platform.sql.statements.listing import shown
+from xpsql.platform.training.metrics import METRICS, metric_names
 from xpsql.platform.training.plan import Settings
 from xpsql.platform.udf import FUNCTIONS
-from xpsql.warehouse.progress import COLUMNS as TRAINING_INFO_COLUMNS
-from xpsql.warehouse.progress import METRICS as MEASURED
+from xpsql.warehouse.progress import progress_columns
 
 TARGET = Path(__file__).with_name("sql.md")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
 
 HEAD = f"""\
 # SQL reference
@@ -65,7 +72,8 @@ CLAUSE_HELP = {
     "RELEASE": "Which version may be served: a condition on the metrics over all windows of the first "
     "pass, such as `auc > 0.7 AND pcopc BETWEEN "
     "0.9 AND 1.1`, and on those of the version served, `auc > previous.auc`. Where it is false the version is `held` and the "
-    f"statement fails. Metrics: {', '.join(METRICS)}.",
+    "statement fails. `auc` is the first label's, `auc(buy)` that of label `buy`. Metrics: "
+    f"{', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
     "WITH": "Settings of the training, below.",
 }
 
@@ -127,17 +135,13 @@ return the columns of the first one, and may return more.
 
 RESULTS = {
     "PREDICT": "Columns: those of the input, and `predicted_<label>`.",
-    "EVALUATE": f"Columns: examples, {', '.join(MEASURED)}; gauc only where data are given and the model has a GROUP column. "
-    "pcopc is the sum of predictions over the sum of labels. auc counts equal predictions one half, in 65,536 bins.",
-    "TRAINING_INFO": f"Columns: {', '.join(TRAINING_INFO_COLUMNS)}.",
+    "EVALUATE": "Columns: examples, and those of the table below; gauc only where data are given and the model has a "
+    "GROUP column. Where the model has several labels, each has a row, named in the column `label`. auc counts equal "
+    "predictions one half; beyond 65,536 examples those are equal whose logits are in one of 65,536 bins.\n\n"
+    + table(("metric", "what it is"), ((f"`{metric.name}`", metric.help) for metric in METRICS)),
+    "TRAINING_INFO": f"Columns: {', '.join(progress_columns(metric_names(grouped=True)))}.",
     "FEATURE_INFO": f"Columns: {', '.join(FEATURE_INFO_COLUMNS.names)}.",
 }
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
 
 def fenced(text: str) -> str:

@@ -13,35 +13,43 @@ import pyarrow as pa
 from .durable import storing
 
 FILE = "progress.jsonl"
-METRICS = ("auc", "logloss", "normalized_entropy", "mae", "rmse", "pcopc", "gauc")
-"""The metrics of predictions, as ML.EVALUATE, ML.TRAINING_INFO and RELEASE WHEN name them; gauc where there are groups."""
 READING = ("read", "encode", "read_wait")
 LEARNING = ("input_wait", "pace_wait", "pull", "compute", "push", "count")
 
-COLUMNS = {
-    "version": pa.int64(),
-    "time": pa.timestamp("us", "UTC"),
-    "batch": pa.int64(),
-    "examples": pa.int64(),
-    "pass": pa.int64(),
-    "split": pa.int64(),
-    "window": pa.int64(),
-    "segment": pa.string(),
-    **dict.fromkeys(METRICS, pa.float64()),
-    **dict.fromkeys(("max_weight", "min_weight", "max_abs_weight"), pa.float64()),
-    "rows": pa.int64(),
-    "memory_bytes": pa.int64(),
-    "violations": pa.float64(),
-    "examples_per_second": pa.float64(),
-    **dict.fromkeys((f"{step}_seconds" for step in (*READING, *LEARNING)), pa.float64()),
-    "compilations": pa.int64(),
-    "compile_seconds": pa.float64(),
-    "recoveries": pa.int64(),
-    "recovery_seconds": pa.float64(),
-}
-"""The columns of ML.TRAINING_INFO. A line with a `window` is of a window of EVALUATE, one with a `segment` of a value of its BY
-column; examples are those measured. Seconds are those of all workers since the training began, by step. One with
-`recovery_seconds` is of a recovery from a lost task. A training may add numbers of its own, such as a new metric."""
+
+def progress_columns(metrics: Iterable[str]) -> dict[str, pa.DataType]:
+    """Return the columns of ML.TRAINING_INFO.
+
+    A line with a `window` is of a window of EVALUATE, one with a `segment` of a value of its BY column; examples are those
+    measured. Where there are several labels, each has a line, and what is of no label is in the first's. Seconds are those of
+    all workers since the training began, by step. One with `recovery_seconds` is of a recovery from a lost task. A training
+    may add numbers of its own.
+
+    Args:
+        metrics: the names of the metrics of predictions.
+    """
+    return {
+        "version": pa.int64(),
+        "time": pa.timestamp("us", "UTC"),
+        "batch": pa.int64(),
+        "examples": pa.int64(),
+        "pass": pa.int64(),
+        "split": pa.int64(),
+        "window": pa.int64(),
+        "segment": pa.string(),
+        "label": pa.string(),
+        **dict.fromkeys(metrics, pa.float64()),
+        **dict.fromkeys(("max_weight", "min_weight", "max_abs_weight"), pa.float64()),
+        "rows": pa.int64(),
+        "memory_bytes": pa.int64(),
+        "violations": pa.float64(),
+        "examples_per_second": pa.float64(),
+        **dict.fromkeys((f"{step}_seconds" for step in (*READING, *LEARNING)), pa.float64()),
+        "compilations": pa.int64(),
+        "compile_seconds": pa.float64(),
+        "recoveries": pa.int64(),
+        "recovery_seconds": pa.float64(),
+    }
 
 
 def append_progress(folder: Path, values: Mapping[str, Any]) -> None:
@@ -88,14 +96,14 @@ def latest(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def place(line: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(line.get(name) for name in ("pass", "split", "window", "segment"))
+    return tuple(line.get(name) for name in ("pass", "split", "window", "segment", "label"))
 
 
-def progress_table(versions: Iterable[tuple[int, Path]]) -> pa.Table:
-    """Return the progress of versions (number, folder): the columns of COLUMNS, then those that a training added."""
+def progress_table(versions: Iterable[tuple[int, Path]], columns: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return the progress of versions (number, folder): some columns, then those that a training added."""
     rows = [{**line, "version": number} for number, folder in versions for line in latest(read_progress(folder))]
     for row in rows:
         row["time"] = datetime.fromisoformat(row["time"])
-    more = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
-    schema = pa.schema([*COLUMNS.items(), *((name, pa.float64()) for name in more)])
+    more = dict.fromkeys(name for row in rows for name in row if name not in columns)
+    schema = pa.schema([*columns.items(), *((name, pa.float64()) for name in more)])
     return pa.Table.from_pylist(rows, schema)

@@ -12,6 +12,8 @@ from ...warehouse.version import Version
 from ..errors import XpsqlError
 from ..models.weights import magnitude, weights
 from ..sql.statements.describe_model import gate, parts, readable, settings
+from ..training.metrics import headlines
+from ..training.metrics.labels import key
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -54,8 +56,10 @@ def facts(version: Version) -> list[tuple[str, str]]:
     """Return the numbers at the top of the page."""
     manifest = version.manifest
     found: dict[str, Any] = {"examples": manifest.examples, "rows": manifest.rows, "seconds": manifest.seconds}
-    found |= {name: manifest.metrics.get(name) for name in ("auc", "logloss", "pcopc")}
-    found |= {f"{name} of windows": value for name, value in manifest.evaluation.items() if name in ("auc", "gauc")}
+    for label in (None, *manifest.labels[1:]):
+        found |= {name: manifest.metrics.get(name) for name in (key(name, label) for name in (*headlines(), "pcopc"))}
+        windows = (key(name, label) for name in ("auc", "gauc"))
+        found |= {f"{name} of windows": manifest.evaluation.get(name) for name in windows}
     return [
         (name, f"{value:,}" if isinstance(value, int) else f"{value:,.4f}")
         for name, value in found.items()
@@ -84,22 +88,20 @@ def sections(session: Session, version: Version) -> list[str]:
         batches = [line["batch"] for line in measured]
         found += [
             section(f"Learning curve: {name}", seen, curves(batches, of_passes(measured, name), "batches"))
-            for name in ("logloss", "auc")
+            for name in headlines()
             if any(line.get(name) is not None for line in measured)
         ]
-        life = {
-            name: [line.get(name, 0) for line in measured] for name in ("rows", *LIFE) if any(name in line for line in measured)
-        }
-        found.append(
-            section(
-                "The life of rows", "rows in memory, and those admitted and expired so far", curves(batches, life, "batches")
-            )
-        )
-    if lines and "compute_seconds" in lines[-1]:
+        whole = [line for line in measured if line.get("label") == measured[0].get("label")]
+        life = {name: [line.get(name, 0) for line in whole] for name in ("rows", *LIFE) if any(name in line for line in whole)}
+        batches = [line["batch"] for line in whole]
+        told = "rows in memory, and those admitted and expired so far"
+        found.append(section("The life of rows", told, curves(batches, life, "batches")))
+    spent = [line for line in lines if "compute_seconds" in line]
+    if spent:
         told = (
             "seconds of all workers by step; a long input_wait says that reading is the bottleneck, read_wait that learning is"
         )
-        found.append(section("Where the time went", told, steps(lines[-1])))
+        found.append(section("Where the time went", told, steps(spent[-1])))
     if version.manifest.calibration:
         found.append(section("Calibration", "mean label by mean prediction, in twenty parts", calibration(version)))
     if version.manifest.status in ("ready", "held"):
@@ -114,10 +116,15 @@ def sections(session: Session, version: Version) -> list[str]:
 
 
 def of_passes(measured: Sequence[dict[str, Any]], name: str) -> dict[str, list[Any]]:
-    """Return a metric's values by pass, None where a line is of another pass; under its own name where there is one pass."""
-    numbers = sorted({line.get("pass") or 0 for line in measured})
-    names = {number: name if len(numbers) == 1 else f"pass {number + 1}" for number in numbers}
-    return {names[n]: [line.get(name) if (line.get("pass") or 0) == n else None for line in measured] for n in numbers}
+    """Return a metric's values by label and pass, None where a line is of another; under its own name where there is one."""
+    of = [(line.get("label"), line.get("pass") or 0) for line in measured]
+    labels, numbers = (list(dict.fromkeys(values)) for values in zip(*of, strict=True))
+    found = {}
+    for label, number in dict.fromkeys(of):
+        words = [str(label)] * (len(labels) > 1) + [f"pass {number + 1}"] * (len(numbers) > 1)
+        curve = [line.get(name) if one == (label, number) else None for line, one in zip(measured, of, strict=True)]
+        found[", ".join(words) or name] = curve
+    return found
 
 
 def section(title: str, text: str, figure: Figure) -> str:

@@ -167,12 +167,18 @@ def facets_of(table: pa.Table, columns: Columns) -> Facets:
     """Return what an evaluation knows of examples; NULL is a group and a segment."""
     groups, segments = np.empty(0, np.uint64), np.empty(0, np.object_)
     if columns.grouped and columns.group:
-        words = words_of(table.column(columns.group))
-        groups = feature_keys(columns.group, words.dictionary)[words.indices.to_numpy()]
+        groups = groups_of(table.column(columns.group), columns.group)
     if columns.by:
         words = words_of(table.column(columns.by))
         segments = words.dictionary.to_numpy(zero_copy_only=False)[words.indices.to_numpy()]
     return Facets(groups, segments)
+
+
+def groups_of(column: pa.ChunkedArray, name: str) -> NDArray[np.uint64]:
+    """Return the hashes of a GROUP column's values, uint64[rows]; NULL is a group."""
+    words = words_of(column)
+    keys: NDArray[np.uint64] = feature_keys(name, words.dictionary)[words.indices.to_numpy()]
+    return keys
 
 
 def words_of(column: pa.ChunkedArray) -> pa.DictionaryArray:

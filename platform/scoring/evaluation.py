@@ -1,4 +1,4 @@
-"""ML.EVALUATE on data: one row of metrics."""
+"""ML.EVALUATE on data: a row of metrics for each label."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from ...warehouse.version import Version
 from ..engines.base import Engine, staged
 from ..errors import DataError
 from ..input.columns import columns_from
-from ..input.encode import floats, shown
+from ..input.encode import floats, groups_of, shown
 from ..input.roles import GROUP, LABEL
 from ..input.slot_types import require_number, require_value
 from ..input.slots import matched
-from ..training.metrics.metrics import Metrics, gauc
+from ..training.metrics import metric_names
+from ..training.metrics.labels import metrics_schema
+from ..training.metrics.metrics import NO_GROUPS, LabelMetrics, Targets
 from ..training.recipe import algorithm_of
 from .losses import losses_of
 from .prediction import inputs_of, request_of, scored
@@ -26,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class Evaluation:
-    """The metrics of a version on a query's rows, checked and to be measured, by the predictions of its first label.
+    """The metrics of a version on a query's rows, checked and to be measured, of the labels that the query returns.
 
     Attributes:
-        schema: of the row of metrics: examples, and gauc where the model has a GROUP column that the query returns.
+        schema: of the rows of metrics: examples, and gauc where the model has a GROUP column that the query returns.
 
     Raises:
-        StatementError: the query cannot run, lacks a column of the model or its label, or has a label that is no number
+        StatementError: the query cannot run, lacks a column of the model or all of its labels, or has a label that is no number
             or a GROUP that tells none apart.
     """
 
@@ -40,19 +42,20 @@ class Evaluation:
         self._version, self._engine, self._query = version, engine, query
         self._found = found = engine.scan(query)
         self._inputs = inputs_of(version, found.schema)
-        columns = columns_from(version.manifest)
-        self._label = matched(columns, found.schema, columns.labels[:1])
+        self._columns = columns = columns_from(version.manifest)
+        there = {name.lower() for name in found.schema.names}
+        wanted = [label for label in columns.labels if label.lower() in there]
+        self._label = matched(columns, found.schema, tuple(wanted) or columns.labels[:1])
         for label in self._label.values():
             require_number(found.schema.field(label), LABEL)
         group = columns.group if columns.labels else None
         self._grouped = [name for name in found.schema.names if group is not None and name.lower() == group.lower()]
         for name in self._grouped:
             require_value(found.schema.field(name), GROUP)
-        names = [*Metrics(classifier=False).as_dict(), *(["gauc"] if self._grouped else [])]
-        self.schema = pa.schema([(name, pa.int64() if name == "examples" else pa.float64()) for name in names])
+        self.schema = metrics_schema(("examples", *metric_names(bool(self._grouped))), len(columns.labels) > 1)
 
     def measure(self, folder: Path, reporter: Reporter) -> pa.Table:
-        """Score the rows and return the row of metrics.
+        """Score the rows and return the rows of metrics.
 
         Args:
             folder: empty; what has to be written on the way goes here. With an engine of tasks, all machines share it.
@@ -66,37 +69,20 @@ class Evaluation:
         request = request_of(version, scan, self._inputs, list(dict.fromkeys([*labels, *grouped])))
         if not labels:
             return pa.Table.from_pylist([losses_of(request, algorithm).as_dict()], self.schema)
-        metrics = Metrics(algorithm.classifier)
-        kept: list[tuple[pa.Array, np.ndarray, np.ndarray]] = []
+        metrics = LabelMetrics(Targets.of(list(self._label), algorithm.classifier, bool(grouped)))
+        places = [self._columns.labels.index(label) for label in self._label]
         reporter.start(f"ML.EVALUATE of {version.manifest.model} v{version.number}", None)
         try:
             for rows, predictions, _ in scored(request, self._engine.tasks, folder, reporter):
-                found = floats(rows.column(labels[0]))
-                check(found, labels[0], algorithm.classifier, metrics.examples)
-                metrics.add(found, predictions[:, 0])
-                if grouped:
-                    kept.append((plain(rows.column(grouped[0])), found, predictions[:, 0]))
-                reporter.update(metrics.examples, {})
+                found = np.stack([floats(rows.column(label)) for label in labels])
+                for name, values in zip(labels, found, strict=True):
+                    check(values, name, algorithm.classifier, metrics.first.examples)
+                groups = groups_of(rows.column(grouped[0]), grouped[0]).view(np.int64) if grouped else NO_GROUPS
+                metrics.add(found, predictions.T[places], groups)
+                reporter.update(metrics.first.examples, {})
         finally:
             reporter.finish("")
-        row = metrics.as_dict()
-        if grouped:
-            row["gauc"] = grouped_auc(kept) if algorithm.classifier else None
-        return pa.Table.from_pylist([row], self.schema)
-
-
-def plain(column: pa.ChunkedArray) -> pa.Array:
-    column = column.combine_chunks()
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
-def grouped_auc(kept: list[tuple[pa.Array, np.ndarray, np.ndarray]]) -> float | None:
-    """Return the GAUC of chunks of (group, labels, predictions)."""
-    if not kept:
-        return None
-    names = pa.chunked_array([k[0] for k in kept]).combine_chunks().dictionary_encode(null_encoding="encode")
-    numbers = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return gauc(numbers, np.concatenate([k[1] for k in kept]), np.concatenate([k[2] for k in kept]))
+        return pa.Table.from_pylist([{"label": label, **row} for label, row in metrics.by_label().items()], self.schema)
 
 
 def check(labels: np.ndarray, name: str, classifier: bool, before: int) -> None:

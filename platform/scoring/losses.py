@@ -13,7 +13,7 @@ from ..input.source import cut
 from ..input.splits import chunk_rows
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId
-from ..training.metrics.metrics import Metrics
+from ..training.metrics.metrics import Metrics, Targets
 from ..training.online.step import inputs_of, loss_step
 from ..training.rows import moments_of_version
 from .scorer import BATCH_SIZES, Request
@@ -28,7 +28,8 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     version, size = request.version, BATCH_SIZES[-1]
     columns, step, ladders = columns_from(version.manifest), loss_step(algorithm), Ladders(Ladder(), Ladder())
     sampling = algorithm.learns.sampling if isinstance(algorithm.learns, Online) else None
-    weights, moments, metrics = Weights(version, 0, 1), moments_of_version(version, columns), Metrics(classifier=False)
+    weights, moments = Weights(version, 0, 1), moments_of_version(version, columns)
+    metrics = Metrics(Targets.of((), classifier=False, grouped=False).traits)
     for number, split in enumerate(request.splits):
         which = BatchId(split=number)
         for table in request.scan.read(split, list(request.inputs.values()), chunk_rows(size)):

@@ -4,21 +4,19 @@ condition  = conjunction {OR conjunction}
 conjunction = test {AND test}
 test       = NOT test | ( condition ) | sum (< | <= | > | >= | = | <> | !=) sum | sum [NOT] BETWEEN sum AND sum
 sum        = product {(+ | -) product};   product = term {(* | /) term}
-term       = number | - term | metric | PREVIOUS . metric | ( sum )
+term       = number | - term | [PREVIOUS .] metric | ( sum );   metric = name [( label )]
 """
 
 from __future__ import annotations
 
-from ...warehouse.progress import METRICS as MEASURED
 from ..errors import suggestion
+from ..training.metrics import metric_names
 from ..training.metrics.gate import Condition, Node
 from .cursor import Cursor
 
 SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
-METRICS = (
-    *MEASURED,
-    *("examples", "rows", "violations", "max_weight", "min_weight", "max_abs_weight", "examples_per_second"),
-)
+OF_TRAINING = ("examples", "rows", "violations", "max_weight", "min_weight", "max_abs_weight", "examples_per_second")
+"""What is judged beside the metrics of labels."""
 
 
 def read_condition(cursor: Cursor) -> Condition:
@@ -103,14 +101,21 @@ def term(cursor: Cursor) -> Node:
     if cursor.next_kind == "number":
         return Node("number", float(cursor.number()))
     if cursor.accept("previous", "."):
-        return Node("previous", metric(cursor))
-    return Node("metric", metric(cursor))
+        return metric(cursor, "previous")
+    return metric(cursor, "metric")
 
 
-def metric(cursor: Cursor) -> str:
-    first = cursor.index
+def metric(cursor: Cursor, kind: str) -> Node:
+    first, measured = cursor.index, metric_names(grouped=True)
     name = cursor.identifier("a metric").lower()
-    if name not in METRICS:
+    if name not in (*measured, *OF_TRAINING):
         cursor.index = first
-        raise cursor.error(f"There is no metric {name!r}.{suggestion(name, METRICS)}")
-    return name
+        raise cursor.error(f"There is no metric {name!r}.{suggestion(name, (*measured, *OF_TRAINING))}")
+    if not cursor.peek("("):
+        return Node(kind, name)
+    if name not in measured:
+        raise cursor.error(f"{name} is of no label. Write {name} alone.")
+    cursor.expect("(")
+    label = cursor.identifier("a label")
+    cursor.expect(")")
+    return Node(kind, name, label=label)

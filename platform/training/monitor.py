@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...warehouse.progress import LEARNING, METRICS, READING
+from ...warehouse.progress import LEARNING, READING
 from ..errors import LostError
 from ..input.timing import Clocks, Compiled, Spent, summed
 from ..ps.messages import Description
 from ..ps.watermarks import Turn, as_lines, from_lines
 from .checkpoints.driver_state import DriverState
-from .metrics.metrics import Metrics, check_tally, weight_range
+from .metrics import headlines, metric_names
+from .metrics.labels import Values, flat
+from .metrics.metrics import LabelMetrics, Targets, weight_range
 from .metrics.passes import PassMetrics
 from .metrics.windows import Seen, Window, metrics_of
 
@@ -29,15 +31,14 @@ if TYPE_CHECKING:
 
 PROGRESS_SECONDS = 2.0
 TELL_SECONDS = 0.25
-RUNNING = ("logloss", "auc")
-OF_WINDOWS = tuple(dict.fromkeys((*RUNNING, *METRICS, "rows", "violations", "min_weight", "max_weight")))
+OF_STORE = ("rows", "violations", "min_weight", "max_weight")
 
 
 class Monitor:
     """Turns the reports of workers into metrics, updates of progress and lines of progress.jsonl.
 
     Args:
-        classifier: see Metrics.
+        targets: what predictions are measured against.
         evaluated: windows are measured.
 
     Attributes:
@@ -47,13 +48,14 @@ class Monitor:
         compiled: what this process compiled meanwhile.
     """
 
-    def __init__(self, classifier: bool, draft: Draft, reporter: Reporter, evaluated: bool) -> None:
+    def __init__(self, targets: Targets, draft: Draft, reporter: Reporter, evaluated: bool) -> None:
         self.windows: dict[tuple[int, int, int], Window] = {}
         self.compiled = Compiled()
         self._clocks: list[Clocks] = []
         self._elsewhere: dict[tuple[int, int], Spent] = {}
         self._evaluated = evaluated
-        self.passes = PassMetrics(classifier, keeps_all=False)
+        self._targets = targets
+        self.passes = PassMetrics(targets.ungrouped, keeps_all=False)
         self._describe: Callable[[], Description] | None = None
         self._draft = draft
         self._reporter = reporter
@@ -80,11 +82,11 @@ class Monitor:
             return
         with self._lock:
             self._counted[Turn(batch.id.pass_number, batch.id.split)] = batch.id.batch + 1
-            self.passes.add(batch.id.pass_number, batch.label[0, : batch.examples], predictions)
+            self.passes.add(batch.id.pass_number, batch.label[:, : batch.examples], predictions)
             self._tell_at_times()
 
     @property
-    def metrics(self) -> Metrics:
+    def metrics(self) -> LabelMetrics:
         """Of the first pass, in which every example is predicted before it is learned from."""
         return self.passes.first
 
@@ -119,10 +121,10 @@ class Monitor:
         with self._lock:
             self._close(window)
 
-    def evaluation(self) -> dict[str, float | None]:
-        """Return the metrics over all windows of the first pass."""
+    def evaluation(self) -> Values:
+        """Return the metrics over all windows of the first pass; see flat."""
         first = (window for window in self.windows.values() if window.pass_number == 0)
-        return metrics_of(first, self.metrics.classifier)
+        return flat(metrics_of(first, self._targets))
 
     def _close(self, window: Window) -> None:
         known = self.windows.get(window.key)
@@ -136,19 +138,28 @@ class Monitor:
         described = self._described()
         stored = {} if described is None else self._stored(described)
         place = {"pass": window.pass_number, "split": window.split, "window": window.number, "batch": self._batches}
-        metrics = metrics_of([window], self.metrics.classifier)
-        self._draft.progress({**place, **metrics, **stored, "examples_per_second": self.examples_per_second})
-        for segment, tally in window.segments.items():
-            found = Metrics.of(self.metrics.classifier, [tally]).as_dict()
-            self._draft.progress({**place, "segment": segment, **found})
-        self._window = {name: value for name in OF_WINDOWS if (value := (metrics | stored).get(name)) is not None}
+        metrics = metrics_of([window], self._targets)
+        self._write_lines(place, metrics, {**stored, "examples_per_second": self.examples_per_second})
+        for segment, tallies in window.segments.items():
+            self._write_lines({**place, "segment": segment}, LabelMetrics.of(self._targets, [tallies]).by_label(), {})
+        shown = {**metrics[self._targets.labels[0]], **stored}
+        names = dict.fromkeys((*headlines(), *metric_names(True), *OF_STORE))
+        self._window = {name: value for name in names if (value := shown.get(name)) is not None}
         self._tell()
+
+    def _write_lines(self, place: Mapping[str, object], by_label: Mapping[str, Values], more: Mapping[str, object]) -> None:
+        """Write a line of progress for each label, with what is of no label in the first; lines name labels where there are
+        several."""
+        for number, (label, values) in enumerate(by_label.items()):
+            named = {"label": label} if len(by_label) > 1 else {}
+            self._draft.progress({**place, **named, **values, **(more if number == 0 else {})})
 
     def absorb(self, report: Report) -> None:
         """Take in what a worker elsewhere has learned since its last report; tell once in a while."""
         with self._lock:
-            for tally in (tally for window in report.windows for tally in (window.tally, *window.segments.values())):
-                check_tally(tally, self.metrics.histogram.shape[1])
+            expected = LabelMetrics(self._targets)
+            for tallies in (one for window in report.windows for one in (window.tallies, *window.segments.values())):
+                expected.check(tallies)
             self.passes.take(report.tallies)
             self._counted |= from_lines(report.counted)
             self._elsewhere[report.worker, report.attempt] = report.spent
@@ -161,7 +172,7 @@ class Monitor:
         with self._lock:
             self.recoveries += 1
             line = {"recoveries": self.recoveries, "recovery_seconds": seconds}
-            self._draft.progress({**self._reached(), **line})
+            self._write_lines(self._reached(), self.passes.latest.by_label(), line)
             self._reporter.note(f"{why} Recovered after {seconds:.1f} s (recovery {self.recoveries} of this training).")
 
     def held_up(self, workers: Sequence[int], seconds: float) -> None:
@@ -183,12 +194,12 @@ class Monitor:
         """
         with self._lock:
             lines, windows = (as_lines(finished), as_lines(self._counted)), tuple(self.windows.values())
-            return DriverState(*lines, self.metrics.tally(), windows, tuple(opened), self.passes.examples, self.seconds)
+            return DriverState(*lines, self.metrics.tallies(), windows, tuple(opened), self.passes.examples, self.seconds)
 
     def go_on(self, driver: DriverState) -> None:
         """Go on from what a checkpoint kept."""
         with self._lock:
-            self.passes.go_on(driver.tally, driver.examples)
+            self.passes.go_on(driver.tallies, driver.examples)
             self.windows = {window.key: window for window in driver.windows}
             self._counted = from_lines(driver.counted)
             self._began = time.monotonic() - driver.seconds
@@ -209,12 +220,12 @@ class Monitor:
         counted = {**self._stored(described), **weights}
         speed = {"examples_per_second": self.examples_per_second}
         recoveries = {"recoveries": self.recoveries} if self.recoveries else {}
-        self._draft.progress({**self._reached(), **counted, **speed, **recoveries})
+        self._write_lines(self._reached(), self.passes.latest.by_label(), {**counted, **speed, **recoveries})
         self._tell()
 
-    def _reached(self) -> dict[str, float | None]:
-        """Return how far the training is, and the metrics of the pass that it is in."""
-        return {"batch": self._batches, "pass": self.passes.newest, **self.passes.latest.as_dict()}
+    def _reached(self) -> dict[str, int]:
+        """Return how far the training is."""
+        return {"batch": self._batches, "pass": self.passes.newest}
 
     def _stored(self, described: Description) -> dict[str, float]:
         """Return what shards hold, and where the time went until now."""
@@ -240,9 +251,9 @@ class Monitor:
     def _tell(self) -> None:
         """Tell the metrics of the last window, or else those until now."""
         self._told = time.monotonic()
-        if not (shown := self._window):
-            running = self.passes.latest.as_dict()
-            shown = {name: value for name in RUNNING if (value := running[name]) is not None}
+        shown: Mapping[str, float] = self._window
+        if not shown:
+            shown = self.passes.latest.first.some(headlines())
         self._reporter.update(self.passes.examples, shown)
 
 

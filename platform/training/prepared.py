@@ -18,6 +18,7 @@ from ..input.splits import check_labels, chunk_batches, is_empty, vector_dims
 from ..ps.watermarks import Turn, turns_of
 from .baseline import baseline_of
 from .estimates import estimated_bytes, estimated_features
+from .metrics.metrics import Targets
 from .metrics.windows import Schedule, schedule_of
 from .parallelism import Places, fitting
 from .plan import Plan, batch_size
@@ -56,6 +57,11 @@ class Prepared(NamedTuple):
         learns = self.recipe.algorithm.learns
         copies = 1 + learns.negatives.number if isinstance(learns, Online) and learns.negatives is not None else 1
         return sum(split.rows for split in self.splits) * copies * self.plan.settings.passes
+
+    @property
+    def targets(self) -> Targets:
+        """What predictions are measured against; with groups where windows have them."""
+        return Targets.of(self.columns.labels, self.recipe.algorithm.classifier, self.columns.grouped)
 
     @property
     def schedule(self) -> Schedule | None:

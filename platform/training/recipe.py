@@ -26,7 +26,8 @@ from ..ps.ladder import Ladder
 from ..ps.programs import Programs
 from .checked import checked
 from .compiled import limit_threads
-from .metrics.metrics import OF_CLASSES, OF_LABELS
+from .metrics import METRICS, metrics_for
+from .metrics.metrics import Targets
 from .plan import BASE_RATE, OPERATORS, RELEASE, Plan
 
 KEPT = 32
@@ -88,16 +89,26 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
 
 def check_release(plan: Plan, algorithm: Algorithm) -> None:
     """Refuse a condition of release that no training can meet, as it names a metric that is never known."""
-    named = {leaf.value for leaf in plan.release.tree.leaves() if leaf.kind != "number"} if plan.release is not None else set()
-    lacking = [name for name in (*OF_CLASSES, *([] if plan.labels else OF_LABELS)) if name in named]
-    if lacking and not algorithm.classifier:
+    leaves = [leaf for leaf in plan.release.tree.leaves() if leaf.kind != "number"] if plan.release is not None else []
+    labels = {label.lower() for label in plan.labels}
+    for leaf in leaves:
+        if leaf.label is not None and leaf.label.lower() not in labels:
+            labelled = ", ".join(plan.labels) or "none"
+            message = f"{RELEASE} WHEN names {leaf.name}, and {leaf.label} is no label: LABEL has {labelled}."
+            raise StatementError(message, subject=RELEASE)
+    named, targets = {leaf.value for leaf in leaves}, Targets.of(plan.labels, algorithm.classifier, plan.group is not None)
+    known = {metric.name for metric in metrics_for(targets.traits)}
+    lacking = [metric for metric in METRICS if metric.name in named and metric.name not in known]
+    never = [metric.name for metric in lacking if not metric.needs - {"groups"} <= targets.traits]
+    if never:
+        by = "auc or logloss" if algorithm.classifier else "mae or rmse"
         raise StatementError(
-            f"{RELEASE} WHEN names {', '.join(lacking)}, which is never known of {plan.algorithm.name} as it learns here. "
-            "Judge it by mae or rmse.",
+            f"{RELEASE} WHEN names {', '.join(never)}, which is never known of {plan.algorithm.name} as it learns here. "
+            f"Judge it by {by}.",
             subject=RELEASE,
         )
-    if "gauc" in named and plan.group is None:
-        message = f"{RELEASE} WHEN names gauc, which is never known without groups. Name their column with GROUP."
+    for metric in lacking:
+        message = f"{RELEASE} WHEN names {metric.name}, which is never known without groups. Name their column with GROUP."
         raise StatementError(message, subject=RELEASE)
 
 

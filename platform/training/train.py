@@ -15,6 +15,7 @@ from ..errors import TrainingError
 from ..input.columns import VECTOR, WEIGHTED, Columns
 from ..input.scaling import as_entry
 from .compiled import compilations, prepare_jax
+from .metrics.gate import judged
 from .metrics.metrics import Metrics
 from .metrics.windows import without_windows
 from .monitor import Monitor
@@ -110,7 +111,7 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
         TrainingError: the version is held, its condition of release is false.
     """
     plan, recipe, columns = prepared.plan, prepared.recipe, prepared.columns
-    monitor = Monitor(recipe.algorithm.classifier, draft, reporter, plan.evaluate is not None)
+    monitor = Monitor(prepared.targets, draft, reporter, plan.evaluate is not None)
     if (schedule := prepared.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
     reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)
@@ -122,12 +123,14 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
         ended = f"{plan.model} v{draft.number}: {monitor.passes.examples:,} examples learned"
     finally:
         reporter.finish(ended)
-    metrics = monitor.metrics
+    metrics = monitor.metrics.first
     for note in (one_label(prepared, metrics), worse_than_mean(prepared, metrics)):
         if note is not None:
             monitor.note(note)
     evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
-    failing = plan.release.failing(evaluation, metrics_served(models, plan.model)) if plan.release is not None else None
+    failing = None
+    if plan.release is not None:
+        failing = plan.release.failing(judged(evaluation, columns.labels), metrics_served(models, plan.model))
     draft.commit(
         dataclasses.replace(
             draft.manifest,
@@ -135,7 +138,7 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
             dense=dense_entries(recipe),
             examples=monitor.passes.examples,
             rows=held.saved.rows,
-            metrics=metrics.as_dict(),
+            metrics=monitor.metrics.as_dict(),
             evaluation=evaluation,
             calibration=metrics.calibration(CALIBRATION_PARTS),
             base_rate=base_rate(monitor, prepared.parent),
@@ -205,12 +208,12 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     manifest: Manifest | None = manifests[number]
     while manifest is not None and not manifest.metrics:
         manifest = manifests.get(manifest.parent) if manifest.parent is not None else None
-    return {} if manifest is None else {**manifest.metrics, **manifest.evaluation}
+    return {} if manifest is None else judged({**manifest.metrics, **manifest.evaluation}, manifest.labels)
 
 
 def base_rate(monitor: Monitor, parent: Version | None) -> float:
     """Return the mean label of all examples so far, the parent's included."""
-    examples, here = monitor.passes.examples, monitor.metrics.label_rate
+    examples, here = monitor.passes.examples, monitor.metrics.first.label_rate
     before, rate = (parent.manifest.examples_total, parent.manifest.base_rate or 0.0) if parent else (0, 0.0)
     return (before * rate + examples * here) / (before + examples)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import xpsql
@@ -13,6 +14,7 @@ from tests.docs.blocks import blocks
 from xpsql import algorithms
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.sql import script
+from xpsql.platform.training.metrics.base import Sample
 from xpsql.testing import OPERATOR_CHECKS, OperatorTrial
 
 
@@ -43,3 +45,11 @@ def test_the_algorithm_of_the_guide_learns(folder: Path, monkeypatch: pytest.Mon
         session.sql("TRAIN MODEL m USING least_squares (learning_rate = 0.5) WITH (batch_size = 50) AS SELECT * FROM t")
         (row,) = session.sql("SELECT rmse FROM ML.EVALUATE(MODEL m, TABLE t)").arrow().to_pylist()
     assert row["rmse"] < 0.5
+
+
+def test_the_metric_of_the_guide_counts_what_it_says() -> None:
+    metric = example("metric")["WIN_RATE"]
+    sample = Sample(np.array([0.0, 1.0, 1.0, 0.0]), np.array([0.1, 0.9, 0.2, 0.3]), np.empty(0, np.int64))
+    state = metric.counts.merge(metric.counts.add(metric.counts.zero(), sample), metric.counts.zero())
+    assert metric.value(state) == 0.75
+    assert metric.value(metric.counts.zero()) is None

@@ -27,7 +27,7 @@ from xpsql.platform.ps.transport.server import Server
 from xpsql.platform.ps.transport.sockets import Address
 from xpsql.platform.ps.transport.wire import Call, Limits
 from xpsql.platform.ps.watermarks import Turn, Watermarks, turns_of
-from xpsql.platform.training.metrics.metrics import Metrics, Tally
+from xpsql.platform.training.metrics.metrics import Metrics, Tally, Targets
 from xpsql.platform.training.packaged.rounds import Company
 from xpsql.platform.training.packaged.rounds import Learned as CompanyLearned
 from xpsql.platform.training.solved.examples import NO_FEATURES, Features
@@ -214,27 +214,41 @@ def test_a_coordinator_takes_tasks_of_its_job_alone(request_: Any) -> None:
         connection.close()
 
 
-SUMS, BINS, COUNTS = np.ones(6), np.array([1, 2], np.int32), np.ones((2, 2), np.int64)
+METRICS = Metrics(Targets.of(["label"], True, grouped=False).traits)
+EMPTY = METRICS.tally()
+BINS, COUNTS = np.array([1, 2], np.int32), np.ones((2, 2), np.int64)
+SCORES, POSITIVE = np.ones(2, np.float32), np.ones(2, np.bool_)
 
 
 @pytest.mark.parametrize(
     "tally",
     [
-        Tally(np.ones(5), BINS, COUNTS),
-        Tally(np.full(6, np.nan), BINS, COUNTS),
-        Tally(np.full(6, np.inf), BINS, COUNTS),
-        Tally(SUMS, np.array([0, 1 << 16], np.int32), COUNTS),
-        Tally(SUMS, np.array([-1, 0], np.int32), COUNTS),
-        Tally(SUMS, BINS, np.ones((2, 3), np.int64)),
-        Tally(SUMS, BINS.reshape(1, 2), COUNTS),
+        EMPTY._replace(examples=-1),
+        EMPTY._replace(states={}),
+        EMPTY._replace(states={**EMPTY.states, "other": ()}),
+        *(
+            EMPTY._replace(states={**EMPTY.states, name: state})
+            for name, state in (
+                ("differences", (np.ones(4),)),
+                ("differences", (np.ones(5, np.int64),)),
+                ("differences", ()),
+                ("decisions", (np.ones(4), np.ones(4))),
+                ("ranking", (np.array([0, 1 << 16], np.int32), COUNTS)),
+                ("ranking", (np.array([-1, 0], np.int32), COUNTS)),
+                ("ranking", (BINS, np.ones((2, 3), np.int64))),
+                ("ranking", (BINS.reshape(1, 2), COUNTS)),
+                ("ranking", (BINS,)),
+                ("ranking", (SCORES, POSITIVE[:1])),
+                ("ranking", (np.ones((1 << 16) + 1, np.float32), np.ones((1 << 16) + 1, np.bool_))),
+            )
+        ),
     ],
 )
 def test_metrics_take_in_nothing_of_a_tally_that_is_none(tally: Tally) -> None:
-    metrics = Metrics(classifier=True)
     with pytest.raises(TrainingError, match="Refused a request"):
-        metrics.take(tally)
-    assert metrics.examples == 0
-    assert not metrics.histogram.any()
+        METRICS.take(tally)
+    assert METRICS.examples == 0
+    assert METRICS.as_dict()["auc"] is None
 
 
 @pytest.mark.parametrize("batches", [{Turn(0, 2): 1}, {Turn(-1, 0): 1}, {Turn(0, 0): -1}])
@@ -255,7 +269,7 @@ MEETING, COMPANY = Meeting(2), Company(2)
         lambda: MEETING._have(Have(0, NO_FEATURES, NO_MOMENTS._replace(mean=np.ones(2)))),
         lambda: MEETING._ask(Ask(-1, -5)),
         lambda: MEETING._found_by(Found(2, 0.0, NO_NUMBERS, None)),
-        lambda: COMPANY._learned_by(CompanyLearned(-1, np.empty(0, np.uint8), Tally(SUMS, BINS, COUNTS))),
+        lambda: COMPANY._learned_by(CompanyLearned(-1, np.empty(0, np.uint8), (EMPTY,))),
     ],
 )
 def test_what_workers_of_all_examples_tell_must_fit(told: Callable[[], object]) -> None:

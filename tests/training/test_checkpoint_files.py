@@ -28,7 +28,7 @@ from xpsql.platform.ps.watermarks import Watermarks, as_lines, lowest
 from xpsql.platform.training.checkpoints.checkpointer import Checkpointer, Taken
 from xpsql.platform.training.checkpoints.driver_state import DriverState
 from xpsql.platform.training.checkpoints.files import restore, write
-from xpsql.platform.training.metrics.metrics import Metrics
+from xpsql.platform.training.metrics.metrics import LabelMetrics, Targets
 from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.storage import Storage
 
@@ -180,7 +180,10 @@ class Shards:
                     raise self.error
                 parts.append(write(self.place, folder, number, 2, snapshot))
         nothing = as_lines({})
-        return Taken(parts, DriverState(nothing, nothing, Metrics(True).tally(), (), (), 10, 1.0))
+        return Taken(
+            parts,
+            DriverState(nothing, nothing, LabelMetrics(Targets.of(["label"], True, grouped=False)).tallies(), (), (), 10, 1.0),
+        )
 
     def cancel(self) -> None:
         for shard in self.shards.values():

@@ -17,7 +17,7 @@ from xpsql.platform.engines.spark_sql.cursor import Cursor
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.progress import LogReporter, SilentReporter
 from xpsql.platform.sql.release import read_condition
-from xpsql.platform.training.metrics.metrics import gauc
+from xpsql.platform.training.metrics.groups import gauc
 from xpsql.warehouse.models import Models
 
 TRAIN = """{explain} TRAIN {replace} MODEL m USING xftrl TIME ts {group} {clauses} WITH (batch_size = 50, workers = 1 {more})

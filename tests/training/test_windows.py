@@ -16,11 +16,13 @@ from xpsql.platform.input.batches import Batch
 from xpsql.platform.input.dealing import Dealt
 from xpsql.platform.ps.watermarks import Turn
 from xpsql.platform.training.metrics.evaluate import Evaluate
+from xpsql.platform.training.metrics.metrics import Targets
 from xpsql.platform.training.metrics.windows import Collector, Key, Schedule, Seen, Window, measured, nothing
 from xpsql.platform.training.monitor import Monitor
 
 BATCHES = -(-GROUP // BATCH)
 EVALUATE = Evaluate(1, 2, None)  # of the three batches of a split the last two are a window
+TARGETS = Targets.of(["label"], True, grouped=False)
 SCHEDULE = Schedule(EVALUATE, (0, 3), 6)
 
 
@@ -30,10 +32,10 @@ class Collected:
     def __init__(self, batches: list[Any], begun: dict[Key, Seen] | None = None, schedule: Schedule = SCHEDULE) -> None:
         self.windows: list[Window] = []
         self.learned: list[int] = []
-        self.collector = Collector(schedule, True, self.learn, self.windows.append, begun or {})
+        self.collector = Collector(schedule, TARGETS, self.learn, self.windows.append, begun or {})
         for batch in batches:
             if isinstance(batch, Batch):
-                self.collector.learned(batch, np.full(batch.examples, 0.5, np.float32))
+                self.collector.learned(batch, np.full((1, batch.examples), 0.5, np.float32))
             else:
                 self.collector.finish()
 
@@ -59,7 +61,7 @@ def test_a_window_has_the_batches_that_no_shard_had_and_tells_how_many_it_lacks(
         examples = [min(BATCH, GROUP - BATCH * number) for number in kept]
         for window in found.windows:
             assert (window.batches, window.missing) == (len(kept), 2 - len(kept))
-            assert window.tally.sums[0] == sum(examples)
+            assert window.tallies[0].examples == sum(examples)
         assert len(found.windows) == (1 if start < BATCHES else 0)
 
 
@@ -70,8 +72,11 @@ def test_a_window_that_was_open_goes_on_and_lacks_nothing(whole: list[Any]) -> N
     (after,) = Collected(whole[2:], {opened.key: opened}).windows
     (expected,) = Collected(whole).windows
     assert (after.batches, after.missing) == (2, 0)
-    for one, other in zip(after.tally, expected.tally, strict=True):
-        np.testing.assert_array_equal(one, other)
+    ((one,), (other,)) = after.tallies, expected.tallies
+    assert one.examples == other.examples
+    for name in one.states:
+        for array, wanted in zip(one.states[name], other.states[name], strict=True):
+            np.testing.assert_array_equal(array, wanted)
 
 
 @pytest.mark.parametrize(
@@ -111,10 +116,10 @@ class Told(Notes):
 
 def test_a_window_that_lacks_batches_is_told_and_one_that_lacks_fewer_takes_its_place(whole: list[Any]) -> None:
     told, key = Told(), (0, 0, 0)
-    monitor = Monitor(True, cast(Any, told), told, True)
+    monitor = Monitor(TARGETS, cast(Any, told), told, True)
     (full,) = Collected(whole).windows
     (short,) = Collected([whole[1]._replace(fresh=False), whole[2]]).windows
-    monitor.close(measured(nothing(key), 2, True))
+    monitor.close(measured(nothing(key, 1), 2, TARGETS))
     assert (monitor.windows, told.lines) == ({}, [])
     monitor.close(short)
     assert [line["examples"] for line in told.lines] == [20]

@@ -43,14 +43,18 @@ def of_training(version: Version) -> pa.Table:
             f"Version {version.number} of model {version.manifest.model} was not made by a training and has no metrics of one. "
             "Give ML.EVALUATE data: ML.EVALUATE(MODEL name, TABLE t)."
         )
-    types = [(name, pa.int64() if name == "examples" else pa.float64()) for name in metrics]
-    return pa.Table.from_pylist([dict(metrics)], pa.schema(types))
+    from ...training.metrics.labels import divided, metrics_schema
+
+    labels = version.manifest.labels
+    found = {label: values for label, values in divided(metrics, labels or ("",)).items() if {*values} - {"examples"}}
+    rows = [{"label": label, **values} for label, values in found.items()]
+    return pa.Table.from_pylist(rows, metrics_schema(next(iter(found.values())), len(labels) > 1))
 
 
 EVALUATE = TableFunction(
     "EVALUATE",
     "ML.EVALUATE(MODEL name [VERSION n] [, TABLE t | (query)])",
-    "One row of metrics: on data with labels, or without data those of the training; of several labels those of the first.",
+    "One row of metrics: on data with labels, or without data those of the training. Of several labels a row of each.",
     "optional",
     (),
     run,

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 def run(context: Context, call: Call) -> pa.Table:
-    from ....warehouse.progress import progress_table
+    from ....warehouse.progress import progress_columns, progress_table
+    from ...training.metrics import metric_names
 
     versions = context.models.versions(call.model)
     if call.version is not None:
         versions = [context.models.find(call.model, call.version)]
-    return progress_table([(version.number, version.folder) for version in versions])
+    columns = progress_columns(metric_names(grouped=True))
+    return progress_table([(version.number, version.folder) for version in versions], columns)
 
 
 TRAINING_INFO = TableFunction(

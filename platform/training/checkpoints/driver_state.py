@@ -16,7 +16,7 @@ class DriverState(NamedTuple):
     Attributes:
         finished: how many batches each turn has, of those that are finished.
         counted: how many batches of each turn the metrics have.
-        tally: of all examples of the first pass that are counted.
+        tallies: of all examples of the first pass that are counted, of each label.
         windows: of the evaluation.
         open: what was seen of windows that were open, as far as the driver knows.
         examples: counted, of all passes.
@@ -25,7 +25,7 @@ class DriverState(NamedTuple):
 
     finished: Lines
     counted: Lines
-    tally: Tally
+    tallies: tuple[Tally, ...]
     windows: tuple[Window, ...]
     open: tuple[Seen, ...]
     examples: int

@@ -1,1 +1,42 @@
-"""What is measured while learning and scoring, and the gate that judges it."""
+"""What is measured while learning and scoring, and the gate that judges it. A metric is a file and a line in METRICS."""
+
+from __future__ import annotations
+
+from .base import Metric
+from .classes import ACCURACY, F1, PRECISION, RECALL
+from .differences import MAE, MAPE, PCOPC, R2, RMSE
+from .groups import GAUC
+from .likelihood import LOGLOSS, NORMALIZED_ENTROPY
+from .ranking import AUC, PR_AUC
+
+METRICS: tuple[Metric, ...] = (
+    AUC,
+    LOGLOSS,
+    NORMALIZED_ENTROPY,
+    MAE,
+    RMSE,
+    PCOPC,
+    GAUC,
+    PR_AUC,
+    ACCURACY,
+    PRECISION,
+    RECALL,
+    F1,
+    R2,
+    MAPE,
+)
+
+
+def metrics_for(traits: frozenset[str]) -> tuple[Metric, ...]:
+    """Return the metrics that mean something where the traits of base.py hold."""
+    return tuple(metric for metric in METRICS if metric.needs <= traits)
+
+
+def metric_names(grouped: bool) -> tuple[str, ...]:
+    """Return the names of all metrics, in their order; of those that need groups only where there are any."""
+    return tuple(metric.name for metric in METRICS if grouped or "groups" not in metric.needs)
+
+
+def headlines() -> tuple[str, ...]:
+    """Return the names of the metrics that SHOW VERSIONS and the progress of a training show."""
+    return tuple(metric.name for metric in METRICS if metric.headline)

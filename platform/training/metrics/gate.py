@@ -7,10 +7,13 @@ is unknown where no version is served yet, and a condition that is unknown holds
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from .labels import key
+
 Metrics = Mapping[str, float | None]
+"""By name: `auc` of the first label, `auc(buy)` of any; labels in lower case."""
 
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -35,11 +38,18 @@ class Node(NamedTuple):
         kind: `number`, `metric`, `previous`, a sign of COMPARISONS or ARITHMETIC, `and`, `or` or `not`.
         value: of a number, or the name of a metric.
         parts: what it combines.
+        label: whose metric; None: the first label's.
     """
 
     kind: str
     value: float | str = 0.0
     parts: tuple[Node, ...] = ()
+    label: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The metric of a label, as in `auc(buy)`."""
+        return key(str(self.value), self.label)
 
     def leaves(self) -> Iterator[Node]:
         """Iterate over the numbers and metrics that it names."""
@@ -73,9 +83,9 @@ class Condition(NamedTuple):
         found: dict[str, float | None] = {}
         for leaf in self.tree.leaves():
             if leaf.kind == "metric":
-                found[str(leaf.value)] = metrics.get(str(leaf.value))
+                found[leaf.name] = metrics.get(leaf.name.lower())
             elif leaf.kind == "previous" and previous is not None:
-                found[f"previous.{leaf.value}"] = previous.get(str(leaf.value))
+                found[f"previous.{leaf.name}"] = previous.get(leaf.name.lower())
         return list(found.items())
 
 
@@ -100,7 +110,13 @@ def number(node: Node, metrics: Metrics, previous: Metrics | None) -> float:
     if node.kind == "number":
         return float(node.value)
     if node.kind in ("metric", "previous"):
-        value = (metrics if node.kind == "metric" else previous or {})[str(node.value)]
+        value = (metrics if node.kind == "metric" else previous or {})[node.name.lower()]
         return float("nan") if value is None else float(value)
     left, right = (number(part, metrics, previous) for part in node.parts)
     return float("nan") if node.kind == "/" and right == 0 else ARITHMETIC[node.kind](left, right)
+
+
+def judged(values: Metrics, labels: Sequence[str]) -> dict[str, float | None]:
+    """Return the metrics of all labels, see `flat`, as conditions name them: those of the first label by its name, too."""
+    found = {name.lower(): value for name, value in values.items()}
+    return found | {key(name, label.lower()): value for label in labels[:1] for name, value in found.items() if "(" not in name}

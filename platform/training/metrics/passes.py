@@ -7,29 +7,29 @@ curve of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .metrics import Metrics, Tally
+from .metrics import LabelMetrics, Tally, Targets
 
 Floats = NDArray[np.float32]
 
 
 class PassTally(NamedTuple):
-    """What was counted in one pass, numbered from 0."""
+    """What was counted of each label in one pass, numbered from 0."""
 
     pass_number: int
-    tally: Tally
+    tallies: tuple[Tally, ...]
 
 
 class PassMetrics:
     """Running metrics of the first pass and of the newest.
 
     Args:
-        classifier: see Metrics.
+        targets: what predictions are measured against, without groups.
         keeps_all: those between them are kept as well, so that `tallies` has all that was counted.
 
     Attributes:
@@ -37,54 +37,55 @@ class PassMetrics:
         examples: of all passes.
     """
 
-    def __init__(self, classifier: bool, keeps_all: bool) -> None:
+    def __init__(self, targets: Targets, keeps_all: bool) -> None:
         self.newest = 0
         self.examples = 0
         self._keeps_all = keeps_all
-        self._passes = {0: Metrics(classifier)}
+        self._targets = targets
+        self._passes = {0: LabelMetrics(targets)}
 
     @property
-    def first(self) -> Metrics:
+    def first(self) -> LabelMetrics:
         """Of the first pass."""
         return self._passes[0]
 
     @property
-    def latest(self) -> Metrics:
+    def latest(self) -> LabelMetrics:
         """Of the newest pass."""
         return self._passes[self.newest]
 
     def add(self, pass_number: int, labels: Floats, predictions: Floats) -> None:
-        """Take in float32[n] labels and predictions of a pass."""
-        self.examples += len(labels)
+        """Take in float32[num_labels, n] labels and predictions of a pass."""
+        self.examples += labels.shape[1]
         self._of(pass_number).add(labels, predictions)
 
     def take(self, tallies: Iterable[PassTally]) -> None:
         """Take in what another counted.
 
         Raises:
-            TrainingError: one is no tally of this label's.
+            TrainingError: they are no tallies of these labels.
         """
-        for pass_number, tally in tallies:
-            self._of(pass_number).take(tally)
-            self.examples += int(tally.sums[0])
+        for pass_number, found in tallies:
+            self._of(pass_number).take(found)
+            self.examples += found[0].examples
 
     def tallies(self) -> tuple[PassTally, ...]:
         """Return what was counted of each pass that is kept."""
-        return tuple(PassTally(number, metrics.tally()) for number, metrics in self._passes.items())
+        return tuple(PassTally(number, metrics.tallies()) for number, metrics in self._passes.items())
 
-    def go_on(self, first: Tally, examples: int) -> None:
-        """Go on from the tally of the first pass, and the number of examples of all passes."""
-        self._passes = {0: Metrics.of(self.first.classifier, [first])}
+    def go_on(self, first: Sequence[Tally], examples: int) -> None:
+        """Go on from the tallies of the first pass, and the number of examples of all passes."""
+        self._passes = {0: LabelMetrics.of(self._targets, [first])}
         self.newest, self.examples = 0, examples
 
-    def _of(self, pass_number: int) -> Metrics:
+    def _of(self, pass_number: int) -> LabelMetrics:
         """Return the metrics of a pass; what comes late of one that is over counts as examples alone."""
         if pass_number > self.newest:
             self.newest = pass_number
             if not self._keeps_all:
                 self._passes = {0: self.first}
         elif pass_number not in self._passes and not self._keeps_all:
-            return Metrics(self.first.classifier)
+            return LabelMetrics(self._targets)
         if pass_number not in self._passes:
-            self._passes[pass_number] = Metrics(self.first.classifier)
+            self._passes[pass_number] = LabelMetrics(self._targets)
         return self._passes[pass_number]

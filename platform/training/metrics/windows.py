@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from ....warehouse.manifest import Split
 from ...input.batches import Batch
 from .evaluate import Evaluate
-from .metrics import Metrics, Tally, gauc_sums
+from .labels import Values
+from .metrics import LabelMetrics, Tally, Targets
 
 Floats = NDArray[np.float32]
 MOST_SEGMENTS = 100
@@ -31,9 +32,8 @@ class Window(NamedTuple):
         pass_number, split, number: which window it is.
         batches: how many it has.
         missing: how many it should have beside those: batches that some shard had when they were measured.
-        tally: of its examples.
-        wins: sums over the groups with both labels: AUC x examples, and examples; 0, 0 without GROUP.
-        segments: value of the BY column -> its tally; those with the most examples, at most 100.
+        tallies: of its examples, of each label; groups end with a window.
+        segments: value of the BY column -> its tallies; those with the most examples, at most 100.
     """
 
     pass_number: int
@@ -41,9 +41,8 @@ class Window(NamedTuple):
     number: int
     batches: int
     missing: int
-    tally: Tally
-    wins: tuple[float, ...]
-    segments: dict[str, Tally]
+    tallies: tuple[Tally, ...]
+    segments: dict[str, tuple[Tally, ...]]
 
     @property
     def key(self) -> Key:
@@ -57,7 +56,7 @@ class Seen(NamedTuple):
     Attributes:
         pass_number, split, number: which window it is.
         batches: how many there are.
-        labels, predictions: float32[examples].
+        labels, predictions: float32[num_labels, examples].
         groups: int64[examples]; empty without GROUP.
         segments: uint32[examples, width], of each example the characters of the BY column's value, as NumPy holds strings;
             uint32[0, 1] without.
@@ -146,6 +145,7 @@ class Collector:
 
     Args:
         schedule: None: there are no windows.
+        targets: what predictions are measured against.
         learned: called with every batch and its predictions.
         closed: called with every window.
         begun: windows that were open when a training was interrupted; whoever goes on with one takes it out.
@@ -154,13 +154,13 @@ class Collector:
     def __init__(
         self,
         schedule: Schedule | None,
-        classifier: bool,
+        targets: Targets,
         learned: Learned,
         closed: Callable[[Window], None],
         begun: dict[Key, Seen],
     ) -> None:
         self._schedule = schedule
-        self._classifier = classifier
+        self._targets = targets
         self._learned = learned
         self._closed = closed
         self._begun = begun
@@ -182,7 +182,7 @@ class Collector:
         if key != self._key:
             self.finish()
             self._key = key
-            self._open = [] if key is None else [self._begun.pop(key, nothing(key))]
+            self._open = [] if key is None else [self._begun.pop(key, nothing(key, len(self._targets.labels)))]
         if key is None:
             return
         if batch.fresh:
@@ -194,7 +194,7 @@ class Collector:
     def finish(self) -> None:
         """Close the window that is open, if one is."""
         if self._open:
-            self._closed(measured(joined(self._open), self._passed, self._classifier))
+            self._closed(measured(joined(self._open), self._passed, self._targets))
         self._key, self._open = None, []
 
     def open(self) -> Seen | None:
@@ -202,9 +202,9 @@ class Collector:
         return joined(self._open) if self._open else None
 
 
-def nothing(key: Key) -> Seen:
+def nothing(key: Key, num_labels: int) -> Seen:
     """Return that nothing was seen of a window yet."""
-    none = np.empty(0, np.float32)
+    none = np.empty((num_labels, 0), np.float32)
     return Seen(*key, 0, none, none, np.empty(0, np.int64), np.empty((0, 1), np.uint32))
 
 
@@ -216,51 +216,47 @@ def seen(key: Key, batch: Batch, predictions: Floats) -> Seen:
     segments = (
         np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1) if len(texts) else np.empty((0, 1), np.uint32)
     )
-    return Seen(*key, 1, batch.label[0, : batch.examples], predictions, groups, segments)
+    return Seen(*key, 1, batch.label[:, : batch.examples], predictions, groups, segments)
 
 
 def joined(parts: Sequence[Seen]) -> Seen:
     """Return what was seen of one window, in order."""
     labels, predictions, groups = (
-        np.concatenate([getattr(one, name) for one in parts]) for name in ("labels", "predictions", "groups")
+        np.concatenate([getattr(one, name) for one in parts], axis=-1) for name in ("labels", "predictions", "groups")
     )
     width = max(one.segments.shape[1] for one in parts)
     segments = np.concatenate([np.pad(one.segments, ((0, 0), (0, width - one.segments.shape[1]))) for one in parts])
     return Seen(*parts[0].key, sum(one.batches for one in parts), labels, predictions, groups, segments)
 
 
-def measured(window: Seen, batches: int, classifier: bool) -> Window:
+def measured(window: Seen, batches: int, targets: Targets) -> Window:
     """Measure a window.
 
     Args:
         batches: how many it should have.
     """
-    labels, predictions, wins, segments = window.labels, window.predictions, (0.0, 0.0), {}
-    if len(window.groups) and classifier:
-        wins = gauc_sums(window.groups, labels, predictions)
-    if len(window.segments):
-        texts = window.segments.view(f"<U{window.segments.shape[1]}")[:, 0]
-        segments = by_segment(texts, labels, predictions, classifier)
-    tally = tally_of(labels, predictions, classifier)
-    return Window(*window.key, window.batches, batches - window.batches, tally, wins, segments)
+    segments = by_segment(window, targets) if len(window.segments) else {}
+    return Window(*window.key, window.batches, batches - window.batches, tallies_of(window, None, targets), segments)
 
 
-def by_segment(values: NDArray[np.str_], labels: Floats, predictions: Floats, classifier: bool) -> dict[str, Tally]:
+def by_segment(window: Seen, targets: Targets) -> dict[str, tuple[Tally, ...]]:
     """Return the tallies of the segments with the most examples."""
-    names, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
+    texts = window.segments.view(f"<U{window.segments.shape[1]}")[:, 0]
+    names, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
     chosen = np.argsort(-counts, kind="stable")[:MOST_SEGMENTS]
-    return {str(names[i]): tally_of(labels[codes == i], predictions[codes == i], classifier) for i in chosen}
+    return {str(names[i]): tallies_of(window, codes == i, targets) for i in chosen}
 
 
-def tally_of(labels: Floats, predictions: Floats, classifier: bool) -> Tally:
-    metrics = Metrics(classifier)
-    metrics.add(labels, predictions)
-    return metrics.tally()
+def tallies_of(window: Seen, some: NDArray[np.bool_] | None, targets: Targets) -> tuple[Tally, ...]:
+    """Return the tallies of each label, of some of a window's examples; None: of all."""
+    labels, predictions, groups = window.labels, window.predictions, window.groups
+    if some is not None:
+        labels, predictions, groups = labels[:, some], predictions[:, some], groups[some] if len(groups) else groups
+    metrics = LabelMetrics(targets)
+    metrics.add(labels, predictions, groups)
+    return metrics.tallies()
 
 
-def metrics_of(windows: Iterable[Window], classifier: bool) -> dict[str, float | None]:
-    """Return the metrics over windows, gauc with them where there are groups."""
-    chosen = list(windows)
-    metrics = Metrics.of(classifier, (window.tally for window in chosen)).as_dict()
-    won, examples = (sum(window.wins[i] for window in chosen) for i in (0, 1))
-    return metrics | ({"gauc": won / examples} if examples else {})
+def metrics_of(windows: Iterable[Window], targets: Targets) -> dict[str, Values]:
+    """Return the metrics of each label over windows."""
+    return LabelMetrics.of(targets, (window.tallies for window in windows)).by_label()

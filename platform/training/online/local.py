@@ -54,8 +54,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     client = LocalClient([Gang(shard, num_workers, monitor.held_up) if together else shard for shard in shards.values()])
     dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", standing)
     pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up)
-    classifier = prepared.recipe.algorithm.classifier
-    windows = [Collector(schedule, classifier, monitor.step, monitor.close, opened) for _ in range(num_workers)]
+    windows = [Collector(schedule, prepared.targets, monitor.step, monitor.close, opened) for _ in range(num_workers)]
 
     def state() -> DriverState:
         seen = [window for collector in windows if (window := collector.open()) is not None]

@@ -30,7 +30,7 @@ class Worker:
         number: among the workers of a training, from 0.
         client: reaches the shards.
         recipe: what is learned.
-        done: called after each batch whose push is sent, with its predictions float32[examples].
+        done: called after each batch whose push is sent, with its predictions float32[num_labels, examples].
         ended: called after each turn, when all shards have acknowledged all of its batches.
         clock: told the steps of learning.
     """
@@ -92,7 +92,7 @@ class Worker:
         moments = measured(batch, pulled.moments, num_labels)
         by = Scales.of(merged(pulled.moments, moments), num_labels)
         learned = self._learn(by.standardised(batch), pulled, by)
-        predictions = by.restored(np.asarray(learned.predictions)[: batch.examples])[:, 0]
+        predictions = by.restored(np.asarray(learned.predictions)[: batch.examples]).T
         self._clock.lap("compute")
         pushed = None if batch.applied else self._push(batch, pulled, moments, learned)
         self._clock.lap("push")

@@ -12,7 +12,7 @@ from ....algorithms.learner import Learner, Peers
 from ....warehouse.package import read_package
 from ...input.batches import Batch
 from ...input.columns import CATEGORICAL
-from ..metrics.metrics import Metrics, Tally
+from ..metrics.metrics import LabelMetrics, Tally
 from ..prepared import Prepared
 from ..solved.examples import Features, batches_of, features_of, united
 from ..solved.solve import found_in
@@ -38,7 +38,7 @@ class Examples:
         categorical = {slot.number for slot in prepared.columns.of_kind(CATEGORICAL)}
         self.features = features.only(np.isin(features.slots, list(categorical)))
 
-    def learn(self, numbers: Numbers, threads: int, peers: Peers | None) -> tuple[bytes, Tally]:
+    def learn(self, numbers: Numbers, threads: int, peers: Peers | None) -> tuple[bytes, tuple[Tally, ...]]:
         """Let the package learn, and return its model and the metrics of these examples.
 
         Args:
@@ -51,10 +51,10 @@ class Examples:
         before = read_package(parent.package) if parent is not None else None
         matrix = joined(parts, prepared.columns)
         model = learner.fit(matrix, prepared.plan.settings.seed, threads, before, peers)
-        predict, metrics = learner.load(model), Metrics(prepared.recipe.algorithm.classifier)
+        predict, metrics = learner.load(model), LabelMetrics(prepared.targets.ungrouped)
         for part in parts:
-            metrics.add(part.label, predict(part))
-        return model, metrics.tally()
+            metrics.add(part.label[None], predict(part)[None])
+        return model, metrics.tallies()
 
 
 def learner_of(prepared: Prepared) -> Learner:

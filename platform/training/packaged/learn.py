@@ -38,8 +38,8 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     """
     examples, before = Examples(prepared, range(len(prepared.splits))), stored_rows(prepared, TABLE)
     numbers = numbered(examples.features, before, learner_of(prepared).categories)
-    model, tally = examples.learn(numbers, cores(), None)
-    return kept(prepared, draft, monitor, examples.features, numbers, model, [tally])
+    model, found = examples.learn(numbers, cores(), None)
+    return kept(prepared, draft, monitor, examples.features, numbers, model, [found])
 
 
 def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
@@ -73,11 +73,11 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
             features = company.features(over)
             recoveries.over()
             numbers = numbered(features, before, learner.categories)
-            model, tallies = company.learned(numbers, over)
+            model, measured = company.learned(numbers, over)
             with contextlib.suppress(LostError):  # nobody needs the workers any more
                 while not over():
                     on.coordinator.wait(POLL_SECONDS)
-    return kept(prepared, draft, monitor, features, numbers, model, tallies)
+    return kept(prepared, draft, monitor, features, numbers, model, measured)
 
 
 def kept(
@@ -87,11 +87,11 @@ def kept(
     features: Features,
     numbers: Numbers,
     model: bytes,
-    tallies: Iterable[Tally],
+    measured: Iterable[tuple[Tally, ...]],
 ) -> Held:
     """Write a model and the numbers of categories."""
-    for tally in tallies:
-        monitor.passes.take([PassTally(0, tally)])
+    for tallies in measured:
+        monitor.passes.take([PassTally(0, tallies)])
     write_package(draft.package, model)
     before, known = stored_rows(prepared, TABLE), numbers > 0
     saved = write(draft, rows_of(features.only(known), numbers[known][:, None].astype(np.float64), before))

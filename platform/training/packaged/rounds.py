@@ -61,7 +61,7 @@ class Learned(NamedTuple):
 
     worker: int
     model: NDArray[np.uint8]
-    tally: Tally
+    tallies: tuple[Tally, ...]
 
 
 HAVE = Call("have", Have, Acknowledged)
@@ -89,9 +89,9 @@ def learn_part(job: Job, task: Task) -> None:
                 if member.ended.is_set():
                     raise EndedError
             peers = Peers(number, told.host, told.port) if count > 1 else None
-            model, tally = examples.learn(told.numbers, task.cores, peers)
+            model, tallies = examples.learn(told.numbers, task.cores, peers)
             told_model = np.frombuffer(model if number == 0 else b"", np.uint8)
-            member.call(LEARNED, Learned(number, told_model, tally), CALL_SECONDS)
+            member.call(LEARNED, Learned(number, told_model, tallies), CALL_SECONDS)
 
 
 class Company:
@@ -129,14 +129,14 @@ class Company:
         features, self._places = united([part.features for part in parts])
         return features
 
-    def learned(self, numbers: NDArray[np.float32], check: Callable[[], object]) -> tuple[bytes, list[Tally]]:
+    def learned(self, numbers: NDArray[np.float32], check: Callable[[], object]) -> tuple[bytes, list[tuple[Tally, ...]]]:
         """Let the workers learn with these numbers of all categories, and return the model and their metrics."""
         with self._changed:
             self._numbers = [numbers[places] for places in self._places]
             self._changed.notify_all()
         wait_until(self._changed, lambda: len(self._learned) == self._num_workers, check)
         told = [self._learned[number] for number in range(self._num_workers)]
-        return told[0].model.tobytes(), [one.tally for one in told]
+        return told[0].model.tobytes(), [one.tallies for one in told]
 
     def _have(self, have: Have) -> Acknowledged:
         check_vectors(have.features._asdict())

@@ -19,7 +19,7 @@ from ...ps._native import unique
 from ...ps.ladder import rung
 from ...ps.messages import BatchId, Keys
 from ...ps.moments import Moments, merged, no_moments
-from ..metrics.metrics import Metrics, Tally
+from ..metrics.metrics import LabelMetrics, Tally
 from ..online.step import inputs_of, objective_step, score_step
 from ..prepared import Prepared
 
@@ -92,6 +92,7 @@ class Examples:
         self._algorithm: Algorithm = prepared.recipe.algorithm
         self._num_labels = len(prepared.columns.labels) if self._algorithm.standardised else 0
         self._threads = threads
+        self._targets = prepared.targets.ungrouped
         self._step, self._score = objective_step(self._algorithm), score_step(self._algorithm)
         (self._table,) = (table.name for table in self._algorithm.tables)
         self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
@@ -120,14 +121,14 @@ class Examples:
         columns = [np.bincount(self._place, gradients[:, column], len(weights)) for column in range(weights.shape[1])]
         return Evaluated(sum(loss for loss, _ in found), np.stack(columns, axis=1))
 
-    def measure(self, weights: Doubles) -> Tally:
-        """Return the metrics of the examples, of the first label."""
-        rows, metrics = weights.astype(np.float32), Metrics(self._algorithm.classifier)
+    def measure(self, weights: Doubles) -> tuple[Tally, ...]:
+        """Return the metrics of the examples, of each label."""
+        rows, metrics = weights.astype(np.float32), LabelMetrics(self._targets)
         for at, batch in enumerate(self._batches):
             found = self._score({self._table: self._padded(at, rows)}, self._inputs[at], None).predictions
             predictions = self._scales.restored(np.asarray(found)[: batch.examples])
-            metrics.add(batch.label[0, : batch.examples], predictions[:, 0])
-        return metrics.tally()
+            metrics.add(batch.label[:, : batch.examples], predictions.T)
+        return metrics.tallies()
 
     def _evaluated(self, at: int, rows: NDArray[np.float32]) -> tuple[float, NDArray[np.float32]]:
         done = self._step(self._padded(at, rows), self._inputs[at])

@@ -62,7 +62,7 @@ class Found(NamedTuple):
     worker: int
     loss: float
     gradient: Array
-    tally: Tally | None
+    tallies: tuple[Tally, ...] | None
 
 
 HAVE = Call("have", Have, Acknowledged)
@@ -153,10 +153,10 @@ class Meeting:
             loss += found.loss
         return Evaluated(loss, gradient)
 
-    def measure(self, weights: Doubles, check: Callable[[], object]) -> list[Tally]:
-        """Return the metrics of each worker's examples."""
+    def measure(self, weights: Doubles, check: Callable[[], object]) -> list[tuple[Tally, ...]]:
+        """Return the metrics of each worker's examples, of each label."""
         found = self._all(Order(MEASURE, NO_MOMENTS, weights), check)
-        return [one.tally for one in found if one.tally is not None]
+        return [one.tallies for one in found if one.tallies is not None]
 
     def end(self, over: Callable[[], bool]) -> None:
         """Let workers end, and wait until they have."""

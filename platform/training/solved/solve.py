@@ -45,14 +45,14 @@ class Data(NamedTuple):
         moments: of what is standardised, of all of them.
         begin: standardise by statistics; before the first evaluation.
         evaluate: weights of the features, float64[n, dim] -> sum of losses and gradient.
-        measure: the same -> the metrics of the examples, part by part.
+        measure: the same -> the metrics of the examples, part by part, of each label.
     """
 
     features: Features
     moments: Moments
     begin: Callable[[Moments], None]
     evaluate: Callable[[Doubles], Evaluated]
-    measure: Callable[[Doubles], Iterable[Tally]]
+    measure: Callable[[Doubles], Iterable[tuple[Tally, ...]]]
 
 
 def solve_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
@@ -130,8 +130,8 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
     start = started(data.features, before, table.dim).reshape(-1)
     known = Known(start, np.repeat(counts, table.dim), np.repeat(intercept, table.dim))
     weights = algorithm.learns.solve(objective, known, monitor.iterated).reshape(shape)
-    for tally in data.measure(weights):
-        monitor.passes.take([PassTally(0, tally)])
+    for tallies in data.measure(weights):
+        monitor.passes.take([PassTally(0, tallies)])
     saved = write(draft, rows_of(data.features, weights, before))
     now = int(data.features.last_seen.max(initial=0))
     return Held(saved, Description(saved.rows, 0, now, {}, moments, saved.min_weight, saved.max_weight))

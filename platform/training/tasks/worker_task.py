@@ -18,6 +18,7 @@ from ...ps.gang import ANSWER_SECONDS
 from ...ps.remote import DEADLINE_SECONDS, RemoteClient
 from ...ps.watermarks import Turn, as_lines
 from ..compiled import compilations, prepare_task
+from ..metrics.metrics import Targets
 from ..metrics.passes import PassMetrics
 from ..metrics.windows import Collector, Schedule, Window
 from ..online.worker import Worker
@@ -43,7 +44,7 @@ def work(job: Job, generation: int, task: Task) -> None:
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         prepared = prepared_of(job)
-        telling = Telling(member, task, prepared.recipe.algorithm.classifier, prepared.schedule)
+        telling = Telling(member, task, prepared.targets, prepared.schedule)
         source = prepared.source(job.epoch)
 
         def read() -> Generator[Batch | End, None, None]:
@@ -87,13 +88,14 @@ class Telling:
         compiled: what was compiled meanwhile.
     """
 
-    def __init__(self, member: Membership, task: Task, classifier: bool, schedule: Schedule | None) -> None:
+    def __init__(self, member: Membership, task: Task, targets: Targets, schedule: Schedule | None) -> None:
         self.clocks, self.compiled = Clocks(), Compiled()
         self._member = member
         self._task = task
         self._told = time.monotonic()
-        self._collector = Collector(schedule, classifier, self._count, lambda window: self._windows.append(window), {})
-        self._begin(classifier)
+        self._collector = Collector(schedule, targets, self._count, lambda window: self._windows.append(window), {})
+        self._targets = targets
+        self._begin()
 
     def learned(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
         """Count a batch that was learned from, scored before."""
@@ -109,9 +111,9 @@ class Telling:
         self._collector.finish()
         self.tell()
 
-    def _begin(self, classifier: bool) -> None:
+    def _begin(self) -> None:
         """Begin the next report."""
-        self._metrics = PassMetrics(classifier, keeps_all=True)
+        self._metrics = PassMetrics(self._targets.ungrouped, keeps_all=True)
         self._counted: dict[Turn, int] = {}
         self._ended: dict[Turn, int] = {}
         self._windows: list[Window] = []
@@ -119,7 +121,7 @@ class Telling:
     def _count(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
         if not batch.counted:
             self._counted[Turn(batch.id.pass_number, batch.id.split)] = batch.id.batch + 1
-            self._metrics.add(batch.id.pass_number, batch.label[0, : batch.examples], predictions)
+            self._metrics.add(batch.id.pass_number, batch.label[:, : batch.examples], predictions)
         if self._windows or time.monotonic() - self._told >= REPORT_SECONDS:
             self.tell()
 
@@ -131,4 +133,4 @@ class Telling:
         spent = Spent(self.clocks.seconds, *self.compiled.counted)
         report = Report(self._task.number, self._task.attempt, tallies, counted, ended, windows, spent)
         self._member.call(REPORT, report, CALL_SECONDS)
-        self._begin(self._metrics.first.classifier)
+        self._begin()
