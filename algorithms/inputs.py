@@ -16,6 +16,7 @@ class Layout(NamedTuple):
         continuous: what operators offer of features, and the continuous slots: the first columns of `Inputs.dense`.
         vectors: the slots that are dense vectors, with their elements, the columns after them.
         labels: the columns to predict.
+        histories: the groups of sequences, by the option that names them, with the slots of each.
     """
 
     scalar: tuple[str, ...] = ()
@@ -23,11 +24,27 @@ class Layout(NamedTuple):
     continuous: tuple[str, ...] = ()
     vectors: tuple[tuple[str, int], ...] = ()
     labels: tuple[str, ...] = ("label",)
+    histories: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def slots(self) -> tuple[str, ...]:
         """All slots, in this order."""
-        return (*self.scalar, *self.bags, *self.continuous, *(name for name, _ in self.vectors))
+        sequences = (name for _, slots in self.histories for name in slots)
+        return (*self.scalar, *self.bags, *self.continuous, *(name for name, _ in self.vectors), *sequences)
+
+
+class History(NamedTuple):
+    """The sequences of one group of slots, whose elements are aligned: what a user clicked, and the category of each.
+
+    Each example has its last `length` elements from the first place on, the newest last; L is 8, 16, 32, ..., or `length`.
+
+    Attributes:
+        rows: int32[fields, batch, L]; the row of each element, that of zeros where it is NULL or there is none.
+        mask: bool[batch, L]; whether an element is there, with a value in some field.
+    """
+
+    rows: jax.Array
+    mask: jax.Array
 
 
 class Inputs(NamedTuple):
@@ -47,6 +64,7 @@ class Inputs(NamedTuple):
         weight: float32[batch]; example weight, 0 on padding.
         random: uint32[2], where the algorithm asks for it: what is random in an update is a function of it; None in scoring.
         sampled: int32[num_sampled]; the rows of features drawn at random, where the algorithm asks for them; None in scoring.
+        histories: one for each group of `Layout.histories`.
     """
 
     scalar: jax.Array
@@ -60,6 +78,7 @@ class Inputs(NamedTuple):
     weight: jax.Array
     random: jax.Array | None = None
     sampled: jax.Array | None = None
+    histories: tuple[History, ...] = ()
 
 
 class Sampling(NamedTuple):

@@ -57,6 +57,8 @@ class Limits(NamedTuple):
     choices: tuple[str, ...]
     relation: str
     optimizer: bool
+    role: str = ""
+    length: str = ""
 
     def text(self) -> str:
         """Return the range as readers write it: `(0, 1]`, `a | b`, or an empty string."""
@@ -91,14 +93,39 @@ def option(
     choices: tuple[str, ...] = (),
     relation: str = "=",
     optimizer: bool = False,
+    role: str = "",
+    length: str = "",
 ) -> Any:
     """Declare one option as a dataclass field: its default, one line of help, and the values it takes.
 
     An option that is a bound is written as one: with relation ">", `utility > 0.5`. One of an algorithm that only sets its own
-    optimizers says `optimizer=True`: a statement whose OPERATORS name another optimizer may not give it.
+    optimizers says `optimizer=True`: a statement whose OPERATORS name another optimizer may not give it. One of an algorithm
+    that names columns to be read in a way of their own says it as the columns' `role`, such as "sequence", with the option that
+    has the most elements to read of each as `length`.
     """
-    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation, optimizer)
+    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation, optimizer, role, length)
     return dataclasses.field(default=default, metadata={"limits": limits})
+
+
+class Named(NamedTuple):
+    """Columns that an option names, to be read in the way of a role; of each at most `length` elements."""
+
+    option: str
+    columns: tuple[str, ...]
+    role: str
+    length: int
+
+
+def named_columns(options: Any) -> list[Named]:
+    """Return the columns that options with a role name."""
+    found = []
+    for field in dataclasses.fields(options):
+        limits, value = field.metadata["limits"], getattr(options, field.name)
+        if limits.role and value:
+            columns = value if isinstance(value, tuple) else (value,)
+            length = getattr(options, limits.length) if limits.length else 0
+            found.append(Named(written_name(field.name), tuple(map(str, columns)), limits.role, length))
+    return found
 
 
 class Described(NamedTuple):

@@ -37,8 +37,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Slot:
-    """A feature column: its kind of encoding, its type in Spark's words, its number in rows, whose rows it uses, whether its
-    values are ready-made ids, and the elements of a vector."""
+    """A feature column.
+
+    Attributes:
+        kind: of its encoding; type: in Spark's words; number: in rows.
+        share: whose rows it uses; hashed: its values are ready-made ids; dim: the elements of a vector.
+        role: what an option of the algorithm names it for; group: that option; length: how many elements of it are read.
+        field: of an array of structs, the field.
+    """
 
     name: str
     kind: str = ""
@@ -47,6 +53,10 @@ class Slot:
     share: str | None = None
     hashed: bool = False
     dim: int = 0
+    role: str = ""
+    group: str = ""
+    length: int = 0
+    field: str = ""
 
 
 @dataclass(frozen=True)

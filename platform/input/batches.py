@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +12,10 @@ from ..ps._native import Deduplicator
 from ..ps.aligned import empty, filled, padded
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId
-from .encode import ABSENT, Bag, Chunk, Facets
+from .chunk import Bag, Chunk, Facets
+from .histories import Padded, elements, padded_histories, padded_length
 from .sampling import Sampler
+from .vocabulary import ABSENT
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -38,6 +40,7 @@ class Batch(NamedTuple):
         counted: the metrics have it already.
         fresh: no shard has it yet, so that its predictions owe nothing to its labels.
         sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
+        histories: one per group of sequences.
     """
 
     id: BatchId
@@ -63,13 +66,15 @@ class Batch(NamedTuple):
     counted: bool = False
     fresh: bool = True
     sampled_index: Codes | None = None
+    histories: tuple[Padded, ...] = ()
 
 
 class Ladders(NamedTuple):
-    """The sizes that a training's batches are padded to: rows, and values of multi-valued slots."""
+    """The sizes that batches are padded to: rows, values of multi-valued slots, and the length of histories."""
 
     rows: Ladder
     values: Ladder
+    histories: Callable[[int, int], int] = padded_length
 
 
 def batches(
@@ -109,15 +114,21 @@ def cut(
     dense_counts = present.sum(axis=1)
     seen = dense_counts > 0
     dense_codes = np.where(seen, chunk.dense_codes, ABSENT).astype(np.int32)
-    codes_of_bag = np.concatenate([bag.codes, dense_codes, chunk.offered_codes, sampled])
-    example = np.concatenate([bag.examples, np.zeros(len(codes_of_bag) - len(bag.codes), np.int32)])
+    values, examples_of_values = bag.codes, bag.examples
+    if chunk.histories:
+        history_codes, history_examples = elements(chunk.histories, start, stop)
+        values, examples_of_values = np.append(values, history_codes), np.append(examples_of_values, history_examples)
+    codes_of_bag = np.concatenate([values, dense_codes, chunk.offered_codes, sampled])
+    example = np.concatenate([examples_of_values, np.zeros(len(codes_of_bag) - len(values), np.int32)])
     scalar, index = empty((len(chunk.scalar), batch_size), np.int32), np.empty(len(codes_of_bag), np.int32)
     codes, counts, clicks = deduplicator.unique(
         chunk.scalar[:, start:stop], codes_of_bag, example, positive.view(np.uint8), scalar[:, :examples], index
     )
     m, num_values = len(codes), len(bag.codes)
     scalar[:, examples:] = m
-    dense_index, offered_index, sampled_index = np.split(index[num_values:], [len(seen), len(seen) + len(chunk.offered_codes)])
+    dense_index, offered_index, sampled_index = np.split(
+        index[len(values) :], [len(seen), len(seen) + len(chunk.offered_codes)]
+    )
     counts[offered_index], clicks[offered_index] = examples, positive.sum()
     if len(seen):
         counts[dense_index[seen]] = dense_counts[seen]
@@ -125,6 +136,7 @@ def cut(
     if len(sampled):
         uncount(counts, clicks, sampled_index, positive[0])
     size = ladders.values.size(num_values) if chunk.bags else 0
+    history_index, length_of = index[num_values : len(values)], ladders.histories
     return Batch(
         id=which,
         examples=examples,
@@ -146,6 +158,7 @@ def cut(
         time_seconds=int(chunk.time[start:stop].max()),
         facets=chunk.facets.part(start, stop) if chunk.facets is not None else None,
         sampled_index=sampled_index if len(sampled) else None,
+        histories=padded_histories(chunk.histories, history_index, start, stop, batch_size, m, length_of),
     )
 
 

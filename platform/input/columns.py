@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...warehouse.manifest import Manifest
 from ..operators.base import INTERCEPT_NUMBER
+from .kinds import kind_named
+from .kinds.base import BagKind, DenseKind, Kind, ScalarKind, SequenceKind
+from .slot import Slot
 
 INTERCEPT = "(intercept)"
-
-
 INTERCEPT_KIND = "intercept"
-
-
 OFFERED_KIND = "offered"
 
-
-@dataclass(frozen=True)
-class Slot:
-    """A feature column.
-
-    Attributes:
-        name: the column.
-        kind: categorical, continuous, multi-valued, weighted or vector.
-        type: the column's, in Spark's words.
-        number: as stored with each row.
-        source: the slot whose rows it uses; its own name unless shared.
-        hashed: values are ready-made 64-bit ids.
-        dim: elements of a vector; 0 until the first batch tells, and for other kinds.
-    """
-
-    name: str
-    kind: str
-    type: str
-    number: int
-    source: str
-    hashed: bool = False
-    dim: int = 0
+K = TypeVar("K", bound=Kind)
 
 
 @dataclass(frozen=True)
@@ -62,18 +42,56 @@ class Columns:
     logarithmic: bool = False
     standardised: bool = False
 
-    def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
-        return tuple(slot for slot in self.slots if slot.kind in kinds)
+    def of(self, place: type[K]) -> list[tuple[Slot, K]]:
+        """Return the slots whose kinds have a place in chunks, one of the classes of kinds, and the kinds."""
+        pairs = ((slot, kind_named(slot.kind)) for slot in self.slots)
+        return [(slot, kind) for slot, kind in pairs if isinstance(kind, place)]
+
+    @property
+    def scalar(self) -> tuple[Slot, ...]:
+        """The slots of at most one feature per example."""
+        return tuple(slot for slot, _ in self.of(ScalarKind))
+
+    @property
+    def bags(self) -> tuple[Slot, ...]:
+        """The slots of any number of features per example, in no order."""
+        return tuple(slot for slot, _ in self.of(BagKind))
+
+    @property
+    def continuous(self) -> tuple[Slot, ...]:
+        """The slots of numbers that are standardised."""
+        return tuple(slot for slot, kind in self.of(DenseKind) if not kind.raw)
+
+    @property
+    def vectors(self) -> tuple[Slot, ...]:
+        """The slots of numbers that are learned as they are, `dim` of them per example."""
+        return tuple(slot for slot, kind in self.of(DenseKind) if kind.raw)
+
+    @property
+    def raw(self) -> tuple[Slot, ...]:
+        """The slots whose numbers are learned as they are."""
+        return tuple(slot for slot, kind in self.of(Kind) if kind.raw)
+
+    @property
+    def features(self) -> tuple[Slot, ...]:
+        """The slots whose values are features."""
+        return tuple(slot for slot, kind in self.of(Kind) if kind.features)
+
+    @property
+    def groups(self) -> list[list[tuple[Slot, SequenceKind]]]:
+        """The sequences, those of one group side by side, in the order in which the query has them."""
+        grouped = sorted(self.of(SequenceKind), key=lambda pair: pair[0].group)
+        return [list(group) for _, group in itertools.groupby(grouped, key=lambda pair: pair[0].group)]
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The columns that scoring needs."""
-        return tuple(slot.name for slot in self.slots)
+        return tuple(dict.fromkeys(slot.column for slot in self.slots))
 
     @property
     def scaled(self) -> tuple[str, ...]:
         """The columns that are standardised: continuous slots, then labels."""
-        return (*(slot.name for slot in self.of_kind(CONTINUOUS)), *(self.labels if self.standardised else ()))
+        return (*(slot.name for slot in self.continuous), *(self.labels if self.standardised else ()))
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -99,7 +117,10 @@ class Columns:
 
 def columns_from(manifest: Manifest) -> Columns:
     """Return the slots and roles of a trained version."""
-    slots = [Slot(s.name, s.kind, s.type, s.number, s.share or s.name, s.hashed, s.dim) for s in manifest.slots]
+    slots = [
+        Slot(s.name, s.kind, s.type, s.number, s.share or s.name, s.hashed, s.dim, s.role, s.group, s.length, s.field)
+        for s in manifest.slots
+    ]
     return Columns(
         tuple(slot for slot in slots if slot.kind not in (INTERCEPT_KIND, OFFERED_KIND)),
         manifest.labels,
@@ -112,6 +133,3 @@ def columns_from(manifest: Manifest) -> Columns:
         tuple(slot for slot in slots if slot.kind == OFFERED_KIND),
         standardised=bool(manifest.labels) and set(manifest.labels) <= set(manifest.statistics.get("scaled", ())),
     )
-
-
-CATEGORICAL, CONTINUOUS, MULTI, WEIGHTED, VECTOR = "categorical", "continuous", "multi-valued", "weighted", "vector"

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Negatives
 from ..ps.messages import BatchId
-from .columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns
-from .encode import ABSENT, Bag, Chunk
+from .chunk import Bag, Chunk
+from .columns import Columns
+from .vocabulary import ABSENT
 
 Codes = NDArray[np.int32]
 Rows = NDArray[np.intp]
@@ -23,7 +24,7 @@ def with_negatives(chunk: Chunk, negatives: Negatives, columns: Columns, others:
     Args:
         others: intp[n, negatives.number], the rows whose items follow each row from `start` on.
     """
-    scalar, bags = ([slot.name for slot in columns.of_kind(*kinds)] for kinds in ((CATEGORICAL,), (MULTI, WEIGHTED)))
+    scalar, bags = [slot.name for slot in columns.scalar], [slot.name for slot in columns.bags]
     item, copies = chunk.scalar[scalar.index(negatives.item[0])], 1 + negatives.number
     own = np.repeat(np.arange(start, start + len(others)), copies)
     whose = np.column_stack([own[::copies], others]).reshape(-1)
@@ -35,7 +36,7 @@ def with_negatives(chunk: Chunk, negatives: Negatives, columns: Columns, others:
             every[line] = values[line].take(whose)
         return every
 
-    chosen = tuple(taken(bag, whose if name in negatives.item else own) for bag, name in zip(chunk.bags, bags, strict=True))
+    chosen = tuple(bag.take(whose if name in negatives.item else own) for bag, name in zip(chunk.bags, bags, strict=True))
     known = (bag for bag, name in zip(chosen, bags, strict=True) if name in negatives.had)
     useless = (item[whose] == item[own]) | had(item[whose], known)
     facets = chunk.facets
@@ -49,13 +50,14 @@ def with_negatives(chunk: Chunk, negatives: Negatives, columns: Columns, others:
         weight=np.where(added & useless, np.float32(0), chunk.weight[own]),
         time=chunk.time[own],
         facets=facets,
+        histories=tuple(one.take(own) for one in chunk.histories),
     )
 
 
 def dense_names(columns: Columns) -> list[str]:
     """Return the slot of each line of `Chunk.dense`."""
-    vectors = [slot.name for slot in columns.of_kind(VECTOR) for _ in range(slot.dim)]
-    return [*(slot.name for slot in columns.of_kind(CONTINUOUS)), *vectors]
+    vectors = [slot.name for slot in columns.vectors for _ in range(slot.dim)]
+    return [*(slot.name for slot in columns.continuous), *vectors]
 
 
 def drawn(chunk: Chunk, negatives: Negatives, columns: Columns, seed: int, first: BatchId) -> Rows:
@@ -64,7 +66,7 @@ def drawn(chunk: Chunk, negatives: Negatives, columns: Columns, seed: int, first
     They are a function of the seed, the pass, what the chunk holds and its first batch's number in its split, so that a version
     that continues another draws what one training on all the data would have. Where no row has an item they are the row itself.
     """
-    scalar = [slot.name for slot in columns.of_kind(CATEGORICAL)]
+    scalar = [slot.name for slot in columns.scalar]
     item = chunk.scalar[scalar.index(negatives.item[0])]
     random = np.random.default_rng((seed, int(np.bitwise_xor.reduce(chunk.keys)), first.pass_number, first.batch))
     rows = np.flatnonzero(item != ABSENT)
@@ -84,11 +86,3 @@ def had(item: Codes, bags: Iterable[Bag]) -> NDArray[np.bool_]:
         rows = np.repeat(np.arange(len(item)), np.diff(bag.offsets))
         found[rows[bag.codes == item[rows]]] = True
     return found
-
-
-def taken(bag: Bag, rows: Rows) -> Bag:
-    """Return the bag of some rows."""
-    lengths, starts = np.diff(bag.offsets)[rows], bag.offsets[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    index = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - starts, lengths)
-    return Bag(bag.codes[index], bag.weights[index], offsets)

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Pairs
 from ..operators.base import INTERCEPT_NUMBER
-from .encode import ABSENT, Bag, Chunk
+from .chunk import Bag, Chunk
+from .vocabulary import ABSENT
 
 HALF = np.uint64(32)
 UPPER = np.uint64(0xFFFFFFFF00000000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..errors import Subject
+from ..options import Named
 
 LABEL, WEIGHT, TIME, GROUP, IGNORE = map(Subject, ("LABEL", "WEIGHT", "TIME", "GROUP", "IGNORE"))
 BY = Subject("EVALUATE", option="BY")
@@ -23,6 +24,8 @@ class Roles(NamedTuple):
         share: (slot, the slot whose rows it uses).
         nulls: whether a NULL of a categorical slot is a feature.
         grouped: metrics are by group, too.
+        named: the columns that options of the algorithm name; the columns of one option are a group.
+        algorithm: its name.
     """
 
     labels: tuple[str, ...]
@@ -35,3 +38,9 @@ class Roles(NamedTuple):
     share: tuple[tuple[str, str], ...]
     nulls: bool
     grouped: bool
+    named: tuple[Named, ...] = ()
+    algorithm: str = ""
+
+    def subject(self, named: Named) -> Subject:
+        """Return the option that names columns."""
+        return Subject("USING", self.algorithm, named.option)

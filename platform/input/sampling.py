@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Sampling
 from ..ps.messages import BatchId
-from .encode import Chunk
+from .chunk import Chunk
 
 
 class Sampler:

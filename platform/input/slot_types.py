@@ -1,4 +1,4 @@
-"""Which kind of slot a column's type makes, and which types a role takes."""
+"""Which kind of slot a column makes, and which types a role takes."""
 
 from __future__ import annotations
 
@@ -8,52 +8,50 @@ import pyarrow as pa
 
 from ..errors import StatementError, Subject
 from ..spark_types import is_category, type_words
-from .columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED
+from .kinds import kind_accepting, words_for
+from .kinds.base import Kind
+from .kinds.types import is_list, is_number
 from .roles import HASHED, TIME
 
 
-def kind_of(field: pa.Field, hashed: Iterable[str]) -> str:
-    """Return the slot kind of a column's type.
+def kind_of(field: pa.Field, hashed: Iterable[str]) -> Kind:
+    """Return the slot kind of a column that no option names.
 
     Raises:
-        StatementError: the type is no slot kind, or a hashed slot is not BIGINT.
+        StatementError: no kind accepts the type, or a hashed slot is not BIGINT.
     """
-    kind = field.type
-    if field.name in hashed and not (pa.types.is_int64(kind) or (is_list(kind) and pa.types.is_int64(kind.value_type))):
-        message = f"{HASHED} expects a BIGINT or array<bigint> column; {field.name} is {type_words(kind)}."
-        raise StatementError(message, subject=HASHED)
-    if is_category(kind):
-        return CATEGORICAL
-    if is_number(kind):
-        return CONTINUOUS
-    if is_list(kind) and is_category(kind.value_type):
-        return MULTI
-    if is_list(kind) and is_number(kind.value_type):
-        return VECTOR
-    if pa.types.is_map(kind) and is_category(kind.key_type) and is_weight(kind.item_type):
-        return WEIGHTED
-    name = field.name
+    check_hashed(field, hashed)
+    type, name = field.type, field.name
+    if (kind := kind_accepting(type, "")) is not None:
+        return kind
     remedy = (
-        f"Select its fields ({name}.{kind.field(0).name} AS {name}_{kind.field(0).name}, ...) or to_json({name})"
-        if pa.types.is_struct(kind) and kind.num_fields
-        else "Cast it (strings, integers, booleans and dates are categories; float and decimal continuous; arrays "
-        "of categories and map<string, float> multi-valued; array<float> a vector)"
+        f"Select its fields ({name}.{type.field(0).name} AS {name}_{type.field(0).name}, ...) or to_json({name})"
+        if pa.types.is_struct(type) and type.num_fields
+        else f"Cast it ({words_for('')})"
     )
     raise StatementError(
-        f"Column {name} has type {type_words(kind)}, which is no kind of slot. {remedy}, or name it in IGNORE."
+        f"Column {name} has type {type_words(type)}, which is no kind of slot. {remedy}, or name it in IGNORE."
     )
 
 
-def is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+def kind_in_role(field: pa.Field, hashed: Iterable[str], role: str, subject: Subject) -> Kind:
+    """Return the slot kind of a column to which an option gives a role.
+
+    Raises:
+        StatementError: no kind accepts the type in this role, or a hashed slot is not BIGINT.
+    """
+    check_hashed(field, hashed)
+    if (kind := kind_accepting(field.type, role)) is not None:
+        return kind
+    message = f"{subject} expects {words_for(role)}; {field.name} is {type_words(field.type)}. CAST it in the query."
+    raise StatementError(message, subject=subject)
 
 
-def is_weight(kind: pa.DataType) -> bool:
-    return is_number(kind) or bool(pa.types.is_integer(kind))
-
-
-def is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+def check_hashed(field: pa.Field, hashed: Iterable[str]) -> None:
+    type = field.type
+    if field.name in hashed and not (pa.types.is_int64(type) or (is_list(type) and pa.types.is_int64(type.value_type))):
+        message = f"{HASHED} expects a BIGINT or array<bigint> column; {field.name} is {type_words(type)}."
+        raise StatementError(message, subject=HASHED)
 
 
 def require_number(field: pa.Field, role: Subject) -> None:

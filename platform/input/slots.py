@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,10 +11,14 @@ import pyarrow as pa
 from ...warehouse.manifest import Manifest
 from ..errors import StatementError, Subject, suggestion
 from ..operators.base import INTERCEPT_NUMBER
+from ..options import Named
 from ..spark_types import type_words
-from .columns import CATEGORICAL, CONTINUOUS, INTERCEPT, INTERCEPT_KIND, MULTI, OFFERED_KIND, VECTOR, WEIGHTED, Columns, Slot
+from .columns import INTERCEPT, INTERCEPT_KIND, OFFERED_KIND, Columns
+from .kinds import kind_accepting, kind_named
+from .kinds.types import is_list
 from .roles import BY, GROUP, HASHED, IGNORE, LABEL, SHARE, TIME, WEIGHT, Roles
-from .slot_types import kind_of, require_number, require_time, require_value
+from .slot import Slot
+from .slot_types import kind_in_role, kind_of, require_number, require_time, require_value
 
 
 def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Columns:
@@ -34,12 +38,14 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
     if INTERCEPT in names:
         raise StatementError(f"{INTERCEPT} is the name of what every example has; give that column another one with AS.")
     own = {name.lower(): name for name in schema.names}
+    shareable = {**own, **{name.lower(): name for name in fields_of(schema)}}
     single = ((WEIGHT, wanted.weight), (TIME, wanted.time), (GROUP, wanted.group), (BY, wanted.by))
     roles = [(LABEL, wanted.labels), (IGNORE, wanted.ignore), *((role, (column,)) for role, column in single if column)]
     roles += [(HASHED, wanted.hashed), (SHARE, tuple(column for pair in wanted.share for column in pair))]
+    roles += [(wanted.subject(named), named.columns) for named in wanted.named]
     for role, columns in roles:
         for column in columns:
-            if column.lower() not in own:
+            if column.lower() not in (shareable if role == SHARE else own):
                 usual = " where it is not written" if wanted.labels == ("label",) and role == LABEL else ""
                 before = f" as in version {parent.version}" if parent is not None and column in roles_before(parent) else ""
                 raise StatementError(
@@ -47,7 +53,7 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
                     f"{suggestion(column, own.values())}",
                     subject=role,
                 )
-    found = {role: tuple(own[column.lower()] for column in columns) for role, columns in roles}
+    found = {role: tuple(shareable[column.lower()] for column in columns) for role, columns in roles}
     for role in (LABEL, IGNORE):
         if twice := sorted({name for name in found[role] if found[role].count(name) > 1}):
             raise StatementError(f"{role} names {', '.join(twice)} twice; name each column once.", subject=role)
@@ -62,7 +68,7 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
         for column in found.get(role, ()):
             require_value(schema.field(column), role)
     taken = {c: role for role in (LABEL, IGNORE, WEIGHT, TIME, GROUP) for c in found.get(role, ())}
-    for role in (HASHED, SHARE):
+    for role in (HASHED, SHARE, *map(wanted.subject, wanted.named)):
         for column in found[role]:
             if column in taken:
                 message = f"{role} names {column!r}, which is no slot: {taken[column]} names it, too."
@@ -70,18 +76,8 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
     left = [field for field in schema if field.name not in taken]
     if not left:
         raise StatementError("The query returns no column to learn from beside label, weight, time, group and ignored ones.")
-    shared = {own[a.lower()]: own[b.lower()] for a, b in wanted.share}
-    slots = tuple(
-        Slot(
-            f.name,
-            kind_of(f, found[HASHED]),
-            type_words(f.type),
-            i,
-            shared.get(f.name, f.name),
-            f.name in found[HASHED],
-        )
-        for i, f in enumerate(left)
-    )
+    shared = {shareable[a.lower()]: shareable[b.lower()] for a, b in wanted.share}
+    slots = tuple(slots_of(left, found[HASHED], shared, wanted))
     slots = slots if parent is None else continued(slots, parent)
     check_shared(slots)
     only = {role: (found[role][0] if role in found else None) for role in (WEIGHT, TIME, GROUP)}
@@ -96,6 +92,54 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
         grouped=wanted.grouped,
         by=found[BY][0] if BY in found else None,
     )
+
+
+def fields_of(schema: pa.Schema) -> list[str]:
+    """Return the names that fields of arrays of structs have as slots, `column.field`."""
+    arrays = [(field.name, field.type.value_type) for field in schema if is_list(field.type)]
+    return [f"{name}.{one.name}" for name, element in arrays if pa.types.is_struct(element) for one in element]
+
+
+def slots_of(fields: Sequence[pa.Field], hashed: Sequence[str], shared: Mapping[str, str], wanted: Roles) -> Iterator[Slot]:
+    """Yield the slots of columns, numbered in their order.
+
+    Args:
+        shared: slot -> the slot whose rows it uses.
+
+    Raises:
+        StatementError: see kind_of; options name a column twice.
+    """
+    naming: dict[str, Named] = {}
+    for named in wanted.named:
+        lowered = [column.lower() for column in named.columns]
+        for column in named.columns:
+            if (other := naming.setdefault(column.lower(), named)) is not named or lowered.count(column.lower()) > 1:
+                subject = wanted.subject(named)
+                message = f"{subject} names {column!r}, which {other.option} names, too. Name it once."
+                raise StatementError(message, subject=subject)
+    number = itertools.count()
+    for field in fields:
+        named = naming.get(field.name.lower(), UNNAMED)
+        subject = wanted.subject(named)
+        kind = kind_in_role(field, hashed, named.role, subject) if named.role else kind_of(field, hashed)
+        for part in kind.fields(field.type):
+            name = f"{field.name}.{part}" if part else field.name
+            yield Slot(
+                name,
+                kind.name,
+                type_words(field.type),
+                next(number),
+                shared.get(name, name),
+                field.name in hashed,
+                role=named.role,
+                group=named.option,
+                length=named.length,
+                field=part,
+            )
+
+
+UNNAMED = Named("", (), "", 0)
+"""What names the columns that no option does."""
 
 
 def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
@@ -115,8 +159,9 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
                 f"CONTINUE needs the slot {old.name} of version {parent.version}; the query does not return it. Select it, or "
                 f"CAST(NULL AS {old.type.upper()}) AS `{old.name}`."
             )
-        as_before = slot.kind == old.kind and not rewritten(slot.kind, slot.type, old.type)
-        as_before &= slot.hashed == old.hashed and slot.source.lower() == (old.share or old.name).lower()
+        as_before = slot.kind == old.kind and not kind_named(slot.kind).rewritten(slot.type, old.type)
+        as_before &= (slot.hashed, slot.group) == (old.hashed, old.group)
+        as_before &= slot.source.lower() == (old.share or old.name).lower()
         if not as_before:
             now = described(slot.kind, slot.type, slot.hashed, slot.source if slot.source != slot.name else None)
             before = described(old.kind, old.type, old.hashed, old.share)
@@ -159,8 +204,7 @@ def offered_slots(columns: Columns, offers: tuple[str, ...], parent: Manifest | 
     Raises:
         StatementError: a slot of the query has the name of one of them, or the parent has some that are offered no more.
     """
-    sources = (*columns.of_kind(CATEGORICAL), *columns.of_kind(MULTI, WEIGHTED))
-    names = [f"{slot.name}:{offer}" for slot in sources for offer in offers]
+    names = [f"{slot.name}:{offer}" for slot in (*columns.scalar, *columns.bags) for offer in offers]
     numbers = {slot.name: slot.number for slot in parent.slots if slot.kind == OFFERED_KIND} if parent else {}
     gone = sorted(numbers.keys() - set(names))
     if gone:
@@ -179,7 +223,7 @@ def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[
         StatementError: a column is missing, or its kind has changed.
     """
     own = {name.lower(): name for name in schema.names}
-    slots = {slot.name: slot for slot in columns.slots}
+    slots = {slot.column: slot for slot in columns.slots}
     found = {}
     for name in wanted:
         if name.lower() not in own:
@@ -190,27 +234,17 @@ def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[
         field = schema.field(found[name])
         if name not in slots:
             continue
-        slot, kind, words = slots[name], kind_of(field, [field.name] if slots[name].hashed else []), type_words(field.type)
-        if kind != slot.kind or rewritten(kind, words, slot.type):
+        slot, words = slots[name], type_words(field.type)
+        hashed = [field.name] if slot.hashed else []
+        kind = kind_accepting(field.type, slot.role) if slot.role else kind_of(field, hashed)
+        fields = {other.field for other in columns.slots if other.column == name}
+        fits = kind is not None and kind.name == slot.kind and fields <= set(kind.fields(field.type))
+        if kind is None or not fits or kind.rewritten(words, slot.type):
+            now = f", a {kind.name} slot" if kind is not None else ""
             raise StatementError(
-                f"Column {name} is {words}, a {kind} slot; the model learned it as {slot.kind} ({slot.type}). "
-                "CAST it in the query."
+                f"Column {name} is {words}{now}; the model learned it as {slot.kind} ({slot.type}). CAST it in the query."
             )
     return found
-
-
-def rewritten(kind: str, now: str, before: str) -> bool:
-    """Return whether a categorical column's values are written in another way than before: 1 is not true, nor a date.
-
-    Strings may be written in any.
-    """
-    ways = {way(now), way(before)}
-    return kind == CATEGORICAL and len(ways) > 1 and "string" not in ways
-
-
-def way(words: str) -> str:
-    """Return how values of a type are written: as boolean, date, int or string."""
-    return next((one for one in ("boolean", "date") if words.startswith(one)), "int" if words.endswith("int") else "string")
 
 
 def roles_before(parent: Manifest) -> set[str | None]:
@@ -247,8 +281,8 @@ def check_shared(slots: tuple[Slot, ...]) -> None:
                 f"{SHARE}: {slot.name} uses {target.name}, which itself uses {target.source}; name {target.source}.",
                 subject=SHARE,
             )
-        if slot is not target and {slot.kind, target.kind} & {CONTINUOUS, VECTOR}:
+        if slot is not target and not (kind_named(slot.kind).features and kind_named(target.kind).features):
             raise StatementError(
-                f"{SHARE} expects categorical, multi-valued or weighted slots; got {slot.name} and {target.name}.",
+                f"{SHARE} expects categorical, multi-valued, weighted or sequence slots; got {slot.name} and {target.name}.",
                 subject=SHARE,
             )

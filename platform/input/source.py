@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+import functools
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +16,12 @@ from ..errors import DataError
 from ..ps.messages import BatchId
 from ..ps.watermarks import Turn
 from .batches import Batch, Ladders, batches
+from .chunk import Chunk
 from .columns import Columns
 from .dealing import Deal, Dealt
-from .encode import Chunk, encode, shown
+from .encode import encode
 from .negatives import drawn, with_negatives
+from .numbers import shown
 from .pairs import known_pairs, paired
 from .sampling import Sampler, weighed
 from .splits import chunk_batches, chunk_rows
@@ -87,8 +90,9 @@ class Source:
             clock.lap("read")
             stop = first.batch + -(-table.num_rows // self._batch_size)
             if stop > dealt.start:
-                chunk = encode(table, self._columns, with_labels=True)
-                check(chunk, self._scan, split, row, self._columns, self._binary)
+                where = functools.partial(row_of, self._scan, split, row)
+                chunk = encode(table, self._columns, with_labels=True, where=where)
+                check(chunk, where, self._columns, self._binary)
                 left = dealt.start - first.batch
                 for batch in self._cut(chunk, first, left):
                     clock.lap("encode")
@@ -139,25 +143,31 @@ def cut(
     return batches(weighed(chunk, sampling.frequent), batch_size, first, ladders, skipped, Sampler(sampling, chunk, seed))
 
 
-def check(chunk: Chunk, scan: Scan, split: Split, row: int, columns: Columns, binary: bool) -> None:
+def row_of(scan: Scan, split: Split, first: int, row: int) -> str:
+    """Return where a row of a table stands that was read from a split, from row `first` of it on, in words."""
+    left = "" if scan.exact else "what the query leaves of "
+    return f"row {first + row} of {left}row group {split.row_group} of {split.path}"
+
+
+def check(chunk: Chunk, where: Callable[[int], str], columns: Columns, binary: bool) -> None:
     """Refuse examples whose label is NULL, infinite, or of a classifier and not 0 or 1, or whose weight is no number >= 0.
+
+    Args:
+        where: names a row of the chunk.
 
     Raises:
         DataError: names the column, file, row and value.
     """
     for name, values in zip(columns.labels, chunk.label, strict=False):
         good, wanted = ((values == 0) | (values == 1), "0 or 1") if binary else (np.isfinite(values), "a finite number")
-        require(good, values, f"LABEL {name} must be {wanted}", scan, split, row)
+        require(good, values, f"LABEL {name} must be {wanted}", where)
     if columns.weight is not None:
         good = (chunk.weight >= 0) & np.isfinite(chunk.weight)
-        require(good, chunk.weight, f"WEIGHT {columns.weight} must be a finite number of at least 0", scan, split, row)
+        require(good, chunk.weight, f"WEIGHT {columns.weight} must be a finite number of at least 0", where)
 
 
-def require(good: NDArray[np.bool_], values: NDArray[np.float32], rule: str, scan: Scan, split: Split, row: int) -> None:
-    """Refuse the first of some values of a split, those from a row on, that is not good."""
+def require(good: NDArray[np.bool_], values: NDArray[np.float32], rule: str, where: Callable[[int], str]) -> None:
+    """Refuse the first of some values that is not good."""
     if not good.all():
-        at, left = int(np.argmin(good)), "" if scan.exact else "what the query leaves of "
-        raise DataError(
-            f"{rule}; row {row + at} of {left}row group {split.row_group} of {split.path} has {shown(values[at])}. "
-            "Filter or CAST it in the query."
-        )
+        at = int(np.argmin(good))
+        raise DataError(f"{rule}; {where(at)} has {shown(values[at])}. Filter or CAST it in the query.")

@@ -8,8 +8,10 @@ from dataclasses import replace
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..errors import StatementError
-from .columns import VECTOR, Columns, Slot
+from .columns import Columns
+from .kinds import kind_named
 from .roles import LABEL
+from .slot import Slot
 
 CHUNK_ROWS = 1 << 17
 
@@ -43,10 +45,9 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
 
     def dim(slot: Slot) -> int:
         for split in splits[:1] if slot.dim else splits:
-            for table in scan.read(split, [slot.name], CHUNK_ROWS):
-                lengths = table.column(0).combine_chunks().value_lengths().fill_null(0).to_numpy()
-                if lengths.any():
-                    return known(slot, int(lengths[lengths > 0][0]))
+            for table in scan.read(split, [slot.column], CHUNK_ROWS):
+                if found := kind_named(slot.kind).size(table.column(0).combine_chunks()):
+                    return known(slot, found)
         if slot.dim:
             return slot.dim
         raise StatementError(
@@ -54,7 +55,7 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
             "or select rows that have some."
         )
 
-    return replace(columns, slots=tuple(replace(s, dim=dim(s)) if s.kind == VECTOR else s for s in columns.slots))
+    return replace(columns, slots=tuple(replace(s, dim=dim(s)) if kind_named(s.kind).sized else s for s in columns.slots))
 
 
 def known(slot: Slot, found: int) -> int:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ..display import cell
 from ..errors import StatementError, suggestion
-from ..input.columns import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from
-from ..input.encode import keys_of
+from ..input.columns import columns_from
+from ..input.slot import Slot
+from ..input.vocabulary import keys_of
 from ..parts import built_in
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def table_of_vectors(version: Version) -> Table:
 
 def slot_of(version: Version, name: str) -> Slot:
     """Return a slot of features by its name, without case."""
-    slots = [s for s in columns_from(version.manifest).slots if s.kind in (CATEGORICAL, MULTI, WEIGHTED)]
+    slots = columns_from(version.manifest).features
     found = next((slot for slot in slots if slot.name.lower() == name.lower()), None)
     if found is None:
         raise StatementError(

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Online
 from ..errors import StatementError
-from ..input.columns import CATEGORICAL, MULTI, WEIGHTED, Slot, columns_from
-from ..input.encode import keys_of
+from ..input.columns import columns_from
 from ..input.pairs import HALF
+from ..input.slot import Slot
 from ..input.slots import matched
+from ..input.vocabulary import keys_of
 from ..training.recipe import algorithm_of
 from ..training.rows import values
 
@@ -56,7 +57,7 @@ def slots_of(version: Version) -> tuple[Slot, Slot]:
         raise StatementError(
             f"ML.RELATED lists pairs of items, and {version.manifest.algorithm.name} has none. Use a model of slrm."
         )
-    return columns.of_kind(CATEGORICAL)[pairs.item], columns.of_kind(MULTI, WEIGHTED)[pairs.history]
+    return columns.scalar[pairs.item], columns.bags[pairs.history]
 
 
 def stored(version: Version) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:

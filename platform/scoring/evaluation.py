@@ -12,7 +12,8 @@ from ...warehouse.version import Version
 from ..engines.base import Engine, staged
 from ..errors import DataError
 from ..input.columns import columns_from
-from ..input.encode import floats, groups_of, shown
+from ..input.encode import groups_of
+from ..input.numbers import floats, shown
 from ..input.roles import GROUP, LABEL
 from ..input.slot_types import require_number, require_value
 from ..input.slots import matched

@@ -203,6 +203,7 @@ class Scorer:
                 offered_index=np.zeros_like(like.offered_index),
                 label=np.zeros((len(like.label), shape.batch), np.float32),
                 weight=np.zeros(shape.batch, np.float32),
+                histories=tuple(one.empty(shape.batch) for one in like.histories),
             )
         )
 

@@ -7,7 +7,8 @@ import re
 import pyarrow as pa
 
 from ..errors import ModelError
-from ..input.columns import CATEGORICAL, Slot
+from ..input.kinds import kind_named
+from ..input.slot import Slot
 from ..spark_types import NAMES
 
 DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -23,7 +24,7 @@ def column_type(slot: Slot) -> pa.DataType:
     kind = type_of(slot.type)
     if kind is None:
         raise ModelError(f"The column {slot.name} of the model has the type {slot.type!r}, which this xpsql does not know.")
-    if slot.kind == CATEGORICAL and pa.types.is_decimal(kind):
+    if kind_named(slot.kind).features and pa.types.is_decimal(kind):
         return pa.uint64()  # what SQL calls decimal(20,0)
     return kind
 
@@ -39,4 +40,8 @@ def type_of(words: str) -> pa.DataType | None:
         key, _, item = words[len("map<") : -1].partition(",")
         key_type, item_type = type_of(key), type_of(item)
         return None if key_type is None or item_type is None else pa.map_(key_type, item_type)
+    if words.startswith("struct<") and words.endswith(">"):
+        fields = [field.partition(":")[::2] for field in words[len("struct<") : -1].split(",")]
+        types = [type_of(type) for _, type in fields]
+        return None if None in types else pa.struct([(name, type) for (name, _), type in zip(fields, types, strict=True)])
     return TYPES.get(words)

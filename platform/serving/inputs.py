@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..input.columns import VECTOR, Slot
+from ..input.kinds import kind_named
+from ..input.slot import Slot
 from ..spark_types import type_words
 from .casts import MismatchError, cast_to
 from .column_types import column_type
@@ -33,7 +34,7 @@ class Input:
     @classmethod
     def of(cls, slot: Slot) -> Input:
         """Return the column of a slot."""
-        return cls(slot.name, slot, column_type(slot))
+        return cls(slot.column, slot, column_type(slot))
 
     def array(self, values: Sequence[Any]) -> pa.Array:
         """Return values of rows, one each, in the column's type; None is NULL.
@@ -101,7 +102,7 @@ class Input:
 
     def checked(self, array: pa.Array) -> pa.Array:
         """Return an array of vectors whose lengths are the slot's, and any other as it is."""
-        if self.slot.kind != VECTOR:
+        if not kind_named(self.slot.kind).sized:
             return array
         lengths = array.value_lengths().fill_null(self.slot.dim).to_numpy(zero_copy_only=False)
         if (lengths != self.slot.dim).any():

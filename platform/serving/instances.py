@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..input.columns import CATEGORICAL
+from ..input.kinds import kind_named
+from ..input.kinds.base import ScalarKind
 from ..spark_types import type_words
 from .inputs import MISSING, Input, by_lower_name
 from .refusal import Limits, RequestError
@@ -90,7 +91,7 @@ def repeated(column: Input, value: Any, count: int) -> pa.Array:
         one = column.array([value])
     except RequestError as error:
         raise RequestError(error.status, f"In the context: {error}") from error
-    if column.slot.kind == CATEGORICAL and one.null_count == 0:
+    if isinstance(kind_named(column.slot.kind), ScalarKind) and one.null_count == 0:
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), one)
     return one.take(pa.array(np.zeros(count, np.int32)))
 

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..input.columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns
-from ..input.encode import ABSENT, encode
+from ..input.columns import Columns
+from ..input.encode import encode
+from ..input.vocabulary import ABSENT
 
 KEYS = pa.map_(pa.string(), pa.list_(pa.int64()))
 
@@ -23,13 +24,18 @@ def keys_of(table: pa.Table, columns: Columns) -> pa.MapArray:
     chunk, rows = encode(table, columns, with_labels=False), table.num_rows
     keys = chunk.keys.view(np.int64)
     by_slot: dict[str, pa.ListArray] = {}
-    for slot, codes in zip(columns.of_kind(CATEGORICAL), chunk.scalar, strict=False):
+    for slot, codes in zip(columns.scalar, chunk.scalar, strict=False):
         there = codes != ABSENT
         by_slot[slot.name] = lists(keys[codes[there]], there.astype(np.int32))
-    for slot, bag in zip(columns.of_kind(MULTI, WEIGHTED), chunk.bags, strict=True):
+    for slot, bag in zip(columns.bags, chunk.bags, strict=True):
         by_slot[slot.name] = lists(keys[bag.codes], np.diff(bag.offsets))
+    for group, history in zip(columns.groups, chunk.histories, strict=True):
+        row = np.repeat(np.arange(rows), np.diff(history.offsets))
+        for (slot, _), codes in zip(group, history.codes, strict=True):
+            there = codes != ABSENT
+            by_slot[slot.name] = lists(keys[codes[there]], np.bincount(row[there], minlength=rows))
     at = 0
-    for slot in columns.of_kind(CONTINUOUS, VECTOR):
+    for slot in (*columns.continuous, *columns.vectors):
         lines = chunk.dense[at : at + (slot.dim or 1)].T
         there = ~np.isnan(lines)
         by_slot[slot.name] = lists(bits(lines[there]), there.sum(axis=1))

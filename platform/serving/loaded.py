@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..input.batches import Ladders
-from ..input.columns import CATEGORICAL, MULTI, WEIGHTED, Columns, columns_from
+from ..input.columns import Columns, columns_from
 from ..ps.ladder import LOWEST, Ladder, rung
 from ..scoring.prediction import predictions_of
 from ..scoring.scorer import Padding, Scorer, Shape
@@ -40,9 +40,9 @@ class Preset(Ladder):
 
 def shapes_of(columns: Columns, batch: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the sizes of a batch's rows of features, and of its values of multi-valued slots."""
-    lines = len(columns.of_kind(CATEGORICAL)) + columns.intercept
+    lines = len(columns.scalar) + columns.intercept + sum(slot.length for slot in columns.slots)
     fixed = sum(max(slot.dim, 1) for slot in columns.slots) + len(columns.offered) + 1
-    values = tuple(rung(batch * count) for count in VALUES_PER_ROW) if columns.of_kind(MULTI, WEIGHTED) else (0,)
+    values = tuple(rung(batch * count) for count in VALUES_PER_ROW) if columns.bags else (0,)
     tops = sorted({rung(batch * lines + fixed + count) for count in values})
     rows: list[int] = []
     for top in tops:
@@ -57,8 +57,13 @@ def sizes_of(columns: Columns) -> Padding:
     ladders = {}
     for batch in BATCH_SIZES:
         rows, values = shapes_of(columns, batch)
-        ladders[batch] = Ladders(Preset(rows), Preset(values))
+        ladders[batch] = Ladders(Preset(rows), Preset(values), longest)
     return Padding(BATCH_SIZES, ladders.__getitem__)
+
+
+def longest(elements: int, most: int) -> int:
+    """Return the length that histories are padded to: always `most`, so that a program serves requests of any."""
+    return most
 
 
 def programs_of(columns: Columns) -> Iterator[Shape]:
@@ -90,7 +95,7 @@ class Loaded:
         manifest = version.manifest
         self.model, self.number, self.training = manifest.model, version.number, manifest.training
         self.columns = columns_from(manifest)
-        self.inputs = tuple(Input.of(slot) for slot in self.columns.slots)
+        self.inputs = tuple(map(Input.of, {slot.column: slot for slot in self.columns.slots}.values()))
         self.outputs = tuple(predictions_of(version))
         self.created = manifest.finished or manifest.created
         self._scorer = Scorer(version, Weights(version, 0, 1).pull, sizes_of(self.columns))

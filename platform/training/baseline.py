@@ -16,7 +16,8 @@ import pyarrow as pa
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..input.columns import Columns
-from ..input.encode import floats, labels_of
+from ..input.encode import labels_of
+from ..input.numbers import floats
 from .plan import Plan
 from .recipe import Recipe
 

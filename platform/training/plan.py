@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import Subject
 from ..input.roles import Roles
-from ..options import option
+from ..options import named_columns, option
 from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
 
@@ -155,4 +155,6 @@ class Plan:
             share=settings.share,
             nulls=settings.nulls == "feature",
             grouped=evaluate is not None and self.group is not None,
+            named=tuple(named_columns(self.algorithm.options)),
+            algorithm=self.algorithm.name,
         )

@@ -16,8 +16,9 @@ from ..blame import blamed, blaming
 from ..cores import cores
 from ..errors import OptionError, StatementError
 from ..input.batches import Ladders
-from ..input.columns import CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, Columns, columns_from
+from ..input.columns import Columns, columns_from
 from ..input.roles import LABEL
+from ..input.slot import Slot
 from ..input.slots import columns_of, offered_slots
 from ..operators.base import Operator, TableSpec, chain
 from ..options import of_optimizer, written
@@ -166,12 +167,13 @@ def num_threads(algorithm: Algorithm) -> int:
 def layout_of(columns: Columns) -> Layout:
     """Return the slots as algorithms see them."""
 
-    def names(*kinds: str) -> tuple[str, ...]:
-        return tuple(slot.name for slot in columns.of_kind(*kinds))
+    def names(slots: Sequence[Slot]) -> tuple[str, ...]:
+        return tuple(slot.name for slot in slots)
 
-    vectors = tuple((slot.name, slot.dim) for slot in columns.of_kind(VECTOR))
-    continuous = (*(slot.name for slot in columns.offered), *names(CONTINUOUS))
-    return Layout(names(CATEGORICAL), names(MULTI, WEIGHTED), continuous, vectors, columns.labels)
+    vectors = tuple((slot.name, slot.dim) for slot in columns.vectors)
+    continuous = (*names(columns.offered), *names(columns.continuous))
+    histories = tuple((group[0][0].group, names([slot for slot, _ in group])) for group in columns.groups)
+    return Layout(names(columns.scalar), names(columns.bags), continuous, vectors, columns.labels, histories)
 
 
 @functools.lru_cache(maxsize=KEPT)

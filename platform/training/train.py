@@ -12,7 +12,7 @@ from ...warehouse.manifest import Manifest
 from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks
 from ..errors import TrainingError
-from ..input.columns import VECTOR, WEIGHTED, Columns
+from ..input.columns import Columns
 from ..input.scaling import as_entry
 from .compiled import compilations, prepare_jax
 from .metrics.gate import judged
@@ -180,7 +180,7 @@ def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
     weighted = getattr(options, "positive_weight", 1.0) != 1 or getattr(options, "loss", "") == "focal"
     if entropy is None or weighted or metrics.examples < ENOUGH_EXAMPLES or entropy < MUCH_WORSE:
         return None
-    names = ", ".join(slot.name for slot in prepared.columns.of_kind(WEIGHTED, VECTOR))
+    names = ", ".join(slot.name for slot in prepared.columns.raw)
     unscaled = f", or divide the numbers of {names}, which are learned as they are, so that most are below 1" if names else ""
     return (
         f"While learning, predictions were worse than the mean label {rate:.4g} for every example would have been: "
@@ -251,7 +251,19 @@ def effective(plan: Plan, recipe: Recipe) -> dict[str, Any]:
 def slot_entries(columns: Columns) -> tuple[entries.Slot, ...]:
     """Describe the slots as the manifest does."""
     return tuple(
-        entries.Slot(s.name, s.kind, s.type, s.number, None if s.source == s.name else s.source, s.hashed, s.dim)
+        entries.Slot(
+            s.name,
+            s.kind,
+            s.type,
+            s.number,
+            None if s.source == s.name else s.source,
+            s.hashed,
+            s.dim,
+            s.role,
+            s.group,
+            s.length,
+            s.field,
+        )
         for s in columns.all_slots
     )
 

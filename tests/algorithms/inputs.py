@@ -37,6 +37,7 @@ def random_inputs(intercept: bool = True) -> Inputs:
             np.ones(BATCH, np.float32),
             None,
             None,
+            (),
         )
     )
 

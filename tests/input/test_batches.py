@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from xpsql.algorithms.linear.xftrl import XftrlOptions
 from xpsql.platform.input.batches import Batch, Ladders, batches
 from xpsql.platform.input.encode import encode
 from xpsql.platform.input.slots import columns_of
@@ -17,7 +18,7 @@ from xpsql.platform.training.plan import Plan, Use
 
 
 def cut(table: pa.Table, batch_size: int, intercept: bool = True) -> list[Batch]:
-    plan = Plan("", "m", Use("xftrl", {}, None), (), "")
+    plan = Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "")
     return list(
         batches(
             encode(table, replace(columns_of(table.schema, plan.roles, None), intercept=intercept), with_labels=True),

@@ -12,8 +12,10 @@ import pytest
 
 from xpsql.algorithms.linear.xftrl import XftrlOptions
 from xpsql.platform.errors import StatementError
+from xpsql.platform.input.chunk import Chunk
 from xpsql.platform.input.columns import INTERCEPT, Columns
-from xpsql.platform.input.encode import Chunk, encode, vector_lines
+from xpsql.platform.input.encode import encode
+from xpsql.platform.input.kinds.vector import vector_lines
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.ps.keys import feature_keys, hashed_keys, slot_seed
 from xpsql.platform.training.plan import Plan, Settings, Use

@@ -11,8 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from xpsql.algorithms.base import Negatives
+from xpsql.algorithms.items.xsvd import XsvdOptions
+from xpsql.platform.input.chunk import Chunk, Facets
 from xpsql.platform.input.columns import Columns
-from xpsql.platform.input.encode import Chunk, Facets, encode
+from xpsql.platform.input.encode import encode
 from xpsql.platform.input.negatives import drawn, with_negatives
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.ps.messages import BatchId
@@ -44,7 +46,7 @@ def table() -> pa.Table:
 
 def columns() -> Columns:
     settings = Settings(share=(("history", "item"),))
-    found = columns_of(table().schema, Plan("", "m", Use("xsvd", {}, None), (), "", settings=settings).roles, None)
+    found = columns_of(table().schema, Plan("", "m", Use("xsvd", {}, XsvdOptions()), (), "", settings=settings).roles, None)
     return dataclasses.replace(
         found, slots=tuple(dataclasses.replace(s, dim=2) if s.name == "picture" else s for s in found.slots)
     )

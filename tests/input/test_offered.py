@@ -68,7 +68,7 @@ SCHEMA = pa.schema([("tags", pa.list_(pa.string())), ("user", pa.string()), ("pr
 
 
 def test_offered_slots_follow_the_order_of_inputs_and_count_down_from_the_intercept() -> None:
-    columns = columns_of(SCHEMA, Plan("", "m", Use("xftrl", {}, None), (), "").roles, None)
+    columns = columns_of(SCHEMA, Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "").roles, None)
     slots = offered_slots(columns, ("a", "b"), None)
     assert [slot.name for slot in slots] == ["user:a", "user:b", "tags:a", "tags:b"]
     assert [slot.number for slot in slots] == [INTERCEPT_NUMBER - 1 - i for i in range(4)]
@@ -76,6 +76,6 @@ def test_offered_slots_follow_the_order_of_inputs_and_count_down_from_the_interc
 
 def test_a_column_that_bears_the_name_of_an_input_is_refused() -> None:
     schema = SCHEMA.append(pa.field("user:a", pa.string()))
-    columns = columns_of(schema, Plan("", "m", Use("xftrl", {}, None), (), "").roles, None)
+    columns = columns_of(schema, Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "").roles, None)
     with pytest.raises(StatementError, match="offer user:a, and the query returns it; rename it"):
         offered_slots(columns, ("a", "b"), None)

@@ -14,6 +14,8 @@ import pytest
 import xpsql
 from tests.training.log import write
 from xpsql.algorithms.base import Negatives, Pairs
+from xpsql.algorithms.items.slrm import SlrmOptions
+from xpsql.algorithms.linear.xftrl import XftrlOptions
 from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.errors import DataError
 from xpsql.platform.input.batches import Batch, Ladders
@@ -35,7 +37,7 @@ def source(session: xpsql.Session, folder: Path, condition: str = "") -> Source:
     path = write(table, folder / "log.parquet", row_group_rows=GROUP)
     scan = session.engine.scan(f"SELECT * FROM parquet.`{path}` {condition}")
     assert isinstance(scan, ParquetScan)
-    columns = columns_of(table.schema, Plan("", "m", Use("xftrl", {}, None), (), "").roles, None)
+    columns = columns_of(table.schema, Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "").roles, None)
     return Source(scan, scan.splits(), columns, BATCH, True, Ladders(Ladder(), Ladder()), epoch=3)
 
 
@@ -103,7 +105,7 @@ def test_rows_of_items_not_taken_are_made_a_few_at_a_time_where_histories_are_lo
     table = pa.table({"label": np.ones(1000, np.int32), "item": random.integers(0, 300, 1000), "history": history})
     scan = session.engine.scan(f"SELECT * FROM parquet.`{write(table, tmp_path / 'log.parquet', row_group_rows=1000)}`")
     assert isinstance(scan, ParquetScan)
-    plan = Plan("", "m", Use("slrm", {}, None), (), "")
+    plan = Plan("", "m", Use("slrm", {}, SlrmOptions()), (), "")
     columns = dataclasses.replace(columns_of(table.schema, plan.roles, None), intercept=True)
     negatives, ladders = Negatives(20, 0.5, ("item",), ("history",)), Ladders(Ladder(), Ladder())
     made = Source(scan, scan.splits(), columns, BATCH, True, ladders, 3, negatives=negatives, pairs=pairs)

@@ -75,7 +75,8 @@ class AlgorithmTrial:
         }
         if sampling is not None:
             fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
-        return Inputs(**{name: jnp.asarray(values) for name, values in fields.items()})
+        arrays: dict[str, Any] = {name: jnp.asarray(values) for name, values in fields.items()}
+        return Inputs(**arrays)
 
 
 def padded(inputs: Inputs, examples: int) -> Inputs:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....algorithms.base import Algorithm, Inputs, Parameters, Supervised
+from ....algorithms.inputs import History
 from ...input.batches import Batch
 from ...input.offered import Offered, with_offered
 
@@ -115,7 +116,8 @@ def complete(algorithm: Algorithm, inputs: Inputs, offered: Offered | None) -> I
 def inputs_of(batch: Batch, dense: NDArray[np.float32], random: NDArray[np.uint32] | None) -> Inputs:
     """Return a batch as the step takes it; labels as [num_labels, batch], which the step turns."""
     values = (batch.scalar, batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight)
-    return Inputs._make((*values, dense, batch.dense_index, batch.label, batch.weight, random, batch.sampled_index))
+    histories = tuple(map(History._make, batch.histories))
+    return Inputs._make((*values, dense, batch.dense_index, batch.label, batch.weight, random, batch.sampled_index, histories))
 
 
 def random_of(batch: Batch, seed: int) -> NDArray[np.uint32]:

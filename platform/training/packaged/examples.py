@@ -11,7 +11,6 @@ from ....algorithms.base import Packaged
 from ....algorithms.learner import Learner, Peers
 from ....warehouse.package import read_package
 from ...input.batches import Batch
-from ...input.columns import CATEGORICAL
 from ..metrics.metrics import LabelMetrics, Tally
 from ..prepared import Prepared
 from ..solved.examples import Features, batches_of, features_of, united
@@ -35,7 +34,7 @@ class Examples:
         self._prepared = prepared
         self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
         features, _ = united([features_of(batch) for batch in self._batches])
-        categorical = {slot.number for slot in prepared.columns.of_kind(CATEGORICAL)}
+        categorical = {slot.number for slot in prepared.columns.scalar}
         self.features = features.only(np.isin(features.slots, list(categorical)))
 
     def learn(self, numbers: Numbers, threads: int, peers: Peers | None) -> tuple[bytes, tuple[Tally, ...]]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ....algorithms.learner import Matrix
 from ...input.batches import Batch
-from ...input.columns import CATEGORICAL, CONTINUOUS, VECTOR, Columns
+from ...input.columns import Columns
 
 LARGEST = np.finfo(np.float32).max
 TABLE = "weights"
@@ -16,9 +16,9 @@ TABLE = "weights"
 
 def column_names(columns: Columns) -> tuple[str, ...]:
     """Return the names of a matrix's columns: categorical and continuous slots, then elements of vectors, `slot(0)`, ..."""
-    names = [slot.name for slot in columns.of_kind(CATEGORICAL)]
-    names += [slot.name for slot in columns.of_kind(CONTINUOUS)]
-    names += [f"{slot.name}({i})" for slot in columns.of_kind(VECTOR) for i in range(slot.dim)]
+    names = [slot.name for slot in columns.scalar]
+    names += [slot.name for slot in columns.continuous]
+    names += [f"{slot.name}({i})" for slot in columns.vectors for i in range(slot.dim)]
     return tuple(names)
 
 
@@ -42,4 +42,4 @@ def joined(parts: list[Matrix], columns: Columns) -> Matrix:
     names, none = column_names(columns), np.empty(0, np.float32)
     values = np.concatenate([np.empty((0, len(names)), np.float32), *(part.values for part in parts)])
     label, weight = (np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in ("label", "weight"))
-    return Matrix(values, names, len(columns.of_kind(CATEGORICAL)), label, weight)
+    return Matrix(values, names, len(columns.scalar), label, weight)

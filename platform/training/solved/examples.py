@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from ....algorithms.base import Algorithm, Inputs
 from ...input.batches import Batch, batches
 from ...input.encode import encode
 from ...input.scaling import Scales, measured, scale
-from ...input.source import check
+from ...input.source import check, row_of
 from ...ps._native import unique
 from ...ps.ladder import rung
 from ...ps.messages import BatchId, Keys
@@ -152,8 +153,9 @@ def batches_of(prepared: Prepared, number: int) -> Iterator[Batch]:
     size = prepared.plan.settings.batch_size or ROWS
     for table in prepared.scan.read(split, prepared.columns.learned, size):
         if table.num_rows:
-            chunk = encode(table, prepared.columns, with_labels=True)
-            check(chunk, prepared.scan, split, row, prepared.columns, prepared.recipe.algorithm.classifier)
+            where = functools.partial(row_of, prepared.scan, split, row)
+            chunk = encode(table, prepared.columns, with_labels=True, where=where)
+            check(chunk, where, prepared.columns, prepared.recipe.algorithm.classifier)
             yield from batches(chunk, min(size, rung(table.num_rows)), which, prepared.recipe.ladders)
         row += table.num_rows
 

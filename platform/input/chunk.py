@@ -1,0 +1,103 @@
+"""A chunk: encoded examples, which refer to their distinct features by small codes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .vocabulary import Codes
+
+
+class Bag(NamedTuple):
+    """The values of one multi-valued or weighted slot.
+
+    Attributes:
+        codes: int32[k].
+        weights: float32[k].
+        offsets: int64[rows + 1]; the values of example i are offsets[i]:offsets[i + 1].
+    """
+
+    codes: Codes
+    weights: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.intp]) -> Bag:
+        """Return the bag of some rows."""
+        index, offsets = gathered(self.offsets, rows)
+        return Bag(self.codes[index], self.weights[index], offsets)
+
+
+class Histories(NamedTuple):
+    """The aligned sequences of one group of slots, oldest element first.
+
+    Attributes:
+        codes: int32[fields, k]; -1 where an element is NULL.
+        offsets: int64[rows + 1]; the elements of example i are offsets[i]:offsets[i + 1].
+        length: the most elements that an example has.
+    """
+
+    codes: Codes
+    offsets: NDArray[np.int64]
+    length: int
+
+    def take(self, rows: NDArray[np.intp]) -> Histories:
+        """Return the histories of some rows."""
+        index, offsets = gathered(self.offsets, rows)
+        return Histories(self.codes[:, index], offsets, self.length)
+
+
+def gathered(offsets: NDArray[np.int64], rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the values of some rows stand, and the offsets of these rows."""
+    lengths, starts = np.diff(offsets)[rows], offsets[rows]
+    own = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.arange(own[-1]) - np.repeat(own[:-1] - starts, lengths), own
+
+
+class Facets(NamedTuple):
+    """What an evaluation knows of examples beside label and prediction; empty where it asks for none.
+
+    Attributes:
+        groups: uint64[rows], hashes of the GROUP column.
+        segments: str[rows], values of the BY column.
+    """
+
+    groups: NDArray[np.uint64]
+    segments: NDArray[np.object_]
+
+    def part(self, start: int, stop: int) -> Facets:
+        """Return those of examples start:stop."""
+        return Facets(self.groups[start:stop], self.segments[start:stop])
+
+
+class Chunk(NamedTuple):
+    """Encoded examples.
+
+    Attributes:
+        keys: uint64[num_codes], distinct.
+        slots: uint16[num_codes], the slot of each key.
+        scalar: int32[num_scalar, rows] of codes; -1 is absent.
+        bags: one per multi-valued or weighted slot.
+        dense: float32[num_dense, rows], NaN where absent.
+        dense_codes: int32[num_dense].
+        offered_codes: int32[num_offered], the rows that are learned for what operators offer.
+        label: float32[num_labels, rows], see labels_of.
+        weight: float32[rows].
+        time: uint32[rows], seconds since 1970; 0 without TIME.
+        facets: of an evaluation that groups or divides examples; None elsewhere.
+        histories: one per group of sequences.
+    """
+
+    keys: NDArray[np.uint64]
+    slots: NDArray[np.uint16]
+    scalar: Codes
+    bags: tuple[Bag, ...]
+    dense: NDArray[np.float32]
+    dense_codes: Codes
+    offered_codes: Codes
+    label: NDArray[np.float32]
+    weight: NDArray[np.float32]
+    time: NDArray[np.uint32]
+    facets: Facets | None = None
+    histories: tuple[Histories, ...] = ()

@@ -1,0 +1,34 @@
+"""The kinds of slots: a column's is the first that accepts its type and its role."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from .base import Kind
+from .categorical import CATEGORICAL
+from .continuous import CONTINUOUS
+from .multi import MULTI
+from .sequence import SEQUENCE
+from .vector import VECTOR
+from .weighted import WEIGHTED
+
+KINDS: tuple[Kind, ...] = (CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, SEQUENCE)
+
+
+def kind_named(name: str) -> Kind:
+    """Return the kind that a manifest or a slot names.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    return {kind.name: kind for kind in KINDS}[name]
+
+
+def kind_accepting(type: pa.DataType, role: str) -> Kind | None:
+    """Return the kind of a column of a type, to which an option gave a role ("" for none); None where it is no slot."""
+    return next((kind for kind in KINDS if kind.accepts(type, role)), None)
+
+
+def words_for(role: str) -> str:
+    """Return the types that columns of a role have, in words for messages."""
+    return "; ".join(kind.types for kind in KINDS if kind.types and kind.role == role)

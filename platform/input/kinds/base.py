@@ -1,0 +1,153 @@
+"""The contract of slot kinds: which columns they take, and what a column becomes in a chunk.
+
+A kind is a file, with an object of one of the four classes below, and a line in KINDS. There is a class for each place that
+chunks, layouts and inputs have for values. What negatives, matrices and searches need to know of a kind is an attribute here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..chunk import Bag
+from ..slot import Slot
+from ..vocabulary import Codes, Vocabulary, keys_of
+
+
+class Encoding(NamedTuple):
+    """What the encoder of a slot is given beside its column.
+
+    Attributes:
+        vocabulary: takes the keys of the chunk's features and gives codes.
+        numbers: slot name -> number, as stored with rows.
+        null_features: a NULL of a categorical slot is a feature.
+        logarithmic: continuous slots are taken as sign(x) log(1 + |x|).
+    """
+
+    vocabulary: Vocabulary
+    numbers: Mapping[str, int]
+    null_features: bool
+    logarithmic: bool
+
+    def add(self, keys: NDArray[np.uint64], slot: Slot) -> int:
+        """Add keys of a slot's features and return the first one's code."""
+        return self.vocabulary.add(keys, self.numbers[slot.source])
+
+
+class Kind:
+    """A kind of slot.
+
+    Attributes:
+        name: in manifests, DESCRIBE and messages.
+        types: the types that it takes, in words for messages; "" where another kind's words say it.
+        role: the role that an option gives its columns; "" for columns that no option names.
+        features: its values are features with rows: other slots may use them, and vectors of values are compared.
+        raw: its numbers are learned as they are, not standardised.
+        sized: `Slot.dim` is the number of elements that every value of the slot has, see `size`.
+    """
+
+    name: str
+    types: str
+    role = ""
+    features = True
+    raw = False
+    sized = False
+
+    def accepts(self, type: pa.DataType, role: str) -> bool:
+        """Return whether columns of a type, to which an option gave a role ("" for none), are slots of this kind."""
+        raise NotImplementedError
+
+    def fields(self, type: pa.DataType) -> tuple[str, ...]:
+        """Return the fields of a column that are slots of their own; ("",) where the column itself is the slot."""
+        return ("",)
+
+    def rewritten(self, now: str, before: str) -> bool:
+        """Return whether values of type `now` have other keys than the same values of type `before` had."""
+        return False
+
+    def size(self, column: pa.Array) -> int:
+        """Return how many elements a value of the column has; 0 where none tells."""
+        return 0
+
+
+class ScalarKind(Kind):
+    """At most one feature per example: a line of `Inputs.scalar`."""
+
+    def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding, out: Codes) -> None:
+        """Write the codes of a column into out: int32[rows], -1 where a feature is absent."""
+        raise NotImplementedError
+
+
+class BagKind(Kind):
+    """Any number of features per example, each with a weight: a slot of `Inputs.bag_index`."""
+
+    def values(self, piece: pa.Array) -> tuple[pa.Array, NDArray[np.float32], NDArray[np.int64]]:
+        """Return the values of an array, their weights (NaN where there is none), and the row of each; NULL rows have none."""
+        raise NotImplementedError
+
+    def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Bag:
+        """Return the values of a column; NULL values and those without a finite weight are absent."""
+        codes, weights, lengths = [], [], []
+        for piece in column.chunks:
+            values, value_weights, numbers = self.values(piece)
+            keep = values.is_valid().to_numpy(zero_copy_only=False) & np.isfinite(value_weights)
+            dictionary = values.dictionary_encode()
+            first = encoding.add(keys_of(dictionary.dictionary, slot), slot)
+            indices = dictionary.indices.fill_null(0).to_numpy(zero_copy_only=False)
+            codes.append((indices[keep] + first).astype(np.int32))
+            weights.append(value_weights[keep])
+            lengths.append(np.bincount(numbers[keep], minlength=len(piece)))
+        joined = np.concatenate(lengths) if lengths else np.zeros(0, np.int64)
+        return Bag(
+            np.concatenate(codes) if codes else np.empty(0, np.int32),
+            np.concatenate(weights) if weights else np.empty(0, np.float32),
+            np.concatenate([[0], np.cumsum(joined)]).astype(np.int64),
+        )
+
+
+class Lines(NamedTuple):
+    """What a dense slot becomes.
+
+    Attributes:
+        values: float32[rows] for each element, NaN where absent.
+        first: the code of the first one's row; those of the others follow.
+    """
+
+    values: list[NDArray[np.float32]]
+    first: int
+
+
+class DenseKind(Kind):
+    """Numbers: columns of `Inputs.dense`. `raw` ones come after those that are standardised."""
+
+    features = False
+
+    def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Lines:
+        """Return the elements of a column."""
+        raise NotImplementedError
+
+
+class Elements(NamedTuple):
+    """The elements of one sequence slot.
+
+    Attributes:
+        codes: int32[k], of those that are kept; -1 where one is NULL.
+        kept: int64[rows], how many are kept of each row, its last ones.
+        lengths: int64[rows], how many each row has.
+    """
+
+    codes: Codes
+    kept: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+
+class SequenceKind(Kind):
+    """Features in order, aligned with those of the slots of the same group: a field of one of `Inputs.histories`."""
+
+    def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Elements:
+        """Return the elements of a column, the last `slot.length` of each row."""
+        raise NotImplementedError

@@ -1,0 +1,53 @@
+"""Vector slots: arrays of numbers, all of one length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...errors import DataError
+from ...ps.keys import hashed_keys
+from ..numbers import floats
+from ..slot import Slot
+from .base import DenseKind, Encoding, Lines
+from .types import is_list, is_number
+
+
+class Vector(DenseKind):
+    """A vector per example, whose elements are learned as they are; a NULL vector is absent."""
+
+    name = "vector"
+    types = "array<float> a vector"
+    raw = True
+    sized = True
+
+    def accepts(self, type: pa.DataType, role: str) -> bool:
+        return not role and is_list(type) and is_number(type.value_type)
+
+    def size(self, column: pa.Array) -> int:
+        lengths = column.value_lengths().fill_null(0).to_numpy()
+        return int(lengths[lengths > 0][0]) if lengths.any() else 0
+
+    def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Lines:
+        vectors = vector_lines(column, slot)
+        return Lines(list(vectors), encoding.add(hashed_keys(slot.name, pa.array(np.arange(len(vectors)))), slot))
+
+
+def vector_lines(column: pa.ChunkedArray, slot: Slot) -> NDArray[np.float32]:
+    """Return a vector column as float32[dim, rows]; a NULL vector is all absent.
+
+    Raises:
+        DataError: a vector has another length than the slot's.
+    """
+    array = column.combine_chunks()
+    lengths = array.value_lengths().fill_null(slot.dim).to_numpy()
+    if len(wrong := lengths[lengths != slot.dim]):
+        fitting = f"WHERE size({slot.name}) = {slot.dim}"
+        raise DataError(f"The vectors of {slot.name} have {slot.dim} elements; one has {wrong[0]}. {fitting} leaves it out.")
+    vectors = np.full((len(array), slot.dim), np.nan, np.float32)
+    vectors[array.is_valid().to_numpy(zero_copy_only=False)] = floats(array.flatten()).reshape(-1, slot.dim)
+    return vectors.T
+
+
+VECTOR = Vector()
