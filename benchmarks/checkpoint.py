@@ -29,7 +29,7 @@ from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.snapshot import Snapshot
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore, write
-from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints, Part
+from xpsql.warehouse.checkpoints import Checkpoint, CheckpointPart, Checkpoints
 from xpsql.warehouse.storage import Storage
 
 DIM = 16
@@ -122,7 +122,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
-def written(snapshot: Snapshot, place: Storage, name: str) -> tuple[Part, float, int]:
+def written(snapshot: Snapshot, place: Storage, name: str) -> tuple[CheckpointPart, float, int]:
     """Write a snapshot; return its part, the CPU seconds of the thread, and the bytes of memory it took at most."""
     peak, ended, before = [0], threading.Event(), resident()
 

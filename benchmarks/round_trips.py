@@ -55,9 +55,9 @@ def served(name: str) -> Iterator[str]:
 
 
 def xpsql_call() -> Any:
-    from xpsql.platform.ps.transport.wire import Call
+    from xpsql.platform.ps.transport.wire import Method
 
-    return Call("ask", Asked, Answered)
+    return Method("ask", Asked, Answered)
 
 
 def serve_xpsql() -> None:
@@ -76,10 +76,10 @@ def serve_xpsql() -> None:
 def xpsql(where: str, unix: bool) -> Iterator[Exchange]:
     from xpsql.platform.ps.transport.connection import Connection
     from xpsql.platform.ps.transport.sockets import Address
-    from xpsql.platform.ps.transport.wire import Limits
+    from xpsql.platform.ps.transport.wire import ConnectionLimits
 
     port, name = where.split()
-    client = Connection("the server", Address(HOST, int(port), name if unix else ""), SECRET, Limits(), None)
+    client = Connection("the server", Address(HOST, int(port), name if unix else ""), SECRET, ConnectionLimits(), None)
     call = xpsql_call()
     yield lambda keys: client.call(call, Asked(keys), 60).values
     client.close()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from xpsql.platform.ps.table import Table
     from xpsql.platform.ps.transport.connection import Connection
     from xpsql.platform.ps.transport.sockets import Address
-    from xpsql.platform.ps.transport.wire import Call
+    from xpsql.platform.ps.transport.wire import Method
 
 HOST = "127.0.0.1"
 SECRET = bytes(32)
@@ -101,10 +101,10 @@ class Counted(NamedTuple):
     count: int
 
 
-def counted_call() -> Call[Count, Counted]:
-    from xpsql.platform.ps.transport.wire import Call
+def counted_call() -> Method[Count, Counted]:
+    from xpsql.platform.ps.transport.wire import Method
 
-    return Call("counted", Count, Counted)
+    return Method("counted", Count, Counted)
 
 
 def counted(table: Table) -> int:
@@ -298,9 +298,9 @@ def many_connections(rows: int) -> Iterator[Line]:
 @contextmanager
 def connected(address: Address) -> Iterator[Connection]:
     from xpsql.platform.ps.transport.connection import Connection
-    from xpsql.platform.ps.transport.wire import Limits
+    from xpsql.platform.ps.transport.wire import ConnectionLimits
 
-    connection = Connection("the shard", address, SECRET, Limits(), None)
+    connection = Connection("the shard", address, SECRET, ConnectionLimits(), None)
     try:
         yield connection
     finally:

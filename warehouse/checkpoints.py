@@ -48,7 +48,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Part:
+class CheckpointPart:
     """What one shard wrote.
 
     Attributes:
@@ -79,7 +79,7 @@ class Part:
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
-    def of(cls, text: str) -> Part:
+    def of(cls, text: str) -> CheckpointPart:
         """Return what `text` gave."""
         return record(cls, json.loads(text))
 
@@ -98,7 +98,7 @@ class Checkpoint:
     epoch: int
     number: int = 0
     after: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = field(default=(), metadata=many(Part))
+    parts: tuple[CheckpointPart, ...] = field(default=(), metadata=many(CheckpointPart))
     driver: File = field(default=File(DRIVER), metadata=one(File))
     examples: int = 0
     training: str = ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..platform.errors import ModelError
 from .durable import make_folder, storing
-from .manifest import Table
+from .manifest import TableEntry
 from .names import part_name
 from .rows import RowWriter
 
@@ -71,7 +71,7 @@ class VersionFiles(Folders):
         """Where tasks write rows before they are the version's."""
         return self.folder / "saved"
 
-    def writer(self, table: Table, part: int = 0) -> RowWriter:
+    def writer(self, table: TableEntry, part: int = 0) -> RowWriter:
         """Open a writer of one part of a table's rows; each shard writes its own."""
         folder = self.rows_of(table.name)
         with storing(folder):

@@ -28,7 +28,7 @@ TRAINING = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
-class Part:
+class PartEntry:
     """An algorithm or operator as the statement used it, with the options that it gave."""
 
     name: str = ""
@@ -36,7 +36,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Slot:
+class SlotEntry:
     """A feature column.
 
     Attributes:
@@ -60,7 +60,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableEntry:
     """A table of rows: floats per weight, and its float columns with the floats of each; "w" holds what readers need."""
 
     name: str
@@ -105,7 +105,7 @@ def _same(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Dense:
+class DenseEntry:
     """A dense parameter: its shape, and what is kept of it: the arrays of its optimizer's state, and its values "w"."""
 
     name: str
@@ -144,17 +144,17 @@ class Manifest:
     training: str = ""
     statement: str = ""
     query: str = ""
-    algorithm: Part = field(default=Part(), metadata=one(Part))
-    operators: tuple[Part, ...] = field(default=(), metadata=many(Part))
-    slots: tuple[Slot, ...] = field(default=(), metadata=many(Slot))
+    algorithm: PartEntry = field(default=PartEntry(), metadata=one(PartEntry))
+    operators: tuple[PartEntry, ...] = field(default=(), metadata=many(PartEntry))
+    slots: tuple[SlotEntry, ...] = field(default=(), metadata=many(SlotEntry))
     labels: tuple[str, ...] = ()
     weight: str | None = None
     time: str | None = None
     group: str | None = None
     ignore: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
-    tables: tuple[Table, ...] = field(default=(), metadata=many(Table))
-    dense: tuple[Dense, ...] = field(default=(), metadata=many(Dense))
+    tables: tuple[TableEntry, ...] = field(default=(), metadata=many(TableEntry))
+    dense: tuple[DenseEntry, ...] = field(default=(), metadata=many(DenseEntry))
     seed: int = 0
     splits: tuple[Split, ...] = field(default=(), metadata=many(Split))
     parent: int | None = None
@@ -182,7 +182,7 @@ class Manifest:
     error: str | None = None
     xpsql: str = ""
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> TableEntry:
         """Return a table by name.
 
         Raises:

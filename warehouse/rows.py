@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ..platform.errors import ModelError
 from .durable import storing, sync
-from .manifest import Table
+from .manifest import TableEntry
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 1 << 28
@@ -39,7 +39,7 @@ STATISTICS = (
 SHOWN = ("w", "offered")
 
 
-def rows_schema(table: Table) -> pa.Schema:
+def rows_schema(table: TableEntry) -> pa.Schema:
     """Return the Arrow schema of a table's rows: key, slot and statistics, then the float columns in their order."""
     floats = [pa.field(name, _float_type(name, dim), nullable=False) for name, dim in table.columns.items()]
     return pa.schema([*(pa.field(name, type_, nullable=False) for name, type_ in STATISTICS), *floats])
@@ -62,7 +62,7 @@ class RowWriter:
         ModelError: the disk is full, or the folder is not writable; the message names the file.
     """
 
-    def __init__(self, path: Path, table: Table) -> None:
+    def __init__(self, path: Path, table: TableEntry) -> None:
         import pyarrow.parquet as pq
 
         self.path = path

@@ -69,7 +69,7 @@ def serve(
         from ...warehouse.catalog import Catalog
         from ..cores import cores
         from ..serving.http import Service
-        from ..serving.refusal import Limits
+        from ..serving.refusal import RequestLimits
         from ..serving.request_log import RequestLog
         from ..serving.served import Served
         from ..serving.server import Listening, require_granian
@@ -90,7 +90,7 @@ def serve(
         served.start()
         listed = ", ".join(f"{one.model} v{one.number}" for one in served.all())
         try:
-            service = Service(served, Limits(), token, log, lambda: told(traceback.format_exc()))
+            service = Service(served, RequestLimits(), token, log, lambda: told(traceback.format_exc()))
             answer(service, listening, lambda: told(f"Serving {listed} at {listening.address}"))
         finally:
             served.stop()

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
-class Missing(MetaPathFinder):
+class HiddenModule(MetaPathFinder):
     """Makes a module seem not to be installed."""
 
     def __init__(self, name: str) -> None:
@@ -34,7 +34,7 @@ def skip_pandas() -> None:
         return
     import pyarrow as pa
 
-    missing = Missing("pandas")
+    missing = HiddenModule("pandas")
     sys.meta_path.insert(0, missing)
     try:
         pa.array([0])

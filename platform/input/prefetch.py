@@ -12,7 +12,7 @@ T = TypeVar("T")
 LEAST, MOST = 2, 64
 
 
-class Entry(NamedTuple, Generic[T]):
+class QueueEntry(NamedTuple, Generic[T]):
     """A place of the queue: an item, or how it ended."""
 
     item: T | None
@@ -37,7 +37,7 @@ class Ahead(Generic[T]):
     def __init__(self, make: Callable[[], Generator[T, None, None]], depth: int | None, least: int = LEAST) -> None:
         self.depth = depth or min(max(least, LEAST), MOST)
         self._tuned = depth is None
-        self._entries: deque[Entry[T]] = deque()
+        self._entries: deque[QueueEntry[T]] = deque()
         self._changed = threading.Condition()
         self._was_full = self._stopped = False
         self._make = make
@@ -62,7 +62,7 @@ class Ahead(Generic[T]):
                 return
             yield entry.item  # type: ignore[misc]
 
-    def _take(self) -> Entry[T]:
+    def _take(self) -> QueueEntry[T]:
         with self._changed:
             if not self._entries:
                 self._starve()
@@ -83,13 +83,13 @@ class Ahead(Generic[T]):
             iterator = self._make()
             with closing(iterator):
                 for item in iterator:
-                    if not self._put(Entry(item)):
+                    if not self._put(QueueEntry(item)):
                         return
-            self._put(Entry(None, last=True))
+            self._put(QueueEntry(None, last=True))
         except BaseException as error:  # handed over: raised where the consumer iterates
-            self._put(Entry(None, error))
+            self._put(QueueEntry(None, error))
 
-    def _put(self, entry: Entry[T]) -> bool:
+    def _put(self, entry: QueueEntry[T]) -> bool:
         """Wait for a place in the queue; False when the consumer has left."""
         with self._changed:
             while len(self._entries) >= self.depth and not self._stopped:

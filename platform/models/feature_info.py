@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...warehouse.manifest import Slot, Table
+from ...warehouse.manifest import SlotEntry, TableEntry
 from ...warehouse.version import Version
 from .weights import Relation, magnitude, weights
 
@@ -39,7 +39,7 @@ def feature_info(version: Version, engine: Engine) -> pa.Table:
     return pa.Table.from_pylist([_row(slot, counted.get(slot.number, {}), examples) for slot in slots], SCHEMA)
 
 
-def _counted(relation: Relation, table: Table, engine: Engine) -> dict[int, dict[str, Any]]:
+def _counted(relation: Relation, table: TableEntry, engine: Engine) -> dict[int, dict[str, Any]]:
     query = (
         f"SELECT {COUNTED}, avg({magnitude(table)}) AS mean_abs_weight, sum(CAST(updates AS BIGINT)) AS updates "
         f"FROM {relation.views[table.name]} GROUP BY slot"
@@ -47,7 +47,7 @@ def _counted(relation: Relation, table: Table, engine: Engine) -> dict[int, dict
     return {row["slot"]: row for batch in engine.reader(query) for row in batch.to_pylist()}
 
 
-def _row(slot: Slot, counted: dict[str, Any], examples: int) -> dict[str, Any]:
+def _row(slot: SlotEntry, counted: dict[str, Any], examples: int) -> dict[str, Any]:
     return {
         "slot": slot.name,
         "kind": slot.kind,

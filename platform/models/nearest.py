@@ -17,7 +17,7 @@ from ..input.vocabulary import keys_of
 from ..parts import built_in
 
 if TYPE_CHECKING:
-    from ...warehouse.manifest import Table
+    from ...warehouse.manifest import TableEntry
     from ...warehouse.version import Version
 
 WEIGHTS = "weights"
@@ -59,7 +59,7 @@ def nearest(version: Version, name: str, value: Any, k: int) -> pa.Table:
     return pa.table([pa.array([slot.source] * len(best[0]), pa.string()), *map(pa.array, best)], schema=SCHEMA)
 
 
-def table_of_vectors(version: Version) -> Table:
+def table_of_vectors(version: Version) -> TableEntry:
     """Return the first table whose rows are vectors; those of WEIGHTS are a number for each label."""
     for table in version.manifest.tables:
         if table.dim > 1 and table.name != WEIGHTS:
@@ -108,7 +108,7 @@ def written(value: Any) -> str:
     return cell(value).upper() if value is None or isinstance(value, bool) else repr(value)
 
 
-def vector_of(version: Version, table: Table, key: np.int64, feature: str) -> tuple[Floats, int]:
+def vector_of(version: Version, table: TableEntry, key: np.int64, feature: str) -> tuple[Floats, int]:
     """Return the vector of a feature, and the number of its slot."""
     for batch in version.rows(table.name, COLUMNS):
         slots, keys, vectors = arrays(batch, table.dim)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ...warehouse.draft import Draft
 from ...warehouse.durable import storing
 from ...warehouse.folders import newest_interrupted
-from ...warehouse.manifest import Manifest, Table
+from ...warehouse.manifest import Manifest, TableEntry
 from ...warehouse.models import Models
 from ...warehouse.rows import RowWriter, rows_schema
 from ...warehouse.version import Version
@@ -111,7 +111,7 @@ def _schema(engine: Engine, query: str, condition: str) -> pa.Schema:
         raise error.at(error.position._replace(line=line) if inside else None) from error
 
 
-def _kept(relation: Relation, table: Table, condition: str) -> str:
+def _kept(relation: Relation, table: TableEntry, condition: str) -> str:
     """Return the query of a table's stored rows that stay; their names carry a prefix, beside the columns of ML.WEIGHTS."""
     names = rows_schema(table).names
     stored = relation.select_table(table.name, extra={f"{STORED}{name}": f"`{name}`" for name in names})
@@ -120,7 +120,7 @@ def _kept(relation: Relation, table: Table, condition: str) -> str:
     return f"SELECT {listed} FROM ({stored}) AS weights WHERE NOT coalesce((\n{condition}\n), FALSE)"
 
 
-def _write(draft: Draft, engine: Engine, table: Table, kept: str) -> int:
+def _write(draft: Draft, engine: Engine, table: TableEntry, kept: str) -> int:
     """Write the rows of a query as a table of the draft, and return how many there are."""
     folder = draft.rows_of(table.name)
     with storing(folder):
@@ -128,7 +128,7 @@ def _write(draft: Draft, engine: Engine, table: Table, kept: str) -> int:
     return engine.write_files(kept, folder, ".parquet", partial(_write_part, table))
 
 
-def _write_part(table: Table, path: Path, rows: pa.RecordBatchReader) -> int:
+def _write_part(table: TableEntry, path: Path, rows: pa.RecordBatchReader) -> int:
     """Write rows of a query of stored rows as they are stored, and return how many there were."""
     with RowWriter(path, table) as writer:
         for batch in rows:

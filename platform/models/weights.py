@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...warehouse.manifest import Manifest, Table
+from ...warehouse.manifest import Manifest, TableEntry
 from ...warehouse.version import Version
 from ..engines.base import internal_name
 from ..engines.spark_sql.quoting import literal
@@ -58,7 +58,7 @@ def weights(version: Version, engine: Engine) -> Iterator[Relation]:
         yield Relation(views, {table.name: _columns(version.manifest, table) for table in tables})
 
 
-def _columns(manifest: Manifest, table: Table) -> dict[str, str]:
+def _columns(manifest: Manifest, table: TableEntry) -> dict[str, str]:
     """Return the columns of ML.WEIGHTS as expressions over a table's stored rows.
 
     A model of several tables has a leading column `table`, and `weights` arrays in all of them. A model whose operators offer
@@ -95,20 +95,20 @@ def _slot_name(manifest: Manifest) -> str:
     return f"CASE slot {' '.join(whens)} END" if whens else "CAST(NULL AS STRING)"
 
 
-def magnitude(table: Table) -> str:
+def magnitude(table: TableEntry) -> str:
     """Return the expression of a weight's size: |w|, or the norm of a vector."""
     if table.dim == 1:
         return "abs(CAST(w AS DOUBLE))"
     return "sqrt(aggregate(w, 0D, (total, x) -> total + CAST(x AS DOUBLE) * CAST(x AS DOUBLE)))"
 
 
-def _information(table: Table, base_rate: float | None) -> str:
+def _information(table: TableEntry, base_rate: float | None) -> str:
     if base_rate is None or not 0 < base_rate < 1:
         return "CAST(NULL AS DOUBLE)"
     shows, clicks = _recent(table, RECENT_SHOWS, "shows"), _recent(table, RECENT_CLICKS, "clicks")
     return information(shows, clicks, as_sql(base_rate), sql_ln).text
 
 
-def _recent(table: Table, recent: str, ever: str) -> Sql:
+def _recent(table: TableEntry, recent: str, ever: str) -> Sql:
     """Return the expression of a count: the decayed one where the table keeps it."""
     return Sql(f"CAST({recent if recent in table.columns else ever} AS DOUBLE)")

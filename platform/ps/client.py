@@ -146,7 +146,7 @@ class All(NamedTuple):
             part.result()
 
 
-class Ready(NamedTuple, Generic[A]):
+class ReadyAnswer(NamedTuple, Generic[A]):
     """An answer that is there."""
 
     answer: A
@@ -163,17 +163,17 @@ class LocalPort(NamedTuple):
 
     def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
         """See Port; the answer is padded in any case."""
-        return Ready(self.shard.pull(keys, size))
+        return ReadyAnswer(self.shard.pull(keys, size))
 
     def start_push(self, push: Push) -> Handle[object]:
         """See Port."""
         self.shard.push(push)
-        return Ready(None)
+        return ReadyAnswer(None)
 
     def start_leave(self, worker: int) -> Handle[object]:
         """See Port."""
         self.shard.leave(worker)
-        return Ready(None)
+        return ReadyAnswer(None)
 
 
 class LocalClient(Sharded):

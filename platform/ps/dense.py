@@ -55,9 +55,9 @@ class DenseProgram:
         self.seed = seed
         self.update = jax.jit(self._update)
 
-    def part(self, number: int, num_shards: int) -> Dense:
+    def part(self, number: int, num_shards: int) -> ShardDense:
         """Return the new parameters of one shard."""
-        return Dense(self, dealt({spec.name: size(spec) for spec in self.specs.values()}, num_shards)[number])
+        return ShardDense(self, dealt({spec.name: size(spec) for spec in self.specs.values()}, num_shards)[number])
 
     def initial(self, name: str) -> tuple[jax.Array, Any]:
         """Return a parameter's first values and its optimizer's first state."""
@@ -97,7 +97,7 @@ def size(spec: DenseSpec) -> int:
     return int(np.prod(spec.shape))
 
 
-class Dense:
+class ShardDense:
     """The dense parameters of one shard. Not thread-safe: its shard applies one request at a time.
 
     Args:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ..errors import LostError, TrainingError
 from .messages import Description, Keys, Pulled, Push
 from .shard import Shard
-from .watermarks import Entry
+from .watermarks import RunRecord
 
 HELD_UP_SECONDS = 5.0
 STEP_SECONDS = 600.0
@@ -135,7 +135,7 @@ class Gang:
         """See Shard."""
         return self.shard.describe()
 
-    def progress(self) -> tuple[Entry, ...]:
+    def progress(self) -> tuple[RunRecord, ...]:
         """See Shard."""
         return self.shard.progress()
 

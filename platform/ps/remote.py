@@ -10,11 +10,11 @@ from typing import Generic, NamedTuple, Self, TypeVar
 from ..errors import LostError
 from .client import Handle, Sharded
 from .messages import Description, Keys, Pulled, Push
-from .service import DESCRIBE, LEAVE, PULL, PUSH, Describe, Leave, Pull
-from .transport.connection import Connection, Exchange, Pending
+from .service import DESCRIBE, LEAVE, PULL, PUSH, DescriptionRequest, Pull, WorkerLeave
+from .transport.connection import Connection, Exchange, PendingAnswer
 from .transport.connection_limits import make_room
 from .transport.sockets import Address
-from .transport.wire import Call, Limits
+from .transport.wire import ConnectionLimits, Method
 
 DEADLINE_SECONDS = 300.0
 LOOK_SECONDS = 0.5
@@ -27,7 +27,7 @@ class Awaited(NamedTuple, Generic[A]):
     """An answer that travels."""
 
     exchange: Exchange
-    pending: Pending[A]
+    pending: PendingAnswer[A]
     seconds: float
 
     def result(self) -> A:
@@ -52,7 +52,7 @@ class RemotePort(NamedTuple):
 
     def start_leave(self, worker: int) -> Handle[object]:
         """See Port."""
-        return Awaited(self.exchange, self.connection.start(LEAVE, Leave(worker)), self.seconds)
+        return Awaited(self.exchange, self.connection.start(LEAVE, WorkerLeave(worker)), self.seconds)
 
 
 class RemoteClient(Sharded):
@@ -74,7 +74,7 @@ class RemoteClient(Sharded):
         addresses: Sequence[Address],
         secret: bytes,
         deadline_seconds: float = DEADLINE_SECONDS,
-        limits: Limits = Limits(),  # noqa: B008, it is immutable
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008, it is immutable
         public: str | None = None,
     ) -> None:
         self._seconds = deadline_seconds
@@ -92,9 +92,9 @@ class RemoteClient(Sharded):
 
     def describe(self) -> list[Description]:
         """Return what each shard holds."""
-        return self.each(DESCRIBE, Describe(), self._seconds)
+        return self.each(DESCRIBE, DescriptionRequest(), self._seconds)
 
-    def each(self, call: Call[Q, A], request: Q, seconds: float) -> list[A]:
+    def each(self, call: Method[Q, A], request: Q, seconds: float) -> list[A]:
         """Make a call of all shards at once, and return their answers in order.
 
         Raises:
@@ -103,7 +103,7 @@ class RemoteClient(Sharded):
         pending = [connection.start(call, request) for connection in self._connections]
         return [self._exchange.result(one, seconds) for one in pending]
 
-    def each_until(self, call: Call[Q, A], request: Q, given_up: threading.Event) -> list[A]:
+    def each_until(self, call: Method[Q, A], request: Q, given_up: threading.Event) -> list[A]:
         """Make a call of all shards at once, and return their answers in order, however long they take.
 
         Raises:

@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 PUSHED: Inputs = {**DRAWN, **{"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen")}}
 
 
-class Read(NamedTuple):
+class PullOutput(NamedTuple):
     """What the program of a pull returns.
 
     Attributes:
@@ -141,14 +141,14 @@ class RowPrograms:
         brought: dict[str, Floats] = {one.gradients: gradients[one.spec.name] for one in tables}
         return brought | {one.pulled: pulled[one.spec.name] for one in tables if one.spec.name in self.needs_pulled}
 
-    def _pull(self, given: Given) -> Read:
+    def _pull(self, given: Given) -> PullOutput:
         ended, weights, offered = self.lead.ended(self.lead.own(given)), {}, None
         for name, one in self.tables.items():
             if name in self.pulled_stored:
                 continue
             kept = one.kept(one.without(one.own(given), ended, not one.gated), ("w", OFFERED))
             weights[name], offered = kept["w"], kept.get(OFFERED, offered)
-        return Read(weights, offered, ended)
+        return PullOutput(weights, offered, ended)
 
     def _program_of_push(self, watched: bool) -> Program:
         inputs = {**self._rows, **PUSHED, **self._brought}

@@ -9,8 +9,8 @@ from .gang import Gang
 from .messages import Description, Keys, Pulled, Push
 from .shard import Shard
 from .shard_checks import PushChecks, check_pull
-from .transport.wire import Acknowledged, Call, Handler
-from .watermarks import Entry
+from .transport.wire import Acknowledged, Handler, Method
+from .watermarks import RunRecord
 
 
 class Pull(NamedTuple):
@@ -27,31 +27,31 @@ class Pull(NamedTuple):
     padded: bool
 
 
-class Describe(NamedTuple):
+class DescriptionRequest(NamedTuple):
     """A request for what a shard holds."""
 
 
-class Ask(NamedTuple):
+class StandingRequest(NamedTuple):
     """A request for how far a shard has come in each turn."""
 
 
-class Standing(NamedTuple):
+class ShardStanding(NamedTuple):
     """How far a shard has come in each turn, by runs of slices."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[RunRecord, ...]
 
 
-class Leave(NamedTuple):
+class WorkerLeave(NamedTuple):
     """A worker pushes no more."""
 
     worker: int
 
 
-PULL = Call("pull", Pull, Pulled)
-PUSH = Call("push", Push, Acknowledged)
-LEAVE = Call("leave", Leave, Acknowledged)
-DESCRIBE = Call("describe", Describe, Description)
-WATERMARKS = Call("watermarks", Ask, Standing)
+PULL = Method("pull", Pull, Pulled)
+PUSH = Method("push", Push, Acknowledged)
+LEAVE = Method("leave", WorkerLeave, Acknowledged)
+DESCRIBE = Method("describe", DescriptionRequest, Description)
+WATERMARKS = Method("watermarks", StandingRequest, ShardStanding)
 
 
 def pull_handler(source: Callable[[Keys, int], Pulled]) -> Handler[Pull, Pulled]:
@@ -85,15 +85,15 @@ def shard_handlers(shard: Shard | Gang, applied: Callable[[], None] | None = Non
             applied()
         return Acknowledged()
 
-    def leave(request: Leave) -> Acknowledged:
+    def leave(request: WorkerLeave) -> Acknowledged:
         shard.leave(request.worker)
         return Acknowledged()
 
-    def describe(_: Describe) -> Description:
+    def describe(_: DescriptionRequest) -> Description:
         return shard.describe()
 
-    def progress(_: Ask) -> Standing:
-        return Standing(shard.progress())
+    def progress(_: StandingRequest) -> ShardStanding:
+        return ShardStanding(shard.progress())
 
     own = Handler(PUSH, push), Handler(LEAVE, leave), Handler(DESCRIBE, describe), Handler(WATERMARKS, progress)
     return pull_handler(shard.pull), *own

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ..errors import TrainingError
-from .dense import Dense
+from .dense import ShardDense
 from .lifecycle_table import LivingTable
 from .messages import NO_MOMENTS, Description, Gate, Keys, Mask, Pulled, Push, RefusedError
 from .moments import merged
@@ -19,7 +19,7 @@ from .snapshot import LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, Tab
 from .sweep import Sweep
 from .table import Table
 from .watch import Watch
-from .watermarks import Entry, Watermarks
+from .watermarks import RunRecord, Watermarks
 
 READ_SECONDS = 30.0
 
@@ -39,7 +39,7 @@ class Shard:
         watermarks: which batches it has applied; None: it applies all that come.
     """
 
-    def __init__(self, programs: Sequence[Programs], dense: Dense, slot_name: Callable[[int], str]) -> None:
+    def __init__(self, programs: Sequence[Programs], dense: ShardDense, slot_name: Callable[[int], str]) -> None:
         self.tables = tables_of(programs)
         self._sweeps = {name: Sweep(table) for name, table in self.tables.items()}
         self.dense = dense
@@ -111,7 +111,7 @@ class Shard:
         """Return the rows of one of the algorithm's tables."""
         return next(table for table in self.tables.values() if name in table.programs.tables)
 
-    def progress(self) -> tuple[Entry, ...]:
+    def progress(self) -> tuple[RunRecord, ...]:
         """Return how far it has come in each turn; nothing where it applies all that come."""
         with self._lock:
             return self.watermarks.entries() if self.watermarks is not None else ()

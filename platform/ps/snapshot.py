@@ -23,7 +23,7 @@ from .keys import slices
 from .messages import Keys
 from .moments import Moments
 from .table import Table
-from .watermarks import Entry
+from .watermarks import RunRecord
 
 PIECE_BYTES = 1 << 22
 MOST_KEPT = 0.2  # of a shard's memory: records that changed before they were read
@@ -66,7 +66,7 @@ class State(NamedTuple):
     moments: Moments
     dense: tuple[Stored, ...]
     candidates: Counted | None
-    watermarks: tuple[Entry, ...]
+    watermarks: tuple[RunRecord, ...]
     tables: dict[str, TableState]
 
 

@@ -47,7 +47,7 @@ class EpochError(TrainingError):
     """A push of a worker whose driver is dead and has been replaced."""
 
 
-class Entry(NamedTuple):
+class RunRecord(NamedTuple):
     """A run as plain data, which travels and is kept in checkpoints.
 
     Attributes:
@@ -78,10 +78,10 @@ class Run:
         self.head = head
         self.applied: dict[Turn, int] = dict(applied)
 
-    def entry(self) -> Entry:
+    def entry(self) -> RunRecord:
         """Return the run as plain data."""
         turns = as_lines(dict(sorted(self.applied.items())))
-        return Entry(self.slices.start, self.slices.stop, self.dense, self.head, turns)
+        return RunRecord(self.slices.start, self.slices.stop, self.dense, self.head, turns)
 
 
 class Watermarks:
@@ -102,12 +102,12 @@ class Watermarks:
         return cls([Run(slices, dense, True, {})], epoch)
 
     @classmethod
-    def from_entries(cls, entries: Iterable[Entry], epoch: int) -> Self:
+    def from_entries(cls, entries: Iterable[RunRecord], epoch: int) -> Self:
         """Return the watermarks of entries."""
         runs = [Run(range(one.first_slice, one.stop_slice), one.dense, one.head, one.applied) for one in entries]
         return cls(runs, epoch)
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[RunRecord, ...]:
         """Return the runs as plain data."""
         return tuple(run.entry() for run in self._runs)
 
@@ -184,7 +184,7 @@ def from_lines(lines: Lines) -> dict[Turn, int]:
     return {Turn(number, split): batches for number, split, batches in lines.tolist()}
 
 
-def lowest(entries: Iterable[Entry]) -> dict[Turn, int]:
+def lowest(entries: Iterable[RunRecord]) -> dict[Turn, int]:
     """Return how many batches of each turn every run has applied; turns that one has nothing of are left out."""
     least: dict[Turn, int] | None = None
     for entry in entries:
@@ -193,7 +193,7 @@ def lowest(entries: Iterable[Entry]) -> dict[Turn, int]:
     return least or {}
 
 
-def highest(entries: Iterable[Entry]) -> dict[Turn, int]:
+def highest(entries: Iterable[RunRecord]) -> dict[Turn, int]:
     """Return how many batches of each turn the run has that has the most."""
     most: dict[Turn, int] = {}
     for entry in entries:

@@ -21,7 +21,7 @@ from ..ps.transport.checks import COUNT, check_within
 from ..ps.transport.connection_limits import room_for
 from ..ps.transport.server import Server
 from ..ps.transport.tls import Certificate
-from ..ps.transport.wire import Acknowledged, Call, Handler
+from ..ps.transport.wire import Acknowledged, Handler, Method
 from ..ps.watermarks import Turn, turns_of
 from ..training.checkpoints.recovery import MOST
 from ..training.compiled import limit_threads, prepare_task
@@ -29,7 +29,7 @@ from ..training.parallelism import Places, scoring_places
 from ..training.tasks.cluster import cluster
 from ..training.tasks.coordinator import Coordinator
 from ..training.tasks.driver import taken
-from ..training.tasks.job import TAKE, WAIT_SECONDS, Take, Taken, check_machine, own_host, own_version
+from ..training.tasks.job import TAKE, WAIT_SECONDS, NextTurn, Take, check_machine, own_host, own_version
 from ..training.tasks.membership import CALL_SECONDS, EndedError, Membership
 from ..training.tasks.messages import Contact
 from .scorer import Request, Scorer
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..progress import Reporter
 
 
-class Job(NamedTuple):
+class ScoringJob(NamedTuple):
     """What the tasks of a prediction need to know; travels by pickle.
 
     Attributes:
@@ -54,7 +54,7 @@ class Job(NamedTuple):
     folder: Path
 
 
-class Wrote(NamedTuple):
+class RowsWritten(NamedTuple):
     """How many rows of a split a worker has written, and whether that is all of it."""
 
     worker: int
@@ -64,7 +64,7 @@ class Wrote(NamedTuple):
     whole: bool
 
 
-WROTE = Call("wrote", Wrote, Acknowledged)
+WROTE = Method("wrote", RowsWritten, Acknowledged)
 
 
 def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -> list[Path]:
@@ -80,7 +80,7 @@ def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -
     manifest = request.version.manifest
     weight_bytes = (manifest.rows or 0) * sum(8 + 4 * table.dim for table in manifest.tables)  # a key and its floats
     places = scoring_places(tasks, weight_bytes, len(request.splits))
-    driver = Driver(len(request.splits), places.workers, reporter)
+    driver = ScoringDriver(len(request.splits), places.workers, reporter)
     while driver.unfinished:
         try:
             score_once(tasks, request, places, folder, driver)
@@ -89,7 +89,7 @@ def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -
     return [part_path(folder, number) for number in range(len(request.splits))]
 
 
-def score_once(tasks: Tasks, request: Request, places: Places, folder: Path, driver: Driver) -> None:
+def score_once(tasks: Tasks, request: Request, places: Places, folder: Path, driver: ScoringDriver) -> None:
     """Score what is not written yet.
 
     Raises:
@@ -100,7 +100,7 @@ def score_once(tasks: Tasks, request: Request, places: Places, folder: Path, dri
     name, encrypt = f"predictions of {manifest.model} v{manifest.version}", bool(manifest.settings.get("encrypt"))
     with cluster(tasks, name, places, driver.handlers, lambda role, number: None, driver.lost_worker, encrypt) as on:
         driver.begin(on.coordinator)
-        job = Job(on.contact, own_version(), request, places, folder)
+        job = ScoringJob(on.contact, own_version(), request, places, folder)
         on.start_shards(functools.partial(host_weights, job, on.certificate), places.shards)
         on.start_workers(functools.partial(score_splits, job), places.workers, f"xpsql: {name}", False)
         on.wait_for_workers()
@@ -109,7 +109,7 @@ def score_once(tasks: Tasks, request: Request, places: Places, folder: Path, dri
         on.end()
 
 
-class Driver:
+class ScoringDriver:
     """The driver's part: it deals splits, and keeps which are written; thread-safe.
 
     Args:
@@ -167,11 +167,11 @@ class Driver:
             if self._losses > MOST:
                 raise TrainingError(f"Lost tasks {self._losses} times while no further split was written. {error}") from error
 
-    def _take(self, request: Take) -> Taken:
+    def _take(self, request: Take) -> NextTurn:
         self._coordinator.require("worker", *request)
         return taken(self._dealer.next(request.worker))
 
-    def _wrote(self, wrote: Wrote) -> Acknowledged:
+    def _wrote(self, wrote: RowsWritten) -> Acknowledged:
         self._coordinator.require("worker", wrote.worker, wrote.attempt)
         check_within("the number of a split", wrote.split, range(len(self._turns)))
         check_within("the rows of a split", wrote.rows, COUNT)
@@ -190,7 +190,7 @@ def part_path(folder: Path, split: int) -> Path:
     return folder / f"predictions-{split:06d}.parquet"
 
 
-def host_weights(job: Job, certificate: Certificate | None, task: Task) -> None:
+def host_weights(job: ScoringJob, certificate: Certificate | None, task: Task) -> None:
     """Hold the rows of some slices of a version, as task `task.number` of several, until told to end."""
     check_machine(job.xpsql, job.folder)
     limit_threads(task.cores)
@@ -203,7 +203,7 @@ def host_weights(job: Job, certificate: Certificate | None, task: Task) -> None:
             member.ended.wait()
 
 
-def score_splits(job: Job, task: Task) -> None:
+def score_splits(job: ScoringJob, task: Task) -> None:
     """Take splits from the driver, one after the other, and write their predictions."""
     check_machine(job.xpsql, job.folder)
     prepare_task(task.cores)
@@ -217,7 +217,7 @@ def score_splits(job: Job, task: Task) -> None:
             write(job, task, split, scorer, member)
 
 
-def write(job: Job, task: Task, split: int, scorer: Scorer, member: Membership) -> None:
+def write(job: ScoringJob, task: Task, split: int, scorer: Scorer, member: Membership) -> None:
     """Write the predictions of a split: a file that is there is whole, whoever else may write the same split.
 
     Raises:
@@ -229,6 +229,6 @@ def write(job: Job, task: Task, split: int, scorer: Scorer, member: Membership) 
         if member.ended.is_set():
             raise EndedError
         rows += more
-        member.call(WROTE, Wrote(task.number, task.attempt, split, rows, False), CALL_SECONDS)
+        member.call(WROTE, RowsWritten(task.number, task.attempt, split, rows, False), CALL_SECONDS)
     begun.replace(path)
-    member.call(WROTE, Wrote(task.number, task.attempt, split, rows, True), CALL_SECONDS)
+    member.call(WROTE, RowsWritten(task.number, task.attempt, split, rows, True), CALL_SECONDS)

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from ..spark_types import type_words
 from .inputs import Input, by_lower_name
-from .refusal import Limits, RequestError
+from .refusal import RequestError, RequestLimits
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 RECORD_BATCH, DICTIONARY_BATCH = 3, 2  # of the union MessageHeader in Arrow's format/Message.fbs
 
 
-def table_of(body: bytes, inputs: Sequence[Input], limits: Limits) -> pa.Table:
+def table_of(body: bytes, inputs: Sequence[Input], limits: RequestLimits) -> pa.Table:
     """Return the rows of a stream as the columns of a version.
 
     Raises:
@@ -62,7 +62,7 @@ def stream_of(predictions: Mapping[str, pa.Array]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def check(body: bytes, limits: Limits) -> None:
+def check(body: bytes, limits: RequestLimits) -> None:
     """Refuse a stream with more rows than one request may have, or with compressed buffers, before it is decoded.
 
     Raises:
@@ -79,7 +79,7 @@ def check(body: bytes, limits: Limits) -> None:
             raise RequestError(400, "The body is no Arrow IPC stream: a message must begin with 0xFFFFFFFF.")
         if size == 0:
             return
-        message = Table(body[at : at + size], struct.unpack_from("<I", body, at)[0])
+        message = FlatTable(body[at : at + size], struct.unpack_from("<I", body, at)[0])
         kind, length = message.number(1, "<B"), message.number(3, "<q")
         at += size + max(length, 0)
         batch = message.table(2)
@@ -93,7 +93,7 @@ def check(body: bytes, limits: Limits) -> None:
             limits.check_rows(rows)
 
 
-class Table:
+class FlatTable:
     """A table of FlatBuffers: fields by number.
 
     Source: https://flatbuffers.dev/internals/.
@@ -118,7 +118,7 @@ class Table:
         place = self.place(field)
         return int(struct.unpack_from(kind, self._data, place)[0]) if place else 0
 
-    def table(self, field: int) -> Table | None:
+    def table(self, field: int) -> FlatTable | None:
         """Return a field that is a table, None where it is not set."""
         place = self.place(field)
-        return Table(self._data, place + struct.unpack_from("<I", self._data, place)[0]) if place else None
+        return FlatTable(self._data, place + struct.unpack_from("<I", self._data, place)[0]) if place else None

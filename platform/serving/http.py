@@ -18,7 +18,7 @@ from . import arrow_stream, instances, tensors
 from .loaded import Loaded
 from .metrics import CONTENT_TYPE as METRICS
 from .metrics import Requests
-from .refusal import Limits, RequestError
+from .refusal import RequestError, RequestLimits
 from .request_log import RequestLog
 from .served import Served
 
@@ -55,7 +55,7 @@ class Service:
     """
 
     def __init__(
-        self, served: Served, limits: Limits, token: str | None, log: RequestLog | None, broken: Callable[[], None]
+        self, served: Served, limits: RequestLimits, token: str | None, log: RequestLog | None, broken: Callable[[], None]
     ) -> None:
         self.limits = limits
         self._served, self._token, self._log, self._broken = served, token, log, broken
@@ -128,7 +128,7 @@ class Service:
             raise RequestError(401, "This service wants its token: Authorization: Bearer <token>.")
 
 
-def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int, limits: Limits) -> Scoring:
+def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int, limits: RequestLimits) -> Scoring:
     """Score the rows of a body.
 
     Raises:

@@ -14,12 +14,12 @@ from ..input.kinds import kind_named
 from ..input.kinds.base import ScalarKind
 from ..spark_types import type_words
 from .inputs import MISSING, Input, by_lower_name
-from .refusal import Limits, RequestError
+from .refusal import RequestError, RequestLimits
 
 FORMS = '{"instances": [{column: value, ...}, ...]} or {"context": {column: value, ...}, "candidates": [{...}, ...]}'
 
 
-def parsed(body: bytes, limits: Limits) -> Any:
+def parsed(body: bytes, limits: RequestLimits) -> Any:
     """Return the JSON of a body.
 
     Raises:
@@ -36,7 +36,7 @@ def refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no value of JSON; send it as a string")
 
 
-def table_of(request: Any, inputs: Sequence[Input], limits: Limits) -> pa.Table:
+def table_of(request: Any, inputs: Sequence[Input], limits: RequestLimits) -> pa.Table:
     """Return the rows of a request as the columns of a version.
 
     Raises:
@@ -54,7 +54,7 @@ def table_of(request: Any, inputs: Sequence[Input], limits: Limits) -> pa.Table:
     raise RequestError(400, f"Expected {FORMS}.")
 
 
-def rows_of(request: Mapping[str, Any], name: str, limits: Limits) -> list[dict[str, Any]]:
+def rows_of(request: Mapping[str, Any], name: str, limits: RequestLimits) -> list[dict[str, Any]]:
     rows = request[name]
     if not isinstance(rows, list):
         raise RequestError(400, f"{name} must be an array of objects. Expected {FORMS}.")

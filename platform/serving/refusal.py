@@ -27,7 +27,7 @@ class RequestError(XpsqlError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """What one request may hold: bytes of its body, brackets within brackets of JSON, and rows."""
 
     body_bytes: int = 16 << 20

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from .inputs import Input, by_lower_name
 from .instances import parsed, told
-from .refusal import Limits, RequestError
+from .refusal import RequestError, RequestLimits
 
 LENGTH_HEADER = "inference-header-content-length"
 NUMBERS = {
@@ -52,7 +52,7 @@ class InferRequest(NamedTuple):
     all_binary: bool
 
 
-def request_of(body: bytes, header_bytes: str | None, limits: Limits) -> InferRequest:
+def request_of(body: bytes, header_bytes: str | None, limits: RequestLimits) -> InferRequest:
     """Return the request of a body.
 
     Args:
@@ -167,7 +167,7 @@ def texts(data: bytes, count: int, name: str) -> list[str]:
     return found
 
 
-def table_of(request: InferRequest, inputs: Sequence[Input], limits: Limits) -> pa.Table:
+def table_of(request: InferRequest, inputs: Sequence[Input], limits: RequestLimits) -> pa.Table:
     """Return the rows of a request as the columns of a version.
 
     Raises:
@@ -188,7 +188,7 @@ def table_of(request: InferRequest, inputs: Sequence[Input], limits: Limits) -> 
     return pa.table(arrays, names=[column.name for column in inputs])
 
 
-def column_of(tensor: Tensor, lengths: Tensor | None, column: Input, limits: Limits) -> pa.Array:
+def column_of(tensor: Tensor, lengths: Tensor | None, column: Input, limits: RequestLimits) -> pa.Array:
     """Return a tensor as a column."""
     many = pa.types.is_list(column.type)
     values = tensor.values

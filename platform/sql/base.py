@@ -14,14 +14,14 @@ from ..errors import Position
 if TYPE_CHECKING:
     from ...warehouse.version import Version
     from ..engines.spark_sql.passage import Passage
-    from .context import Context
+    from .context import StatementContext
     from .cursor import Cursor
 
 
 class Command(Protocol):
     """A parsed statement."""
 
-    def run(self, context: Context) -> pa.Table | None:
+    def run(self, context: StatementContext) -> pa.Table | None:
         """Run it; rows for statements that answer, None for those that only act.
 
         Raises:
@@ -70,7 +70,7 @@ class Call(NamedTuple):
     position: Position
     stack: ExitStack
 
-    def read(self, context: Context) -> Version:
+    def read(self, context: StatementContext) -> Version:
         """Return the version that is named, whose files stay until the result has been read.
 
         Raises:
@@ -108,4 +108,4 @@ class TableFunction(NamedTuple):
     help: str
     data: str
     arguments: tuple[str, ...]
-    run: Callable[[Context, Call], pa.Table | str | Pending]
+    run: Callable[[StatementContext, Call], pa.Table | str | Pending]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..progress import Reporter
 
 
-class Context(Protocol):
+class StatementContext(Protocol):
     """What a command runs in: a session, or whatever else has these.
 
     Attributes:
@@ -24,3 +24,6 @@ class Context(Protocol):
     models: Models
     reporter: Reporter
     resumes: bool
+
+
+Context = StatementContext  # the name it had; until the next version

@@ -28,7 +28,7 @@ from .functions import FUNCTIONS
 from .scopes import inlined
 
 if TYPE_CHECKING:
-    from .context import Context
+    from .context import StatementContext
 
 
 CREATE_VIEW = re.compile(r"CREATE (OR REPLACE )?(GLOBAL )?(TEMP |TEMPORARY )?VIEW\b")
@@ -61,13 +61,13 @@ class Query:
         cursor = Cursor(passage, tokenize(passage))
         return cls(passage, tuple(find_calls(cursor)))
 
-    def run(self, context: Context) -> pa.Table | None:
+    def run(self, context: StatementContext) -> pa.Table | None:
         """Run the calls, then the statement."""
         with self.expanded(context) as passage, passage.locating():
             return context.engine.execute(passage.text)
 
     @contextmanager
-    def expanded(self, context: Context) -> Iterator[Passage]:
+    def expanded(self, context: StatementContext) -> Iterator[Passage]:
         """Run the calls and give the text that reads their results, which stay until the end of the block."""
         if not self.calls:
             yield self.passage
@@ -81,7 +81,7 @@ class Query:
 
 
 @contextmanager
-def own_folder(context: Context) -> Iterator[Path]:
+def own_folder(context: StatementContext) -> Iterator[Path]:
     """Give a folder for the results of calls, in the warehouse where tasks on other machines write them."""
     if context.engine.tasks is not None:
         with scratch(context.models.warehouse) as folder:
@@ -163,7 +163,7 @@ def refuse_view(cursor: Cursor) -> None:
         )
 
 
-def expand(query: Query, context: Context, folder: Path, stack: ExitStack) -> tuple[Passage, dict[str, Pending]]:
+def expand(query: Query, context: StatementContext, folder: Path, stack: ExitStack) -> tuple[Passage, dict[str, Pending]]:
     """Run the calls of a query, each in a folder of its own.
 
     Returns:
@@ -185,7 +185,7 @@ def expand(query: Query, context: Context, folder: Path, stack: ExitStack) -> tu
     return passage, pending
 
 
-def finish(pending: Mapping[str, Pending], context: Context, folder: Path) -> None:
+def finish(pending: Mapping[str, Pending], context: StatementContext, folder: Path) -> None:
     """Make the results that are still to be made."""
     for view, result in pending.items():
         made = result.make()
@@ -193,7 +193,7 @@ def finish(pending: Mapping[str, Pending], context: Context, folder: Path) -> No
         context.engine.register(view, [written(made, path)] if isinstance(made, pa.Table) else made)
 
 
-def check_names(statement: Passage, context: Context) -> None:
+def check_names(statement: Passage, context: StatementContext) -> None:
     """Refuse a statement whose query cannot run, such as one that names a column that no view of a call has.
 
     Raises:
@@ -208,7 +208,13 @@ def check_names(statement: Passage, context: Context) -> None:
 
 
 def run_call(
-    site: CallSite, view: str, around: Passage, pending: dict[str, Pending], context: Context, folder: Path, stack: ExitStack
+    site: CallSite,
+    view: str,
+    around: Passage,
+    pending: dict[str, Pending],
+    context: StatementContext,
+    folder: Path,
+    stack: ExitStack,
 ) -> pa.Table | str | Pending:
     """Run one call. The view of its result goes when the stack closes.
 

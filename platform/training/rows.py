@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from ...warehouse.candidates import read_candidates, write_candidates
 from ...warehouse.dense import read_dense, write_dense
 from ...warehouse.files import VersionFiles
-from ...warehouse.manifest import Dense as DenseEntry
-from ...warehouse.manifest import Table as TableEntry
+from ...warehouse.manifest import DenseEntry, TableEntry
 from ...warehouse.rows import rows_schema
 from ...warehouse.version import Version
 from ..cores import cores
@@ -259,7 +258,7 @@ def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entr
             write_dense(files.dense, number, shard.dense.dump())
     parts = [p for entry in entries for n, shard in shards.items() for p in parts_of(shard, slices_of(n, num_shards), n, entry)]
 
-    def write(part: Part) -> Saved:
+    def write(part: SliceRun) -> Saved:
         saved = save_part(part, files)
         return saved if part.entry is entries[0] else saved._replace(rows=0)
 
@@ -268,7 +267,7 @@ def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entr
         return merged_saved(list(pool.map(write, parts)))
 
 
-class Part(NamedTuple):
+class SliceRun(NamedTuple):
     """A run of a shard's slices of one table, and the number of the file that it becomes."""
 
     entry: TableEntry
@@ -277,15 +276,15 @@ class Part(NamedTuple):
     slices: range
 
 
-def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry) -> list[Part]:
+def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry) -> list[SliceRun]:
     """Cut a table of a shard into parts; they, and their numbers' order by key, are the same whatever the machine."""
     pieces = min(MAX_PARTS, len(slices), 1 + len(shard.holding(entry.name)) // PART_ROWS)
     bounds = [len(slices) * i // pieces for i in range(pieces + 1)]
     runs = [slices[first:stop] for first, stop in itertools.pairwise(bounds)]
-    return [Part(entry, number * MAX_PARTS + i, shard, run) for i, run in enumerate(runs)]
+    return [SliceRun(entry, number * MAX_PARTS + i, shard, run) for i, run in enumerate(runs)]
 
 
-def save_part(part: Part, files: VersionFiles) -> Saved:
+def save_part(part: SliceRun, files: VersionFiles) -> Saved:
     """Write a part of a table.
 
     Raises:

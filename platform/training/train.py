@@ -224,8 +224,8 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
     return Manifest(
         statement=plan.statement,
         query=plan.query,
-        algorithm=entries.Part(plan.algorithm.name, effective(plan, recipe)),
-        operators=tuple(entries.Part(use.name, dict(use.given)) for use in plan.operators),
+        algorithm=entries.PartEntry(plan.algorithm.name, effective(plan, recipe)),
+        operators=tuple(entries.PartEntry(use.name, dict(use.given)) for use in plan.operators),
         slots=slot_entries(columns),
         labels=columns.labels,
         weight=columns.weight,
@@ -248,10 +248,10 @@ def effective(plan: Plan, recipe: Recipe) -> dict[str, Any]:
     return {name: value for name, value in plan.algorithm.given.items() if name.lower() not in without}
 
 
-def slot_entries(columns: Columns) -> tuple[entries.Slot, ...]:
+def slot_entries(columns: Columns) -> tuple[entries.SlotEntry, ...]:
     """Describe the slots as the manifest does."""
     return tuple(
-        entries.Slot(
+        entries.SlotEntry(
             s.name,
             s.kind,
             s.type,

@@ -26,7 +26,7 @@ from tests.chaos.victims import Tasks
 from tests.clusters.standalone import standalone
 from tests.notes import Notes
 from xpsql.platform.training.tasks.driver import Driver
-from xpsql.platform.training.tasks.job import Take, Taken
+from xpsql.platform.training.tasks.job import NextTurn, Take
 
 SPECULATION = {
     "spark.executor.cores": "4",
@@ -45,7 +45,7 @@ def lasting(stopper: threading.Thread) -> Iterator[None]:
     """Deal the last splits of trainings after a thread has ended."""
     take = Driver._take
 
-    def taken_late(self: Driver, request: Take) -> Taken:
+    def taken_late(self: Driver, request: Take) -> NextTurn:
         if self._dealer.unfinished <= LAST:
             stopper.join(LAST_SECONDS)
         return take(self, request)

@@ -65,7 +65,7 @@ class Tasks:
     def watched(self) -> Iterator[None]:
         """Note what happens until the block is left."""
         join, take, each = coordinator.Coordinator._join, remote_checkpoints.Afar.take, remote.RemoteClient.each
-        lost, recovered, wrote = recovery.Recoveries.lost, monitor.Monitor.recovered, tasks.Driver._wrote
+        lost, recovered, wrote = recovery.Recoveries.lost, monitor.Monitor.recovered, tasks.ScoringDriver._wrote
 
         def joined(self_: coordinator.Coordinator, request: coordinator.Join) -> coordinator.Joined:
             answer = join(self_, request)
@@ -90,7 +90,7 @@ class Tasks:
             recovered(self_, why, seconds)
             self._begun["any"].set()
 
-        def written(self_: tasks.Driver, told: tasks.Wrote) -> Any:
+        def written(self_: tasks.ScoringDriver, told: tasks.RowsWritten) -> Any:
             if told.whole:
                 self._begun["any"].set()
             return wrote(self_, told)
@@ -106,7 +106,7 @@ class Tasks:
             mock.patch.object(recovery.Recoveries, "lost", noted),
             mock.patch.object(monitor.Monitor, "recovered", learning),
             mock.patch.object(remote.RemoteClient, "each", called),
-            mock.patch.object(tasks.Driver, "_wrote", written),
+            mock.patch.object(tasks.ScoringDriver, "_wrote", written),
         ):
             yield
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import xpsql
 from tests.docs.blocks import ROOT
 from xpsql.platform.serving.http import Service
-from xpsql.platform.serving.refusal import Limits
+from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.served import Served
 
 ASKED = re.compile(r"^\$ curl -s localhost:8080(\S+) -d '(.*)'\n(.*)$", re.MULTILINE)
@@ -20,7 +20,7 @@ def test_the_answers_of_the_page_are_those_of_the_service(session: xpsql.Session
     text = Path(ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
     (statements,) = STATEMENTS.findall(text)
     session.sql(statements)
-    service = Service(Served(session.models, ["ctr"], None, print), Limits(), None, None, lambda: None)
+    service = Service(Served(session.models, ["ctr"], None, print), RequestLimits(), None, None, lambda: None)
     asked = ASKED.findall(text)
     assert len(asked) == 4
     for path, body, answer in asked:

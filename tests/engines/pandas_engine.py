@@ -17,7 +17,7 @@ from xpsql.platform.engines.parquet_scan import ParquetScan, staged_scan
 from xpsql.platform.engines.spark_sql.dialect import position_of
 from xpsql.platform.engines.spark_sql.parsing import parse_query
 from xpsql.platform.engines.spark_sql.statements import QUERY_STARTS, STATEMENTS, name_sql, read, read_name, read_query
-from xpsql.platform.engines.spark_sql.tree import CreateTable, Drop, Insert, Query
+from xpsql.platform.engines.spark_sql.tree import CreateTable, Drop, Insert, QueryText
 from xpsql.platform.errors import StatementError
 from xpsql.platform.spark_types import spark_schema
 from xpsql.warehouse.names import part_name
@@ -44,7 +44,7 @@ class PandasEngine:
 
     def execute(self, statement: str) -> pa.Table | None:
         match read(statement):
-            case Query(text):
+            case QueryText(text):
                 return self._run(text)
             case CreateTable(name, replace, _, query, _) if query is not None:
                 self._put(name.name, self._run(query.text), "replace" if replace else "new", statement)

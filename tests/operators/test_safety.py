@@ -7,7 +7,7 @@ import pytest
 
 from tests.operators.examples import make
 from xpsql.platform.operators.safety import SAFETY, SafetyOptions
-from xpsql.testing.operators import SIZE, OperatorTrial, Push, context
+from xpsql.testing.operators import SIZE, OperatorTrial, PushInput, context
 
 NOT_FINITE = [np.nan, np.inf, -np.inf]
 
@@ -17,7 +17,7 @@ def unlimited(request: pytest.FixtureRequest) -> OperatorTrial:
     return OperatorTrial(SAFETY, SafetyOptions(), after=(make(request.param),))
 
 
-def with_gradient(example: Push, row: int, value: float) -> Push:
+def with_gradient(example: PushInput, row: int, value: float) -> PushInput:
     gradients = example.gradients.copy()
     gradients[row, 1] = value
     return example._replace(gradients=gradients)

@@ -22,7 +22,7 @@ from xpsql.platform.training.checkpoints.files import restore
 from xpsql.platform.training.rows import load, save
 from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.files import VersionFiles
-from xpsql.warehouse.manifest import Manifest, Table
+from xpsql.warehouse.manifest import Manifest, TableEntry
 from xpsql.warehouse.storage import Storage
 from xpsql.warehouse.version import Version
 
@@ -133,7 +133,7 @@ class Stream:
         number = 1 + (0 if self._parent is None else self._parent.number)
         shards, first = dict(enumerate(self.client.shards)), self.client.shards[0]
         files = VersionFiles(self._folder / f"v{number}")
-        entries = tuple(Table(p.spec.name, p.spec.dim, p.read_dims) for p in self._programs)
+        entries = tuple(TableEntry(p.spec.name, p.spec.dim, p.read_dims) for p in self._programs)
         save(shards, len(shards), files, entries)
         manifest = Manifest(
             version=number,

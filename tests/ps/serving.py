@@ -16,9 +16,9 @@ from xpsql.platform.ps.transport.codec import WireError
 from xpsql.platform.ps.transport.connection import Connection
 from xpsql.platform.ps.transport.handshake import introduce
 from xpsql.platform.ps.transport.server import Server
-from xpsql.platform.ps.transport.sockets import Address, Stream, connect, seen_by_client
+from xpsql.platform.ps.transport.sockets import Address, SocketStream, connect, seen_by_client
 from xpsql.platform.ps.transport.tls import Certificate
-from xpsql.platform.ps.transport.wire import Acknowledged, Call, Handler, Limits
+from xpsql.platform.ps.transport.wire import Acknowledged, ConnectionLimits, Handler, Method
 
 SECRET = b"a secret of 32 bytes for testing"
 HOST = "127.0.0.1"
@@ -33,10 +33,10 @@ class Wait(NamedTuple):
     number: int = 0
 
 
-ECHO = Call("echo", Values, Values)
-FAIL = Call("fail", Values, Acknowledged)
-BREAK = Call("break", Wait, Acknowledged)
-HOLD = Call("hold", Wait, Acknowledged)
+ECHO = Method("echo", Values, Values)
+FAIL = Method("fail", Values, Acknowledged)
+BREAK = Method("break", Wait, Acknowledged)
+HOLD = Method("hold", Wait, Acknowledged)
 
 
 class Service:
@@ -54,7 +54,7 @@ class Service:
         self,
         address: Address,
         secret: bytes = SECRET,
-        limits: Limits = Limits(),  # noqa: B008
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008
         public: str | None = None,
     ) -> Connection:
         """Return a connection that ends with the service."""
@@ -74,7 +74,10 @@ class Service:
 
 
 @contextmanager
-def serving(limits: Limits = Limits(), certificate: Certificate | None = None) -> Iterator[tuple[Server, Service]]:  # noqa: B008
+def serving(
+    limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008
+    certificate: Certificate | None = None,
+) -> Iterator[tuple[Server, Service]]:
     service = Service()
     with Server("the tester", service.handlers(), SECRET, HOST, limits, certificate) as server:
         try:
@@ -86,16 +89,16 @@ def serving(limits: Limits = Limits(), certificate: Certificate | None = None) -
 
 
 @contextmanager
-def raw(address: Address, greet: bool = True) -> Iterator[Stream]:
+def raw(address: Address, greet: bool = True) -> Iterator[SocketStream]:
     """A connection that sends whatever the test wants, after it has proved itself if told to."""
     with connect(address, 10, None) as sock:
-        stream = Stream(sock, 10)
+        stream = SocketStream(sock, 10)
         if greet:
             introduce(stream, SECRET, seen_by_client(sock))
         yield stream
 
 
-def until_closed(stream: Stream) -> bytes:
+def until_closed(stream: SocketStream) -> bytes:
     """Return what the other end still says before it closes."""
     said = bytearray()
     with contextlib.suppress(OSError, WireError):

@@ -11,9 +11,9 @@ from tests.ps.serving import serving
 from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.ps.transport.connection import Connection
 from xpsql.platform.ps.transport.connection_limits import OWN_FILES, make_room, room_for
-from xpsql.platform.ps.transport.wire import Limits
+from xpsql.platform.ps.transport.wire import ConnectionLimits
 from xpsql.platform.training.tasks.coordinator import Coordinator
-from xpsql.platform.training.tasks.messages import FIND, Find, Found
+from xpsql.platform.training.tasks.messages import FIND, Find, ShardAddresses
 
 UNLIMITED = resource.RLIM_INFINITY
 
@@ -44,20 +44,20 @@ def test_a_job_with_more_connections_than_files_may_be_opened_is_refused(monkeyp
 
 
 def test_small_jobs_get_the_usual_limits() -> None:
-    assert room_for(100) == Limits()
+    assert room_for(100) == ConnectionLimits()
 
 
 def test_a_coordinator_takes_the_connections_of_all_tasks() -> None:
-    count = Limits().connections + 50
+    count = ConnectionLimits().connections + 50
     with (
         Coordinator("m v1", 0, count, "127.0.0.1", (), lambda role, number: None, None, None) as coordinator,
         contextlib.ExitStack() as stack,
     ):
         contact = coordinator.contact
         for _ in range(count):
-            last = Connection("the coordinator", contact.address, contact.secret, Limits(), None)
+            last = Connection("the coordinator", contact.address, contact.secret, ConnectionLimits(), None)
             stack.callback(last.close)
-        assert last.call(FIND, Find(), 5) == Found(())
+        assert last.call(FIND, Find(), 5) == ShardAddresses(())
 
 
 def test_a_client_that_no_thread_is_left_for_is_refused_and_others_are_served(

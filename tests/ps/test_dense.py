@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xpsql.platform.operators.base import DenseSpec
-from xpsql.platform.ps.dense import Dense, DenseProgram, dealt
+from xpsql.platform.ps.dense import DenseProgram, ShardDense, dealt
 
 
 def start(seed: int) -> jax.Array:
@@ -25,14 +25,14 @@ def gradients(step: int) -> dict[str, NDArray[np.float32]]:
     return {spec.name: np.float32(random.normal(size=spec.shape)) for spec in SPECS}
 
 
-def learned(parts: list[Dense], first: int, last: int) -> dict[str, NDArray[np.float32]]:
+def learned(parts: list[ShardDense], first: int, last: int) -> dict[str, NDArray[np.float32]]:
     for step in range(first, last):
         for part in parts:
             part.push(gradients(step))
     return {name: np.asarray(values) for part in parts for name, values in part.pull().items()}
 
 
-def parts(optimizer: str, num_shards: int) -> list[Dense]:
+def parts(optimizer: str, num_shards: int) -> list[ShardDense]:
     program = DenseProgram(SPECS, OPTIMIZERS[optimizer], seed=7)
     return [program.part(number, num_shards) for number in range(num_shards)]
 

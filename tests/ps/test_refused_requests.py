@@ -19,19 +19,18 @@ from xpsql.platform.ps._native import Arguments, Layout, memory
 from xpsql.platform.ps.gang import Gang
 from xpsql.platform.ps.ladder import Ladder, most_padded
 from xpsql.platform.ps.moments import no_moments
-from xpsql.platform.ps.service import DESCRIBE, PULL, PUSH, Describe, Pull, shard_handlers
+from xpsql.platform.ps.service import DESCRIBE, PULL, PUSH, DescriptionRequest, Pull, shard_handlers
 from xpsql.platform.ps.shard import Push
 from xpsql.platform.ps.table import BatchId
 from xpsql.platform.ps.transport.connection import Connection
 from xpsql.platform.ps.transport.server import Server
 from xpsql.platform.ps.transport.sockets import Address
-from xpsql.platform.ps.transport.wire import Call, Limits
+from xpsql.platform.ps.transport.wire import ConnectionLimits, Method
 from xpsql.platform.ps.watermarks import Turn, Watermarks, turns_of
 from xpsql.platform.training.metrics.metrics import Metrics, Tally, Targets
-from xpsql.platform.training.packaged.rounds import Company
-from xpsql.platform.training.packaged.rounds import Learned as CompanyLearned
+from xpsql.platform.training.packaged.rounds import Company, LearnedModel
 from xpsql.platform.training.solved.examples import NO_FEATURES, Features
-from xpsql.platform.training.solved.rounds import NO_MOMENTS, NO_NUMBERS, Ask, Found, Have, Meeting
+from xpsql.platform.training.solved.rounds import NO_MOMENTS, NO_NUMBERS, EncodedFeatures, Meeting, OrderRequest, OrderResult
 from xpsql.platform.training.tasks import coordinator as meeting_point
 from xpsql.platform.training.tasks.coordinator import Coordinator
 from xpsql.platform.training.tasks.remote_checkpoints import WRITE, Write, checkpoint_handlers
@@ -57,7 +56,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     push = pushed(LocalClient([new_shard()]), KEYS, 2)._replace(moments=no_moments(3))
     handlers = shard_handlers(shard) + checkpoint_handlers(shard, None, Storage(str(tmp_path_factory.mktemp("c"))), 0, 1)
     with Server("the shard", handlers, SECRET, HOST) as server:
-        connection = Connection("the shard", server.address, SECRET, Limits(), None)
+        connection = Connection("the shard", server.address, SECRET, ConnectionLimits(), None)
         yield Attacked(connection, push)
         connection.close()
 
@@ -65,14 +64,14 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
 def answers(on: Attacked) -> bool:
     """Whether the shard still serves an honest client."""
     pulled = on.connection.call(PULL, Pull(KEYS, 64, True), SECONDS)
-    return on.connection.call(DESCRIBE, Describe(), SECONDS).rows == 0 and not pulled.weights["weights"].any()
+    return on.connection.call(DESCRIBE, DescriptionRequest(), SECONDS).rows == 0 and not pulled.weights["weights"].any()
 
 
 def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-def refuses(on: Attacked, call: Call[Any, Any], request: object) -> None:
+def refuses(on: Attacked, call: Method[Any, Any], request: object) -> None:
     before = peak_bytes()
     with pytest.raises(XpsqlError, match=r"^Refused a request: expected "):
         on.connection.call(call, request, SECONDS)
@@ -165,7 +164,7 @@ def test_a_checkpoint_is_written_nowhere_but_under_the_name_of_one(attacked: Att
 def test_a_push_that_fits_is_applied_after_all_that() -> None:
     shard = new_shard()
     with Server("the shard", shard_handlers(shard), SECRET, HOST) as server:
-        connection = Connection("the shard", server.address, SECRET, Limits(), None)
+        connection = Connection("the shard", server.address, SECRET, ConnectionLimits(), None)
         connection.call(PUSH, pushed(LocalClient([shard]), KEYS, 2), SECONDS)
         connection.close()
     assert len(shard) == 40
@@ -205,9 +204,9 @@ def test_native_memory_of_more_bytes_than_can_be_addressed_is_an_error(size: int
     ],
 )
 def test_a_coordinator_takes_tasks_of_its_job_alone(request_: Any) -> None:
-    call: Call[Any, Any] = meeting_point.JOIN if isinstance(request_, meeting_point.Join) else meeting_point.READY
+    call: Method[Any, Any] = meeting_point.JOIN if isinstance(request_, meeting_point.Join) else meeting_point.READY
     with Coordinator("m v1", 1, 2, HOST, (), lambda role, number: None, None, None) as coordinator:
-        connection = Connection("it", coordinator.contact.address, coordinator.contact.secret, Limits(), None)
+        connection = Connection("it", coordinator.contact.address, coordinator.contact.secret, ConnectionLimits(), None)
         with pytest.raises(TrainingError, match="Refused a request"):
             connection.call(call, request_, SECONDS)
         assert not coordinator.joined("worker")
@@ -264,12 +263,12 @@ MEETING, COMPANY = Meeting(2), Company(2)
 @pytest.mark.parametrize(
     "told",
     [
-        lambda: MEETING._have(Have(2, NO_FEATURES, NO_MOMENTS)),
-        lambda: MEETING._have(Have(0, UNEVEN, NO_MOMENTS)),
-        lambda: MEETING._have(Have(0, NO_FEATURES, NO_MOMENTS._replace(mean=np.ones(2)))),
-        lambda: MEETING._ask(Ask(-1, -5)),
-        lambda: MEETING._found_by(Found(2, 0.0, NO_NUMBERS, None)),
-        lambda: COMPANY._learned_by(CompanyLearned(-1, np.empty(0, np.uint8), (EMPTY,))),
+        lambda: MEETING._have(EncodedFeatures(2, NO_FEATURES, NO_MOMENTS)),
+        lambda: MEETING._have(EncodedFeatures(0, UNEVEN, NO_MOMENTS)),
+        lambda: MEETING._have(EncodedFeatures(0, NO_FEATURES, NO_MOMENTS._replace(mean=np.ones(2)))),
+        lambda: MEETING._ask(OrderRequest(-1, -5)),
+        lambda: MEETING._found_by(OrderResult(2, 0.0, NO_NUMBERS, None)),
+        lambda: COMPANY._learned_by(LearnedModel(-1, np.empty(0, np.uint8), (EMPTY,))),
     ],
 )
 def test_what_workers_of_all_examples_tell_must_fit(told: Callable[[], object]) -> None:

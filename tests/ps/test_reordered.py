@@ -13,12 +13,12 @@ from tests.chaos.proxy import Proxy
 from tests.ps.serving import HOST, SECRET, tcp
 from tests.ps.test_watermarks import assert_same, fresh, push_of, shard, state
 from xpsql.platform.errors import LostError, TrainingError
-from xpsql.platform.ps.service import PUSH, WATERMARKS, Ask, shard_handlers
+from xpsql.platform.ps.service import PUSH, WATERMARKS, StandingRequest, shard_handlers
 from xpsql.platform.ps.shard import Shard
-from xpsql.platform.ps.transport.connection import Connection, Exchange, Pending
+from xpsql.platform.ps.transport.connection import Connection, Exchange, PendingAnswer
 from xpsql.platform.ps.transport.server import Server
 from xpsql.platform.ps.transport.sockets import Address
-from xpsql.platform.ps.transport.wire import Acknowledged, Limits
+from xpsql.platform.ps.transport.wire import Acknowledged, ConnectionLimits
 from xpsql.platform.ps.watermarks import Turn
 
 SECONDS = 30.0
@@ -32,7 +32,7 @@ def behind_a_proxy(served: Shard) -> Iterator[tuple[Proxy, Address]]:
 
 
 def connected(address: Address) -> Connection:
-    return Connection("the shard", address, SECRET, Limits(), None)
+    return Connection("the shard", address, SECRET, ConnectionLimits(), None)
 
 
 def push(connection: Connection, *batches: int) -> None:
@@ -40,7 +40,7 @@ def push(connection: Connection, *batches: int) -> None:
         connection.call(PUSH, push_of(batch), SECONDS)
 
 
-def send(connection: Connection, *batches: int) -> list[Pending[Acknowledged]]:
+def send(connection: Connection, *batches: int) -> list[PendingAnswer[Acknowledged]]:
     """Push without waiting for answers."""
     return [connection.start(PUSH, push_of(batch)) for batch in batches]
 
@@ -79,7 +79,7 @@ def test_what_a_dead_connection_still_delivers_counts_once(late: bool) -> None:
             with pytest.raises(LostError):
                 Exchange([first]).result(unanswered[0], SECONDS)
         with closing(connected(address)) as second:
-            assert second.call(WATERMARKS, Ask(), SECONDS).entries[0].applied == {Turn(0, 0): 2}
+            assert second.call(WATERMARKS, StandingRequest(), SECONDS).entries[0].applied == {Turn(0, 0): 2}
             if late:
                 push(second, 2, 3, 4)
             assert pushes(proxy.deliver()) == 2

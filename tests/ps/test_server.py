@@ -27,12 +27,12 @@ from xpsql.platform.ps.transport import connection, sockets, strangers
 from xpsql.platform.ps.transport.connection import Connection, Exchange
 from xpsql.platform.ps.transport.handshake import HELLO, MAGIC, PROOF, VERSION, introduce, welcome
 from xpsql.platform.ps.transport.server import Server
-from xpsql.platform.ps.transport.sockets import Address, Stream, connect, is_own, seen_by_client
+from xpsql.platform.ps.transport.sockets import Address, SocketStream, connect, is_own, seen_by_client
 from xpsql.platform.ps.transport.tls import Certificate, client_context, make_certificate, server_context
-from xpsql.platform.ps.transport.wire import HEADER, Limits, Status, pack
+from xpsql.platform.ps.transport.wire import HEADER, ConnectionLimits, Status, pack
 
 LOGGER = "xpsql.platform.ps.transport.server"
-SHORT = Limits(proof_seconds=0.5, stall_seconds=0.5)
+SHORT = ConnectionLimits(proof_seconds=0.5, stall_seconds=0.5)
 HONEST = pack(Status.REQUEST, b"echo", 1, ECHO.request, values(5)).next(1 << 20)
 
 
@@ -177,7 +177,7 @@ def test_a_server_with_another_secret_is_refused() -> None:
 
         def impostor() -> None:
             with listener.accept()[0] as sock:
-                stream = Stream(sock, 5)
+                stream = SocketStream(sock, 5)
                 stream.send(HELLO.pack(MAGIC, VERSION, 0, bytes(32)))
                 stream.receive(PROOF.size)
                 stream.send(HELLO.pack(MAGIC, VERSION, 0, bytes(32)))
@@ -185,7 +185,7 @@ def test_a_server_with_another_secret_is_refused() -> None:
         thread = threading.Thread(target=impostor)
         thread.start()
         with pytest.raises(TrainingError, match="the server does not know the secret of this job"):
-            Connection("the tester", Address(HOST, listener.getsockname()[1]), SECRET, Limits(), None)
+            Connection("the tester", Address(HOST, listener.getsockname()[1]), SECRET, ConnectionLimits(), None)
         thread.join()
 
 
@@ -194,7 +194,7 @@ def test_no_secret_and_no_two_equal_handshakes_are_on_the_wire() -> None:
         data: list[bytes] = []
         here, there = socket.socketpair()
 
-        class Tapped(Stream):
+        class Tapped(SocketStream):
             def send(self, sent: bytes) -> None:
                 data.append(sent)
                 super().send(sent)
@@ -216,7 +216,7 @@ def test_no_secret_and_no_two_equal_handshakes_are_on_the_wire() -> None:
 def test_a_proof_cannot_be_replayed() -> None:
     recorded: list[bytes] = []
 
-    class Tapped(Stream):
+    class Tapped(SocketStream):
         def send(self, sent: bytes) -> None:
             recorded.append(sent)
             super().send(sent)
@@ -263,7 +263,10 @@ def test_strangers_take_no_room_of_honest_clients_and_the_log_tells_of_them_once
 ) -> None:
     made = request.getfixturevalue("certificate") if kind == "tls" else None
     monkeypatch.setattr(strangers, "LEAST_SECONDS", 0.0)
-    with serving(Limits(connections=2, strangers=4, proof_seconds=60), made) as (server, service), ExitStack() as stack:
+    with (
+        serving(ConnectionLimits(connections=2, strangers=4, proof_seconds=60), made) as (server, service),
+        ExitStack() as stack,
+    ):
         address = server.address if kind == "unix" else tcp(server.address)
         first = service.connect(address, public=made and made.public)
         silent = [stack.enter_context(raw(address, greet=False)) for _ in range(50)]
@@ -278,7 +281,7 @@ def test_strangers_take_no_room_of_honest_clients_and_the_log_tells_of_them_once
 
 
 def test_clients_that_come_at_once_all_have_a_moment_to_prove_themselves() -> None:
-    with serving(Limits(strangers=2)) as (server, service):
+    with serving(ConnectionLimits(strangers=2)) as (server, service):
         wrong: list[BaseException] = []
 
         def come() -> None:
@@ -315,7 +318,7 @@ def test_an_idle_client_is_not_closed() -> None:
 
 
 def test_connections_are_limited_and_a_place_that_is_left_is_free_again(caplog: pytest.LogCaptureFixture) -> None:
-    with serving(Limits(connections=2)) as (server, service):
+    with serving(ConnectionLimits(connections=2)) as (server, service):
         one, two = service.connect(server.address), service.connect(server.address)
         with pytest.raises(TrainingError, match="as many connections as it may"):
             service.connect(server.address)
@@ -328,7 +331,7 @@ def test_connections_are_limited_and_a_place_that_is_left_is_free_again(caplog: 
 
 def test_a_request_beyond_the_limits_is_refused_by_the_client_itself() -> None:
     with serving() as (server, service):
-        client = service.connect(server.address, limits=Limits(frame_bytes=1000))
+        client = service.connect(server.address, limits=ConnectionLimits(frame_bytes=1000))
         with pytest.raises(TrainingError, match="the limit is 1000; use smaller batches"):
             client.start(ECHO, values(1000))
         assert echoes(client)
@@ -359,7 +362,7 @@ def test_a_frame_that_is_no_request_is_refused_with_the_reason_and_logged(
 @pytest.fixture(scope="module")
 def attacked() -> Iterator[tuple[Server, Service, Connection]]:
     """One server, and an honest client that has been there from the start."""
-    with serving(Limits(frame_bytes=1 << 24)) as (server, service):
+    with serving(ConnectionLimits(frame_bytes=1 << 24)) as (server, service):
         client = service.connect(server.address)
         yield server, service, client
 

@@ -22,9 +22,9 @@ from xpsql.platform.ps.transport.codec import DTYPES, Codec, WireError, describe
 from xpsql.platform.ps.transport.wire import (
     HEADER,
     RAISED,
-    Call,
+    ConnectionLimits,
     Failure,
-    Limits,
+    Method,
     Status,
     error_of,
     failure_of,
@@ -59,7 +59,7 @@ class Outer2(NamedTuple):
 
 
 CODEC = Codec(Outer)
-LIMITS = Limits()
+LIMITS = ConnectionLimits()
 
 
 def arrays(dtype: Any) -> st.SearchStrategy[NDArray[Any]]:
@@ -171,7 +171,7 @@ def test_a_damaged_frame_is_refused_or_read_but_never_breaks_the_reader(sent: Ou
     for _ in range(data.draw(st.integers(1, 4))):
         frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(WireError):
-        for found in cut(bytes(frame), frames(Limits(frame_bytes=1 << 20)), [len(frame)]):
+        for found in cut(bytes(frame), frames(ConnectionLimits(frame_bytes=1 << 20)), [len(frame)]):
             message(found, CODEC)
 
 
@@ -290,7 +290,7 @@ def test_every_error_travels_as_its_class_and_others_as_training_errors() -> Non
 
 def test_the_name_of_a_call_must_fit_into_the_header() -> None:
     with pytest.raises(ValueError, match="1 to 16 bytes"):
-        Call("a name that is too long", Outer2, Outer2)
+        Method("a name that is too long", Outer2, Outer2)
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the layout is compared with this machine's")

@@ -11,7 +11,7 @@ import pytest
 import xpsql
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.http import Response, Service
-from xpsql.platform.serving.refusal import Limits
+from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.served import Served
 
 LOG = """
@@ -72,4 +72,4 @@ def served(session: xpsql.Session) -> Served:
 
 @pytest.fixture(scope="module")
 def client(served: Served) -> Client:
-    return Client(Service(served, Limits(), None, None, failing))
+    return Client(Service(served, RequestLimits(), None, None, failing))

@@ -16,7 +16,7 @@ import xpsql
 from tests.serving.conftest import COLUMNS, ROW, Client, failing
 from xpsql.platform.serving.arrow_stream import CONTENT_TYPE
 from xpsql.platform.serving.http import Service
-from xpsql.platform.serving.refusal import Limits
+from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.served import Served
 
 PREDICT, INFER = "/v1/models/ctr:predict", "/v2/models/ctr/infer"
@@ -154,7 +154,7 @@ def test_names_are_compared_without_case(client: Client) -> None:
 
 
 def test_limits_are_checked_before_a_body_is_parsed(served: Served) -> None:
-    small = Client(Service(served, Limits(body_bytes=2000, depth=4, rows=3), None, None, failing))
+    small = Client(Service(served, RequestLimits(body_bytes=2000, depth=4, rows=3), None, None, failing))
     assert "may have 2,000 bytes" in small.problem(PREDICT, b"[" * 3000, 413)
     assert "nested deeper than 4" in small.problem(PREDICT, b"[" * 1000)
     assert "may have 3 rows" in small.problem(PREDICT, {"instances": [{}] * 4}, 413)
@@ -271,7 +271,7 @@ def test_a_tensor_that_is_none_is_refused(client: Client, change: dict[str, Any]
 
 
 def test_a_service_with_a_token_answers_nobody_else(served: Served) -> None:
-    client = Client(Service(served, Limits(), "sesame", None, failing))
+    client = Client(Service(served, RequestLimits(), "sesame", None, failing))
     assert client.get("/v2/health/live").status == 200
     for headers in (
         {},
@@ -285,7 +285,7 @@ def test_a_service_with_a_token_answers_nobody_else(served: Served) -> None:
 
 
 def test_metrics_count_requests_rows_and_latencies(served: Served) -> None:
-    client = Client(Service(served, Limits(), None, None, failing))
+    client = Client(Service(served, RequestLimits(), None, None, failing))
     client.predict({"instances": [ROW, ROW]})
     client.predict({"instances": [ROW]})
     client.problem(PREDICT, b"no json")

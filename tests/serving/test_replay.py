@@ -17,7 +17,7 @@ from xpsql.platform.errors import StatementError
 from xpsql.platform.serving.differences import differences
 from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.keys import KEYS
-from xpsql.platform.serving.refusal import Limits
+from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.request_log import RequestLog
 from xpsql.platform.serving.served import Served
 
@@ -28,7 +28,7 @@ def log(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("log") / "served"
     log = RequestLog(folder, 1.0, print)
     log.start()
-    client = Client(Service(served, Limits(), None, log, failing))
+    client = Client(Service(served, RequestLimits(), None, log, failing))
     for count in (1, 2, 17, 200):
         rows = [
             {**ROW, "user": f"u{at % 11}", "ad": at, "price": at / 7, "tags": [f"t{at % 5}"] * (at % 3)} for at in range(count)

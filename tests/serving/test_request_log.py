@@ -11,7 +11,7 @@ import pytest
 import xpsql
 from tests.serving.conftest import COLUMNS, ROW, Client, failing
 from xpsql.platform.serving.http import Service
-from xpsql.platform.serving.refusal import Limits
+from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.request_log import RequestLog
 from xpsql.platform.serving.served import Served
 
@@ -21,7 +21,7 @@ def folder(served: Served, tmp_path: Path) -> Path:
     """A log of three requests, of a context with a category, of instances, and of another model."""
     log = RequestLog(tmp_path / "served", 1.0, print)
     log.start()
-    client = Client(Service(served, Limits(), None, log, failing))
+    client = Client(Service(served, RequestLimits(), None, log, failing))
     context = {name: value for name, value in ROW.items() if name != "ad"}
     client.predict({"context": context, "candidates": [{"ad": 1}, {"ad": "2"}]})
     client.predict({"instances": [{**ROW, "ad": 3.0, "tags": None, "price": None}]})
@@ -54,7 +54,7 @@ def test_the_log_is_a_table_of_sql(session: xpsql.Session, folder: Path) -> None
 def test_a_fraction_of_zero_logs_nothing(served: Served, tmp_path: Path) -> None:
     log = RequestLog(tmp_path / "served", 0.0, print)
     log.start()
-    Client(Service(served, Limits(), None, log, failing)).predict({"instances": [ROW]})
+    Client(Service(served, RequestLimits(), None, log, failing)).predict({"instances": [ROW]})
     log.stop()
     assert list((tmp_path / "served").iterdir()) == []
 
@@ -64,7 +64,7 @@ def test_requests_that_cannot_be_written_are_told_and_not_waited_for(served: Ser
     log = RequestLog(tmp_path / "served", 1.0, told.append)
     log.start()
     (tmp_path / "served" / "served_model=ctr").write_text("a file where the folder goes")
-    Client(Service(served, Limits(), None, log, failing)).predict({"instances": [ROW]})
+    Client(Service(served, RequestLimits(), None, log, failing)).predict({"instances": [ROW]})
     log.stop()
     assert len(told) == 1
     assert told[0].startswith("Requests for ctr were not logged in")

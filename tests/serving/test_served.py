@@ -15,7 +15,7 @@ from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.loaded import Loaded
-from xpsql.platform.serving.refusal import Limits
+from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.served import Served
 
 QUERY = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(500)"
@@ -53,7 +53,7 @@ def test_a_version_that_is_pinned_stays(own: xpsql.Session) -> None:
     own.sql(f"CONTINUE MODEL m AS {QUERY}")
     served.start()
     served.stop()
-    client = Client(Service(served, Limits(), None, None, failing))
+    client = Client(Service(served, RequestLimits(), None, None, failing))
     assert client.get("/v2/models/m/versions/1").status == 200
     assert client.get("/v2/models/m/versions/2").status == 404
 

@@ -23,7 +23,7 @@ import xpsql
 from tests.warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
 from xpsql.platform.errors import ModelError, OptionError, StatementError, XpsqlError
 from xpsql.platform.progress import LogReporter
-from xpsql.warehouse.manifest import Part, Slot
+from xpsql.warehouse.manifest import PartEntry, SlotEntry
 from xpsql.warehouse.rows import rows_schema
 
 
@@ -95,7 +95,11 @@ def test_describe_model_shows_slots_options_and_metrics(session: xpsql.Session) 
 
 
 def test_describe_model_shows_bounds_the_gate_and_what_it_was_judged_by(session: xpsql.Session) -> None:
-    life = (Part("admit", {"utility": 0.5}), Part("expire", {"after": "1 day", "utility": 0.1}), Part("elsewhere", {"a": 1}))
+    life = (
+        PartEntry("admit", {"utility": 0.5}),
+        PartEntry("expire", {"after": "1 day", "utility": 0.1}),
+        PartEntry("elsewhere", {"a": 1}),
+    )
     gate = {"evaluate": {"every": 20, "on": 5, "by": "city"}, "release": "auc > 0.7", "evaluation": {"auc": 0.72}}
     train(session.models, operators=life, **gate)
     shown = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr")}
@@ -254,7 +258,7 @@ def test_vectors_are_arrays_and_a_model_of_several_tables_names_them(session: xp
 
 def test_a_slot_with_quotes_in_its_name_keeps_them(session: xpsql.Session) -> None:
     with session.models.begin(
-        "ctr", dataclasses.replace(MANIFEST, slots=(Slot("it's a \\ slot"), Slot("b", number=1)))
+        "ctr", dataclasses.replace(MANIFEST, slots=(SlotEntry("it's a \\ slot"), SlotEntry("b", number=1)))
     ) as draft:
         fill(draft)
     assert rows(session, "SELECT DISTINCT slot FROM ML.WEIGHTS(MODEL ctr) ORDER BY slot") == [

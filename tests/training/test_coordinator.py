@@ -12,7 +12,7 @@ import pytest
 from xpsql.platform.errors import DataError, LostError, TrainingError
 from xpsql.platform.ps.transport.connection import Connection
 from xpsql.platform.ps.transport.sockets import Address
-from xpsql.platform.ps.transport.wire import Limits
+from xpsql.platform.ps.transport.wire import ConnectionLimits
 from xpsql.platform.training.tasks import coordinator as module
 from xpsql.platform.training.tasks.coordinator import Coordinator
 from xpsql.platform.training.tasks.membership import EndedError, Membership
@@ -209,7 +209,9 @@ def test_a_task_whose_connection_closes_before_it_leaves_is_lost_at_once() -> No
     with opened(1, losses=losses) as coordinator, Membership(coordinator.contact, "worker", 2, 0) as member:
         beating = coordinator.contact
         coordinator.require("worker", 2, 0)
-        with contextlib.closing(Connection("the coordinator", beating.address, beating.secret, Limits(), None)) as connection:
+        with contextlib.closing(
+            Connection("the coordinator", beating.address, beating.secret, ConnectionLimits(), None)
+        ) as connection:
             assert not connection.call(module.BEAT, module.Beat("worker", 2, 0), 5).ended
         assert member.ended.wait(5)
         assert [number for number, _ in losses] == [2]

@@ -23,16 +23,16 @@ from xpsql.platform.ps.transport import connection, sockets
 from xpsql.platform.ps.transport.connection import Connection
 from xpsql.platform.ps.transport.sockets import Address
 from xpsql.platform.ps.transport.tls import make_certificate
-from xpsql.platform.ps.transport.wire import Limits
+from xpsql.platform.ps.transport.wire import ConnectionLimits
 from xpsql.platform.scoring import prediction
 from xpsql.platform.session import Session
 from xpsql.platform.training import parallelism
 from xpsql.platform.training.parallelism import Places
 from xpsql.platform.training.tasks.cluster import Cluster, cluster
-from xpsql.platform.training.tasks.messages import FIND, Find, Found
+from xpsql.platform.training.tasks.messages import FIND, Find, ShardAddresses
 
 ROWS = 1000
-SHORT = Limits(handshake_seconds=0.5)
+SHORT = ConnectionLimits(handshake_seconds=0.5)
 
 
 def connect(address: Address, seconds: float, context: ssl.SSLContext | None) -> socket.socket:
@@ -103,7 +103,7 @@ def test_an_encrypted_model_is_that_of_one_process(
     np.testing.assert_allclose(there, here, rtol=0, atol=1e-4 if algorithm == "owlqn" else 0)
 
 
-def ask(made: Cluster, public: str | None) -> Found:
+def ask(made: Cluster, public: str | None) -> ShardAddresses:
     """Be a client that knows the secret of a job."""
     asking = Connection("the coordinator", tcp(made.contact.address), made.contact.secret, SHORT, public)
     try:
@@ -114,7 +114,7 @@ def ask(made: Cluster, public: str | None) -> Found:
 
 def test_clients_without_tls_and_with_another_certificate_do_not_come_in() -> None:
     with cluster(ProcessTasks(0), "m v1", Places(1, 1), (), lambda role, number: None, None, True) as made:
-        assert ask(made, made.contact.public) == Found(())
+        assert ask(made, made.contact.public) == ShardAddresses(())
         with pytest.raises(LostError, match="only 0 of 40 bytes"):
             ask(made, None)
         with pytest.raises(LostError, match="CERTIFICATE_VERIFY_FAILED"):

@@ -25,7 +25,7 @@ from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.service import PUSH
 from xpsql.platform.ps.transport.sockets import Address
-from xpsql.platform.ps.transport.wire import Call
+from xpsql.platform.ps.transport.wire import Method
 from xpsql.platform.scoring import prediction, tasks
 from xpsql.platform.session import Session
 from xpsql.platform.training import parallelism
@@ -37,7 +37,7 @@ from xpsql.platform.training.tasks import driver as of_tasks
 from xpsql.platform.training.tasks import job
 from xpsql.platform.training.tasks.coordinator import Coordinator
 from xpsql.platform.training.tasks.driver import Driver
-from xpsql.platform.training.tasks.messages import Found
+from xpsql.platform.training.tasks.messages import ShardAddresses
 
 ROWS, PASSES = 3000, 20
 SHARDS, WORKERS = "xpsql: shards of m v1", "xpsql: train m v1"
@@ -163,8 +163,8 @@ def behind_proxies(monkeypatch: pytest.MonkeyPatch, whose: str) -> Iterator[dict
                     proxies[address] = stack.enter_context(Proxy(address, delay_seconds=0.002, seed=3))
             return None if addresses is None else [proxies[address].address for address in addresses]
 
-        def find(coordinator: Coordinator, _: object) -> Found:
-            return Found(tuple(through_proxies(coordinator) or ()))
+        def find(coordinator: Coordinator, _: object) -> ShardAddresses:
+            return ShardAddresses(tuple(through_proxies(coordinator) or ()))
 
         monkeypatch.setattr(Coordinator, whose, {"shards": through_proxies, "_find": find}[whose])
         yield proxies
@@ -313,7 +313,7 @@ def kill(tasks: ProcessTasks, job: str, number: int) -> None:
 
 
 def test_predictions_that_are_lost_again_and_again_fail_and_say_so() -> None:
-    driver = tasks.Driver(3, 2, SilentReporter())
+    driver = tasks.ScoringDriver(3, 2, SilentReporter())
     for _ in range(recovery.MOST):
         driver.lost(LostError("Lost shard 1."))
     with pytest.raises(TrainingError, match=r"Lost tasks 11 times while no further split was written\. Lost shard 1\."):
@@ -321,7 +321,7 @@ def test_predictions_that_are_lost_again_and_again_fail_and_say_so() -> None:
 
 
 def test_the_driver_answers_every_call_that_tasks_make_of_it() -> None:
-    made = {call.name for call in vars(job).values() if isinstance(call, Call)} - {"save"}  # which shards answer
+    made = {call.name for call in vars(job).values() if isinstance(call, Method)} - {"save"}  # which shards answer
     driver = Driver(cast(Any, mock.MagicMock()), cast(Any, mock.MagicMock()), cast(Any, None), {})
     assert {handler.call.name for handler in driver.handlers} == made
 

@@ -7,21 +7,21 @@ import dataclasses
 import pyarrow as pa
 
 from xpsql.warehouse.draft import Draft
-from xpsql.warehouse.manifest import Manifest, Part, Slot, Table
+from xpsql.warehouse.manifest import Manifest, PartEntry, SlotEntry, TableEntry
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.rows import rows_schema
 
-TABLE = Table("w", 1, {"z": 1, "n": 1, "w": 1})
-VECTORS = Table("v", 2, {"w": 2})
+TABLE = TableEntry("w", 1, {"z": 1, "n": 1, "w": 1})
+VECTORS = TableEntry("v", 2, {"w": 2})
 MANIFEST = Manifest(
     statement="TRAIN MODEL ctr USING xftrl (alpha = 0.1) AS SELECT * FROM log",
     query="SELECT * FROM log",
-    algorithm=Part("xftrl", {"alpha": 0.1}),
-    operators=(Part("decay", {"rate": 0.99}),),
+    algorithm=PartEntry("xftrl", {"alpha": 0.1}),
+    operators=(PartEntry("decay", {"rate": 0.99}),),
     slots=(
-        Slot("carrier", "categorical", "string", 0),
-        Slot("hour", "continuous", "double", 1),
-        Slot("rare", "bag", "array", 2),
+        SlotEntry("carrier", "categorical", "string", 0),
+        SlotEntry("hour", "continuous", "double", 1),
+        SlotEntry("rare", "bag", "array", 2),
     ),
     labels=("label",),
     settings={"batch_size": 1024},

@@ -15,15 +15,15 @@ from tests.warehouse.fill import MANIFEST, TABLE, fill, rows, train
 from xpsql.platform.errors import ModelError
 from xpsql.platform.models.shrink import as_stored
 from xpsql.warehouse.files import VersionFiles
-from xpsql.warehouse.manifest import Table
+from xpsql.warehouse.manifest import TableEntry
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.names import part_name
 from xpsql.warehouse.rows import ROW_GROUP_ROWS, RowWriter, read_rows, row_files, rows_schema
 
-WIDE = Table("v", 3, {"w": 3, "z": 1})
+WIDE = TableEntry("v", 3, {"w": 3, "z": 1})
 
 
-def batch(table: Table, keys: int) -> pa.RecordBatch:
+def batch(table: TableEntry, keys: int) -> pa.RecordBatch:
     """Return rows whose every number is different."""
     schema = rows_schema(table)
     columns = []
@@ -36,7 +36,7 @@ def batch(table: Table, keys: int) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("table", [TABLE, WIDE])
-def test_rows_read_back_as_they_were_written(tmp_path: Path, table: Table) -> None:
+def test_rows_read_back_as_they_were_written(tmp_path: Path, table: TableEntry) -> None:
     whole = batch(table, 1000)
     with RowWriter(tmp_path / part_name(0), table) as writer:
         for start in range(0, 1000, 300):

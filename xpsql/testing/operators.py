@@ -28,7 +28,7 @@ NEEDED: Mapping[str, Mapping[str, Any]] = {"admit": {"min_count": 2}, "expire": 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-class Push(NamedTuple):
+class PushInput(NamedTuple):
     """The input of one push: rows, gradients float32[n, DIM] and context."""
 
     rows: Arrays
@@ -65,14 +65,14 @@ class OperatorTrial:
         """Return the names of the columns that a table keeps."""
         return [name for name, column in self.chain.columns.items() if not column.transient]
 
-    def example(self, size: int = SIZE) -> Push:
+    def example(self, size: int = SIZE) -> PushInput:
         """Return a push to rows that have been updated before, all of them valid."""
         fresh = new_rows(self.chain, keys(size))
         gradients = np.random.default_rng(SEED).normal(size=(3, size, DIM)).astype(np.float32)
         rows = fresh
         for step in range(2):
             rows = {**rows, **as_numpy(self.push(rows, gradients[step], context(size))[0])}
-        return Push(rows, gradients[2], context(size))
+        return PushInput(rows, gradients[2], context(size))
 
 
 def initial_weights(seed: int, keys: jax.Array) -> jax.Array:
@@ -200,7 +200,7 @@ def any_padded_size_gives_the_same_bits(trial: OperatorTrial) -> None:
         assert_same(found, head(whole, size), f"a program for {size} rows gives another result than one for {WHOLE_SIZE}")
 
 
-def varied(example: Push) -> Push:
+def varied(example: PushInput) -> PushInput:
     """Return a push to rows of which no two are alike, so that roundings differ."""
     draw = np.random.default_rng(SEED)
     columns = {name: values for name, values in example.rows.items() if values.dtype == np.float32}
@@ -208,9 +208,9 @@ def varied(example: Push) -> Push:
     return example._replace(rows={**example.rows, **changed})
 
 
-def first_rows(example: Push, size: int) -> Push:
+def first_rows(example: PushInput, size: int) -> PushInput:
     """Return the first rows of a push of WHOLE_SIZE."""
-    cut: Push = jax.tree.map(lambda values: values[:size] if values.shape[:1] == (WHOLE_SIZE,) else values, example)
+    cut: PushInput = jax.tree.map(lambda values: values[:size] if values.shape[:1] == (WHOLE_SIZE,) else values, example)
     return cut
 
 
@@ -220,20 +220,20 @@ def read_and_offered(chain: Operator, rows: Rows, context: Context) -> Rows:
     return {"w as pulled": read["w"], **offered}
 
 
-def padding_of(example: Push, valid: int) -> Push:
+def padding_of(example: PushInput, valid: int) -> PushInput:
     """Return the push with NaN and other rubbish in the entries from `valid` on."""
     floats = {name: v.copy() for name, v in example.rows.items() if v.dtype == np.float32}
     for values in floats.values():
         values[valid:] = -1e30
     gradients = example.gradients.copy()
     gradients[valid:] = np.nan
-    return Push({**example.rows, **floats}, gradients, context(SIZE, valid))
+    return PushInput({**example.rows, **floats}, gradients, context(SIZE, valid))
 
 
 def an_empty_push_is_harmless(trial: OperatorTrial) -> None:
     """A push of padding alone, as zeros, runs and reports nothing."""
     example = trial.example()
-    zeros: Push = jax.tree.map(np.zeros_like, example)
+    zeros: PushInput = jax.tree.map(np.zeros_like, example)
     _, transient = trial.push(*zeros)
     for name, values in transient.items():
         np.testing.assert_array_equal(values, 0, f"column {name} counts padding")

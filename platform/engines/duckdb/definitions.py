@@ -17,7 +17,7 @@ from ..missing import absent
 from ..spark_sql.columns import column_types
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import name_sql
-from ..spark_sql.tree import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables
+from ..spark_sql.tree import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, QueryText, ShowTables
 from .connection import cursor
 from .failures import explained
 from .files.source import open_source
@@ -63,7 +63,7 @@ class Definitions:
                 self._drop(statement)
         return None
 
-    def write_table(self, name: Name, query: Query, replace: bool) -> int:
+    def write_table(self, name: Name, query: QueryText, replace: bool) -> int:
         """Make the rows of a query a table, and return how many there are."""
         check_new_table(name, self._tables, self._views, replace, WITH_REPLACE)
         return self._put(name, self._queries.stream(query), "replace" if replace else "new")
@@ -160,7 +160,7 @@ class Definitions:
         return count
 
 
-def whole(name: Name | None) -> Query:
+def whole(name: Name | None) -> QueryText:
     """Return the query of all that a name has."""
     assert name is not None  # the grammar has a name where it has no query
-    return Query(f"SELECT * FROM {name_sql(name)}")
+    return QueryText(f"SELECT * FROM {name_sql(name)}")

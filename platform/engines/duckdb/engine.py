@@ -15,9 +15,9 @@ from .. import parquet
 from ..base import Scan, Staged, Statements, WriteFile
 from ..parquet_scan import staged_scan
 from ..spark_sql.statements import QUERY_STARTS, STATEMENTS, name_sql, read, read_name, read_query
-from ..spark_sql.tree import Query
+from ..spark_sql.tree import QueryText
 from .definitions import Definitions
-from .files.source import Source, check_names
+from .files.source import FileSource, check_names
 from .queries import Queries
 from .relations import Relations
 from .scans import scan_of
@@ -46,7 +46,7 @@ class DuckDBEngine:
     def execute(self, statement: str) -> pa.Table | None:
         """Run one statement."""
         parsed = read(statement)
-        if isinstance(parsed, Query):
+        if isinstance(parsed, QueryText):
             return self._queries.stream(parsed).read_all()
         return self._definitions.run(parsed)
 
@@ -82,7 +82,7 @@ class DuckDBEngine:
         """
         if files:
             check_names(files[0])
-        self._relations.temporary[name.lower()] = Source.of_files([str(file.absolute()) for file in files])
+        self._relations.temporary[name.lower()] = FileSource.of_files([str(file.absolute()) for file in files])
 
     def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
         """Write the rows of a query as a warehouse table, and return how many there are.

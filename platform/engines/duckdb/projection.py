@@ -19,7 +19,7 @@ from .translation.transpile import translate
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from .files.source import Source
+    from .files.source import FileSource
 
 PIECE = "xpsql_piece"
 ROWS = "xpsql_rows"
@@ -53,7 +53,7 @@ class Projection:
 
 
 def projection_of(
-    tree: exp.Query, source: Source, stored: pa.Schema, schema: pa.Schema, database: DuckDBPyConnection
+    tree: exp.Query, source: FileSource, stored: pa.Schema, schema: pa.Schema, database: DuckDBPyConnection
 ) -> Projection | None:
     """Return what makes a query's rows of a piece; None where a row of the result depends on several rows.
 

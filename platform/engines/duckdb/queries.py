@@ -12,7 +12,7 @@ import pyarrow as pa
 from ...cores import cores
 from ...spark_types import spark_schema
 from ..spark_sql.parsing import parse_query
-from ..spark_sql.tree import Query
+from ..spark_sql.tree import QueryText
 from .connection import connect, cursor
 from .failures import explained
 from .relations import Relations
@@ -43,7 +43,7 @@ class Queries:
         return connect(1)
 
     @contextmanager
-    def ready(self, query: Query, database: DuckDBPyConnection) -> Iterator[tuple[DuckDBPyConnection, str]]:
+    def ready(self, query: QueryText, database: DuckDBPyConnection) -> Iterator[tuple[DuckDBPyConnection, str]]:
         """Give a connection on which a query can start until the block ends, and the query in DuckDB's SQL.
 
         Raises:
@@ -54,12 +54,12 @@ class Queries:
         with self._relations.bound(tree, connection) as bound, explained(query.text, bound.columns):
             yield connection, bound.sql
 
-    def schema(self, query: Query) -> pa.Schema:
+    def schema(self, query: QueryText) -> pa.Schema:
         """Return a query's columns in Spark's types, without running it."""
         with self.ready(query, self.wide) as (connection, sql):
             return spark_schema(found_schema(connection, sql))
 
-    def stream(self, query: Query, steady: bool = False) -> pa.RecordBatchReader:
+    def stream(self, query: QueryText, steady: bool = False) -> pa.RecordBatchReader:
         """Start a query and return its rows in Spark's types."""
         with self.ready(query, self.steady if steady else self.wide) as (connection, sql):
             return streamed(connection, sql, query.text)

@@ -20,7 +20,7 @@ from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import FORMATS, unqualified
 from .connection import cursor
 from .failures import explained
-from .files.source import Source, open_source
+from .files.source import FileSource, open_source
 from .results import simplified
 from .translation.transpile import translate
 
@@ -43,7 +43,7 @@ class Relations:
     """
 
     def __init__(self, tables: Tables, views: Views) -> None:
-        self.temporary: dict[str, Source | View] = {}
+        self.temporary: dict[str, FileSource | View] = {}
         self._tables = tables
         self._views = views
         self._numbers = itertools.count(1)
@@ -53,7 +53,7 @@ class Relations:
         names = {*self.temporary, *self._tables.names(), *self._views.names()}
         return sorted(name for name in names if not name.startswith(INTERNAL))
 
-    def find(self, name: str, position: Position | None, qualified: bool = False) -> Source | View:
+    def find(self, name: str, position: Position | None, qualified: bool = False) -> FileSource | View:
         """Return what a name stands for; temporary views come first, unless a database is named.
 
         Raises:
@@ -62,12 +62,12 @@ class Relations:
         if not qualified and (found := self.temporary.get(name)) is not None:
             return found
         if (files := self._tables.files(name)) is not None:
-            return Source.of_files(files)
+            return FileSource.of_files(files)
         if (view := self._views.get(name)) is not None:
             return view
         raise absent("table or view", name, self.names(), position)
 
-    def resolve(self, node: exp.Table, connection: DuckDBPyConnection) -> Source | View:
+    def resolve(self, node: exp.Table, connection: DuckDBPyConnection) -> FileSource | View:
         """Return what a reference stands for.
 
         Raises:
@@ -117,7 +117,7 @@ class Relations:
         names = []
         for node, relation in [(node, self.resolve(node, connection)) for node in names_in(query)]:
             name = f"xpsql_relation_{next(self._numbers)}"
-            if isinstance(relation, Source):
+            if isinstance(relation, FileSource):
                 with explained(""):
                     connection.execute(f"CREATE VIEW {name} AS {simplified(connection, relation.sql)}")
             else:

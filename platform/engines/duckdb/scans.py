@@ -10,8 +10,8 @@ from ..base import Scan, Staged
 from ..in_place import CLAUSES, as_stored, bare, stored_schema
 from ..parquet_scan import ParquetScan
 from ..spark_sql.parsing import parse_query
-from ..spark_sql.tree import Query
-from .files.source import Source
+from ..spark_sql.tree import QueryText
+from .files.source import FileSource
 from .projection import PIECE, projection_of
 from .references import references
 from .relations import Relations, names_in, rename
@@ -25,7 +25,7 @@ ROWS = "its rows are not made one by one of the rows of Parquet files"
 MOMENTS = frozenset(("now", "curdate", "current_date", "current_time", "current_timestamp", "localtimestamp"))
 
 
-def scan_of(query: Query, relations: Relations, queries: Queries) -> Scan | Staged:
+def scan_of(query: QueryText, relations: Relations, queries: Queries) -> Scan | Staged:
     """Return how to read a query's result in place, or why it has to be staged.
 
     Raises:
@@ -50,7 +50,7 @@ def scan_of(query: Query, relations: Relations, queries: Queries) -> Scan | Stag
     return ParquetScan(source.parquet, {name: name for name in schema.names}, project, project.needed, schema)
 
 
-def origin_of(tree: exp.Expr, relations: Relations, queries: Queries) -> Source | None:
+def origin_of(tree: exp.Expr, relations: Relations, queries: Queries) -> FileSource | None:
     """Return the files that a nest of simple SELECTs reads, and let the tree read a piece of them; None for other queries.
 
     Views become subqueries, so that the tree tells all.
@@ -63,7 +63,7 @@ def origin_of(tree: exp.Expr, relations: Relations, queries: Queries) -> Source 
     if not isinstance(origin, exp.Table) or not bare(origin, ORIGIN) or not names_in(tree):
         return None
     found = relations.resolve(origin, queries.wide)
-    if isinstance(found, Source):
+    if isinstance(found, FileSource):
         rename(origin, PIECE)
         return found
     inner = parse_query(found.query)

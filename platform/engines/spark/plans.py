@@ -64,7 +64,7 @@ class Reference(NamedTuple):
     columns: dict[str, str]
 
 
-class Split(NamedTuple):
+class CutQuery(NamedTuple):
     """A query cut at its WHERE: without it, what it reads as a whole, the name of that, and the condition."""
 
     unfiltered: str
@@ -98,7 +98,7 @@ def scan_of(found: Reference, schema: pa.Schema) -> Scan | Unfit:
     return ParquetScan(found.files, found.columns, None, tuple(dict.fromkeys(found.columns.values())), schema)
 
 
-def filtered(spark: SparkSession, split: Split, found: Reference, schema: pa.Schema) -> Scan | Unfit:
+def filtered(spark: SparkSession, split: CutQuery, found: Reference, schema: pa.Schema) -> Scan | Unfit:
     """Return how to read the rows of a reference that pass a condition."""
     if not as_stored(found.columns, schema, found.stored):
         return OTHER_TYPES
@@ -205,7 +205,7 @@ def columns_in(plan: list[str], stored: Iterable[str], names: Iterable[str]) -> 
     return {name: by_id[i] for name, i in zip(names, ids, strict=True)} if all(i in by_id for i in ids) else None
 
 
-def split_where(query: str) -> Split | None:
+def split_where(query: str) -> CutQuery | None:
     """Cut a simple SELECT FROM one relation at its WHERE; None for other queries, and for those that have none."""
     try:
         tree = parse_query(query)
@@ -223,4 +223,4 @@ def split_where(query: str) -> Split | None:
         return None
     source = query[places["FROM"] : places["WHERE"]]
     unfiltered = query[: places["WHERE"]]
-    return Split(unfiltered, f"SELECT * {source}", tree.args["from_"].this.alias_or_name, tree.args["where"].this)
+    return CutQuery(unfiltered, f"SELECT * {source}", tree.args["from_"].this.alias_or_name, tree.args["where"].this)

@@ -12,7 +12,7 @@ from .cursor import Cursor
 from .lexer import Token, level, tokenize, unquote
 from .passage import Passage
 from .quoting import quoted
-from .tree import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, Query, ShowTables, Statement
+from .tree import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, QueryText, ShowTables, Statement
 
 DATABASES = ("default", "spark_catalog")
 QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "(")
@@ -53,12 +53,12 @@ def starts_query(cursor: Cursor) -> bool:
     return any(cursor.peek(word) for word in QUERY_STARTS)
 
 
-def query(cursor: Cursor) -> Query:
+def query(cursor: Cursor) -> QueryText:
     """Read the rest, a query; what stands before it becomes white space, so that positions stay true."""
     if not starts_query(cursor):
         raise cursor.expected("a query")
     text, start = cursor.passage.text, cursor.tokens[cursor.index].start
-    return Query(blanked(text[:start]) + cursor.remainder().text)
+    return QueryText(blanked(text[:start]) + cursor.remainder().text)
 
 
 def blanked(text: str) -> str:
@@ -95,14 +95,14 @@ def unqualified(parts: list[str], position: Position | None) -> str:
     return name
 
 
-def read_query(text: str) -> Query:
+def read_query(text: str) -> QueryText:
     """Return the query that a text is.
 
     Raises:
         StatementError: it is something else.
     """
     statement = read(text)
-    if not isinstance(statement, Query):
+    if not isinstance(statement, QueryText):
         raise opened(text).expected("a query (SELECT, WITH or VALUES)")
     return statement
 
@@ -115,7 +115,7 @@ def query_inside(text: str) -> str | None:
         return None
     if isinstance(statement, CreateTable | Insert):
         return statement.query.text if statement.query is not None else None
-    return statement.text if isinstance(statement, Query) else None
+    return statement.text if isinstance(statement, QueryText) else None
 
 
 def read_name(text: str) -> Name:
@@ -192,7 +192,7 @@ def insert_inside(cursor: Cursor, at: int) -> Insert:
     cursor.index = at + 2
     statement = insert(cursor, overwrite=cursor.tokens[at + 1].text.upper() == "OVERWRITE")
     start = cursor.tokens[at].start
-    return replace(statement, query=Query(cursor.passage.text[:start] + statement.query.text[start:]))
+    return replace(statement, query=QueryText(cursor.passage.text[:start] + statement.query.text[start:]))
 
 
 def drop(cursor: Cursor, kind: str) -> Drop:

@@ -17,7 +17,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Query:
+class QueryText:
     """A query: the statement's text with all that stands before it blanked, so that positions stay true."""
 
     text: str
@@ -47,7 +47,7 @@ class CreateView:
     temporary: bool
     if_absent: bool
     columns: tuple[str, ...]
-    query: Query
+    query: QueryText
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class CreateTable:
     name: Name
     replace: bool
     if_absent: bool
-    query: Query | None
+    query: QueryText | None
     columns: str | None
 
 
@@ -69,7 +69,7 @@ class Insert:
     overwrite: bool
     by_name: bool
     columns: tuple[str, ...]
-    query: Query
+    query: QueryText
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Describe:
     """DESCRIBE [TABLE] name, or DESCRIBE [QUERY] query."""
 
     name: Name | None
-    query: Query | None
+    query: QueryText | None
 
 
-Statement = Query | FileView | CreateView | CreateTable | Insert | Drop | ShowTables | Describe
+Statement = QueryText | FileView | CreateView | CreateTable | Insert | Drop | ShowTables | Describe

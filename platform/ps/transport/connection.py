@@ -18,9 +18,9 @@ from ...errors import LostError, TrainingError, XpsqlError
 from .._native import Frame, Outgoing
 from .codec import WireError
 from .handshake import introduce
-from .sockets import Address, Stream, connect, pipe, seen_by_client
+from .sockets import Address, SocketStream, connect, pipe, seen_by_client
 from .tls import client_context
-from .wire import FAILURE, Call, Limits, Status, error_of, message
+from .wire import FAILURE, ConnectionLimits, Method, Status, error_of, message
 
 ALONE_SECONDS = 0.2
 OUTGOING = operator.attrgetter("outgoing")
@@ -29,14 +29,14 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Pending(Generic[A]):
+class PendingAnswer(Generic[A]):
     """An answer on its way, made by Connection.start.
 
     Attributes:
         over: whether the answer is there, or will never be.
     """
 
-    def __init__(self, connection: Connection, call: Call[Any, A], number: int) -> None:
+    def __init__(self, connection: Connection, call: Method[Any, A], number: int) -> None:
         self.call = call
         self.number = number
         self.connection = connection
@@ -80,11 +80,11 @@ class Connection:
         LostError: nobody is there, or somebody else.
     """
 
-    def __init__(self, peer: str, address: Address, secret: bytes, limits: Limits, public: str | None) -> None:
+    def __init__(self, peer: str, address: Address, secret: bytes, limits: ConnectionLimits, public: str | None) -> None:
         self.peer = f"{peer} at {address}"
         self._limits = limits
         self.outgoing: deque[Outgoing] = deque()
-        self._pending: deque[Pending[Any]] = deque()
+        self._pending: deque[PendingAnswer[Any]] = deque()
         self._last = 0
         self._lost: LostError | None = None
         self._socket = self._connected(address, secret, public)
@@ -98,7 +98,7 @@ class Connection:
         except (OSError, UnicodeError) as error:  # a name may be none that can be looked up
             raise LostError(f"Cannot connect to {self.peer}: {error}.") from error
         try:
-            introduce(Stream(sock, seconds), secret, seen_by_client(sock))
+            introduce(SocketStream(sock, seconds), secret, seen_by_client(sock))
         except (WireError, OSError) as error:
             sock.close()
             raise LostError(f"Cannot connect to {self.peer}: {error}.") from error
@@ -118,7 +118,7 @@ class Connection:
         """Return the socket's number, for poll."""
         return self._socket.fileno()
 
-    def start(self, call: Call[Q, A], request: Q) -> Pending[A]:
+    def start(self, call: Method[Q, A], request: Q) -> PendingAnswer[A]:
         """Send a request; its arrays must not change before the answer is there.
 
         Raises:
@@ -134,13 +134,13 @@ class Connection:
                 f"A {call.name} to {self.peer} takes {frame.left} bytes, the limit is {self._limits.frame_bytes}; "
                 "use smaller batches."
             )
-        pending: Pending[A] = Pending(self, call, self._last)
+        pending: PendingAnswer[A] = PendingAnswer(self, call, self._last)
         self._pending.append(pending)
         self.outgoing.append(frame)
         self.advance(select.POLLOUT, 0)
         return pending
 
-    def call(self, call: Call[Q, A], request: Q, seconds: float) -> A:
+    def call(self, call: Method[Q, A], request: Q, seconds: float) -> A:
         """Send a request and return its answer; see start and Exchange.result."""
         return self._alone.result(self.start(call, request), seconds)
 
@@ -219,7 +219,7 @@ class Exchange:
     def __init__(self, connections: Iterable[Connection]) -> None:
         self._connections = tuple(connections)
 
-    def result(self, pending: Pending[A], seconds: float) -> A:
+    def result(self, pending: PendingAnswer[A], seconds: float) -> A:
         """Return an answer when it is there.
 
         Raises:
@@ -232,7 +232,7 @@ class Exchange:
         assert answer is not None  # it is ready
         return answer
 
-    def ready(self, pending: Pending[Any], seconds: float) -> bool:
+    def ready(self, pending: PendingAnswer[Any], seconds: float) -> bool:
         """Wait until an answer is there, or will never be, no longer than `seconds`; return whether it is so."""
         if pending.over:
             return True

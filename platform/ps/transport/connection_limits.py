@@ -6,7 +6,7 @@ import resource
 import socket
 
 from ...errors import TrainingError
-from .wire import Limits
+from .wire import ConnectionLimits
 
 OWN_FILES = 256  # of the process itself: Parquet files, libraries, the engine's sockets, and half of it strangers' (Limits)
 
@@ -33,7 +33,7 @@ def suffices(limit: int, files: int) -> bool:
     return limit == resource.RLIM_INFINITY or limit >= files
 
 
-def room_for(connections: int) -> Limits:
+def room_for(connections: int) -> ConnectionLimits:
     """Make room for so many connections of a job's tasks, and return what their server grants them.
 
     It takes twice as many, as those of tasks that are lost may linger beside those that replace them.
@@ -42,4 +42,4 @@ def room_for(connections: int) -> Limits:
         TrainingError: see make_room.
     """
     make_room(connections)
-    return Limits(connections=max(Limits().connections, 2 * connections))
+    return ConnectionLimits(connections=max(ConnectionLimits().connections, 2 * connections))

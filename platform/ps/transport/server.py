@@ -22,10 +22,10 @@ from ...errors import XpsqlError
 from .._native import Frame, Outgoing
 from .codec import WireError
 from .handshake import welcome
-from .sockets import Pipe, Stream, await_frame, listen, pipe, seen_by_server, send_whole, tune
+from .sockets import Pipe, SocketStream, await_frame, listen, pipe, seen_by_server, send_whole, tune
 from .strangers import Strangers
 from .tls import Certificate, server_context
-from .wire import FAILURE, Failure, Handler, Limits, Status, failure_of, message, pack
+from .wire import FAILURE, ConnectionLimits, Failure, Handler, Status, failure_of, message, pack
 
 ACCEPT_PAUSE_SECONDS = 0.1
 FINISH_SECONDS = 0.5
@@ -52,7 +52,7 @@ class Server:
         handlers: Sequence[Handler[Any, Any]],
         secret: bytes,
         host: str,
-        limits: Limits = Limits(),  # noqa: B008, it is immutable
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008, it is immutable
         certificate: Certificate | None = None,
     ) -> None:
         self.name = name
@@ -185,7 +185,7 @@ class Server:
         """Let a client prove itself; return the way of frames, None where it is refused."""
         try:
             opened = self._opened(sock, stack)
-            stream = Stream(opened, self._limits.handshake_seconds)
+            stream = SocketStream(opened, self._limits.handshake_seconds)
             welcome(stream, self._secret, seen_by_server(opened, self._public), self._enter)
             return pipe(opened, self._limits)
         except (WireError, OSError) as error:

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 from .._native import Channel, Frame, Frames, Outgoing
 from .codec import WireError
-from .wire import Limits, frames
+from .wire import ConnectionLimits, frames
 
 BLOCKED = (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 TLS_BYTES = 1 << 16
@@ -133,7 +133,7 @@ def tune(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-class Stream:
+class SocketStream:
     """The bytes of a handshake through a socket; what it sends fits into the socket's buffer.
 
     Args:
@@ -213,7 +213,7 @@ class Pipe(Protocol):
         ...
 
 
-def pipe(sock: socket.socket, limits: Limits) -> Pipe:
+def pipe(sock: socket.socket, limits: ConnectionLimits) -> Pipe:
     """Return the way of frames through a socket after the handshake."""
     if isinstance(sock, ssl.SSLSocket):
         return Encrypted(sock, frames(limits))

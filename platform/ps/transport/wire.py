@@ -38,7 +38,7 @@ class Status(IntEnum):
     FAILURE = 2
 
 
-class Limits(NamedTuple):
+class ConnectionLimits(NamedTuple):
     """What an end of a connection grants the other.
 
     Attributes:
@@ -76,7 +76,7 @@ class Acknowledged(NamedTuple):
     """The answer to a request that returns nothing."""
 
 
-class Call(Generic[Q, A]):
+class Method(Generic[Q, A]):
     """A request that a server answers: a name of at most 16 bytes, and the NamedTuples of both ways.
 
     PING = Call("ping", Ping, Acknowledged)
@@ -97,14 +97,14 @@ class Call(Generic[Q, A]):
 class Handler(Generic[Q, A]):
     """How a server answers one call. `answer` runs on the connection's thread, side by side with other connections'."""
 
-    call: Call[Q, A]
+    call: Method[Q, A]
     answer: Callable[[Q], A]
 
 
 FAILURE = Codec(Failure)
 
 
-def frames(limits: Limits) -> Frames:
+def frames(limits: ConnectionLimits) -> Frames:
     """Return what cuts received bytes into frames, and raises WireError for others."""
     return Frames(WireError, MAGIC, VERSION, limits.contents_bytes, limits.frame_bytes)
 

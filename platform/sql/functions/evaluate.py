@@ -11,10 +11,10 @@ from ..base import Call, Pending, TableFunction
 
 if TYPE_CHECKING:
     from ....warehouse.version import Version
-    from ..context import Context
+    from ..context import StatementContext
 
 
-def run(context: Context, call: Call) -> pa.Table | Pending:
+def run(context: StatementContext, call: Call) -> pa.Table | Pending:
     version, data = call.read(context), call.data
     if data is None:
         return of_training(version)

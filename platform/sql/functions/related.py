@@ -9,10 +9,10 @@ import pyarrow as pa
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..context import StatementContext
 
 
-def run(context: Context, call: Call) -> pa.Table:
+def run(context: StatementContext, call: Call) -> pa.Table:
     from ...models.related import related, slots_of
 
     assert call.data is not None  # required by the grammar

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from ..base import Call, Pending, TableFunction
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..context import StatementContext
 
 
-def run(context: Context, call: Call) -> Pending:
+def run(context: StatementContext, call: Call) -> Pending:
     from ...serving.replay import Replay
 
     data = call.data

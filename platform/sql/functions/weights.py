@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..context import StatementContext
 
 
-def run(context: Context, call: Call) -> str:
+def run(context: StatementContext, call: Call) -> str:
     from ...models.weights import weights
 
     version = call.read(context)

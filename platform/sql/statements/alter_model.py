@@ -9,7 +9,7 @@ from ..base import Statement
 from ..cursor import Cursor
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..context import StatementContext
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Promote:
     model: str
     version: int | None
 
-    def run(self, context: Context) -> None:
+    def run(self, context: StatementContext) -> None:
         context.models.promote(self.model, self.version)
 
 

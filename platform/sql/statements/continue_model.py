@@ -22,7 +22,7 @@ from .resume import resumed
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
-    from ..context import Context
+    from ..context import StatementContext
 
 GRAMMAR = f"""\
 CONTINUE [OR REPLACE] MODEL name [FROM VERSION n]
@@ -44,7 +44,7 @@ class Continue:
     given: clauses.Clauses
     query: Query
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         if (training := resumed(context, self.model, self.statement)) is not None:
             return training.run(context)
         version = context.models.version(self.model, self.version)
@@ -69,7 +69,7 @@ class Continue:
         name: str | None = given["once"].value if "once" in given else None
         return name
 
-    def plan(self, context: Context, query: str) -> Plan:
+    def plan(self, context: StatementContext, query: str) -> Plan:
         """Return the plan: what the statement gives, and the parent's manifest for the rest."""
         parent = context.models.version(self.model, self.version)
         if self.name is not None and self.replace and once.has_learned(parent, self.name):
@@ -115,7 +115,7 @@ class ExplainContinue:
 
     training: Continue
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         from ...training.explain import explain
 
         with self.training.query.expanded(context) as query:

@@ -18,9 +18,9 @@ from ..cursor import Cursor
 from ..versions import Named, read_version
 
 if TYPE_CHECKING:
-    from ....warehouse.manifest import Manifest, Part, Slot
+    from ....warehouse.manifest import Manifest, PartEntry, SlotEntry
     from ....warehouse.version import Version
-    from ..context import Context
+    from ..context import StatementContext
 
 SCHEMA = pa.schema([("property", pa.string()), ("value", pa.string())])
 PLAIN = ("weight", "time", "group", "parent", "examples", "rows", "created", "finished", "seconds", "error", "query", "xpsql")
@@ -32,7 +32,7 @@ class DescribeModel:
 
     named: Named
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         rows = [p for p in properties(context.models.find(*self.named)) if p[1] is not None]
         return pa.table([[name for name, _ in rows], [readable(value) for _, value in rows]], schema=SCHEMA)
 
@@ -87,7 +87,7 @@ def settings(manifest: Manifest) -> Iterator[tuple[str, Any]]:
         yield f"setting {name}", literal(value) if isinstance(value, list | tuple) else value
 
 
-def written(kind: str, part: Part) -> str:
+def written(kind: str, part: PartEntry) -> str:
     """Return an algorithm or operator as the statement wrote it: `ftrl(alpha = 0.1)`."""
     sign: dict[str, str] = {}
     with contextlib.suppress(StatementError):  # of a package that is not installed here
@@ -105,7 +105,7 @@ def literal(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-def kind(slot: Slot) -> str:
+def kind(slot: SlotEntry) -> str:
     shared = f", shares the rows of {slot.share}" if slot.share else ""
     return f"{slot.kind}, {slot.type}{shared}" if slot.type else f"{slot.kind}{shared}"
 

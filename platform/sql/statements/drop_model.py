@@ -11,7 +11,7 @@ from ..cursor import Cursor
 from ..versions import Named, read_version
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..context import StatementContext
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class DropModel:
     named: Named
     if_exists: bool
 
-    def run(self, context: Context) -> None:
+    def run(self, context: StatementContext) -> None:
         if self.if_exists and not self.present(context):
             return
         model, number = self.named
@@ -35,7 +35,7 @@ class DropModel:
             heir = "none" if now is None else f"version {now}"
             context.reporter.note(f"Version {number} of model {model} was the one served; {heir} is served now.")
 
-    def present(self, context: Context) -> bool:
+    def present(self, context: StatementContext) -> bool:
         model, version = self.named
         numbers = context.models.numbers(model)
         return bool(numbers) if version is None else version in numbers
@@ -49,7 +49,7 @@ class DropOldVersions:
     retained: int
     if_exists: bool
 
-    def run(self, context: Context) -> None:
+    def run(self, context: StatementContext) -> None:
         if self.if_exists and not context.models.numbers(self.model):
             return
         if old := context.models.drop_old(self.model, self.retained):

@@ -19,7 +19,7 @@ from ..cursor import Cursor
 from ..versions import Named, read_version
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..context import StatementContext
 
 GRAMMAR = """\
 EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (replace = false, format = 'parquet')]
@@ -53,7 +53,7 @@ class ExportTable:
     options: ExportOptions
     base: int | None
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         from ...models.deltas import export_delta
         from ...models.exports import export_table
 
@@ -79,7 +79,7 @@ class ExportFiles:
     format: str
     replace: bool
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         from ...models.exports import DENSE, export_files
 
         with context.models.reading(*self.named) as version:

@@ -16,7 +16,7 @@ from ..base import Statement
 from ..cursor import Cursor
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..context import StatementContext
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ShowParts:
 
     kind: str
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         rows = [(part.name, part.summary, "xpsql") for part in parts.built_in(self.kind)]
         rows += [self.plugin_row(point) for point in parts.plugged(self.kind)]
         return pa.table(list(zip(*rows, strict=True)), names=[self.kind, "help", "package"])
@@ -46,7 +46,7 @@ class DescribePart:
     name: str
     position: Position
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         part = parts.find(self.kind, parts.built_in(self.kind), self.name, self.position)
         return options_table(part.options)
 
@@ -55,7 +55,7 @@ class DescribePart:
 class DescribeTrain:
     """The options of WITH."""
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         return options_table(Settings)
 
 

@@ -16,7 +16,7 @@ from ..cursor import Cursor
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
-    from ..context import Context
+    from ..context import StatementContext
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Resume:
 
     model: str
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         from ...training.train import resume
 
         plan = plan_of(context.models.interrupted(self.model).manifest)
         return resume(plan, context.engine, context.models, context.reporter)
 
 
-def resumed(context: Context, model: str, statement: str) -> Resume | None:
+def resumed(context: StatementContext, model: str, statement: str) -> Resume | None:
     """Return the training to go on with in place of a statement, in a context that resumes; None where there is none."""
     if not context.resumes or (waiting := newest_interrupted(context.models.present(model))) is None:
         return None

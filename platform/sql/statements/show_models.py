@@ -13,7 +13,7 @@ from ..cursor import Cursor
 
 if TYPE_CHECKING:
     from ....warehouse.version import Version
-    from ..context import Context
+    from ..context import StatementContext
 
 SCHEMA = pa.schema(
     [
@@ -36,7 +36,7 @@ class ShowModels:
 
     like: str | None
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         found = ((name, context.models.present(name)) for name in context.models.names(self.like))
         # A model may have been dropped between the two looks.
         return pa.Table.from_pylist([row(name, versions) for name, versions in found if versions], SCHEMA)

@@ -12,7 +12,7 @@ from ..cursor import Cursor
 from ..versions import Named, read_version
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..context import StatementContext
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class ShowTrainModel:
 
     named: Named
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         return pa.table({"statement": [context.models.find(*self.named).manifest.statement]})
 
 

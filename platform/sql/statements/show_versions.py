@@ -15,7 +15,7 @@ from ..cursor import Cursor
 
 if TYPE_CHECKING:
     from ....warehouse.version import Version
-    from ..context import Context
+    from ..context import StatementContext
 
 SCHEMA = pa.schema(
     [
@@ -40,7 +40,7 @@ class ShowVersions:
 
     model: str
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         versions = context.models.versions(self.model)
         names = list(dict.fromkeys([*headlines(), *(name for version in versions for name in headlines_of(version))]))
         fields = [(field.name, field.type) for field in SCHEMA]

@@ -12,7 +12,7 @@ from ..base import Statement
 from ..cursor import Cursor
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..context import StatementContext
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ShrinkModel:
     model: str
     condition: Passage
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         from ...models.shrink import shrink
 
         with self.condition.locating():

@@ -16,7 +16,7 @@ from ..query import Query
 from .resume import resumed
 
 if TYPE_CHECKING:
-    from ..context import Context
+    from ..context import StatementContext
 
 GRAMMAR = f"""\
 TRAIN [OR REPLACE] MODEL [IF NOT EXISTS] name
@@ -33,7 +33,7 @@ class Train:
     query: Query
     if_not_exists: bool
 
-    def run(self, context: Context) -> pa.Table | None:
+    def run(self, context: StatementContext) -> pa.Table | None:
         if (training := resumed(context, self.plan.model, self.plan.statement)) is not None:
             return training.run(context)
         if self.if_not_exists and context.models.exists(self.plan.model):
@@ -56,7 +56,7 @@ class ExplainTrain:
 
     train: Train
 
-    def run(self, context: Context) -> pa.Table:
+    def run(self, context: StatementContext) -> pa.Table:
         from ...training.explain import explain
 
         with self.train.query.expanded(context) as query, clauses.placing(self.train.given, query):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from ....warehouse.checkpoints import DRIVER, Checkpoint, Checkpoints, Part, name_of
+from ....warehouse.checkpoints import DRIVER, Checkpoint, CheckpointPart, Checkpoints, name_of
 from ...errors import CheckpointError, XpsqlError
 from .driver_state import DRIVER_STATE, DriverState
 from .files import write_message
@@ -19,7 +19,7 @@ MOST_LINKS = 16
 class Taken(NamedTuple):
     """What all shards wrote, each as it was at one moment, and how far the training was by then."""
 
-    parts: list[Part]
+    parts: list[CheckpointPart]
     driver: DriverState
 
 

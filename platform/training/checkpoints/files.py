@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....warehouse.checkpoint_files import File, damaged, read_records, read_state, write_records, write_state
-from ....warehouse.checkpoints import DRIVER, Checkpoint, Checkpoints, Part, Rows
+from ....warehouse.checkpoints import DRIVER, Checkpoint, CheckpointPart, Checkpoints, Rows
 from ....warehouse.storage import Storage
 from ...cores import cores
 from ...errors import CheckpointError
@@ -21,7 +21,7 @@ from ...ps.placement import slices_of
 from ...ps.shard import Shard
 from ...ps.snapshot import Snapshot, State, keys_of, layout_of, within
 from ...ps.transport.codec import Codec, WireError
-from ...ps.watermarks import Entry, Watermarks, from_lines, highest, lowest
+from ...ps.watermarks import RunRecord, Watermarks, from_lines, highest, lowest
 from .driver_state import DRIVER_STATE, DriverState
 
 HEAD = struct.Struct("<IQ")  # checksum of the declaration, bytes of the table of contents
@@ -31,7 +31,7 @@ M = TypeVar("M")
 T = TypeVar("T", bound=np.generic)
 
 
-def write(place: Storage, folder: str, number: int, num_shards: int, snapshot: Snapshot) -> Part:
+def write(place: Storage, folder: str, number: int, num_shards: int, snapshot: Snapshot) -> CheckpointPart:
     """Write what a shard held at one moment.
 
     Args:
@@ -50,10 +50,10 @@ def write(place: Storage, folder: str, number: int, num_shards: int, snapshot: S
     state_file = write_message(place, f"{stem}.state", STATE, snapshot.state)
     own = slices_of(number, num_shards)
     turns = tuple(turn for entry in snapshot.state.watermarks for turn in lines(entry))
-    return Part(number, num_shards, (own.start, own.stop), tuple(tables), state_file, turns)
+    return CheckpointPart(number, num_shards, (own.start, own.stop), tuple(tables), state_file, turns)
 
 
-def lines(entry: Entry) -> Iterator[tuple[int, ...]]:
+def lines(entry: RunRecord) -> Iterator[tuple[int, ...]]:
     """Iterate over the watermarks of a run, for readers of a manifest."""
     for turn in entry.turns.tolist():
         yield (entry.first_slice, entry.stop_slice, *turn)
@@ -106,7 +106,7 @@ def read_driver(checkpoints: Checkpoints, checkpoint: Checkpoint) -> DriverState
     return read_message(checkpoints.place, f"{checkpoint.name}/{DRIVER}", DRIVER_STATE, checkpoint.driver)
 
 
-def standing_of(driver: DriverState, entries: Iterable[Entry]) -> Standing:
+def standing_of(driver: DriverState, entries: Iterable[RunRecord]) -> Standing:
     """Return how far the training was, by turns.
 
     Args:
@@ -120,7 +120,7 @@ class Link(NamedTuple):
     """What one old shard wrote for one checkpoint of a chain: into which folder, its part, and its state."""
 
     folder: str
-    part: Part
+    part: CheckpointPart
     state: State
 
     def rows(self, table: str) -> Rows:
@@ -128,7 +128,7 @@ class Link(NamedTuple):
         return next(rows for rows in self.part.tables if rows.table == table)
 
 
-class Source(NamedTuple):
+class OldShard(NamedTuple):
     """An old shard that a shard takes something from.
 
     Attributes:
@@ -140,7 +140,7 @@ class Source(NamedTuple):
     slices: range
 
     @property
-    def part(self) -> Part:
+    def part(self) -> CheckpointPart:
         return self.links[-1].part
 
     @property
@@ -191,7 +191,9 @@ def restore_one(
                 restore_rows(shard, table, source, checkpoints.place)
 
 
-def sources_of(own: range, num_shards: int, number: int, checkpoints: Checkpoints, checkpoint: Checkpoint) -> Iterator[Source]:
+def sources_of(
+    own: range, num_shards: int, number: int, checkpoints: Checkpoints, checkpoint: Checkpoint
+) -> Iterator[OldShard]:
     """Iterate over the old shards that a shard takes something from: the one of its number, or with another number of shards
     all of them, since dense parameters may come from any."""
     chain = [*(checkpoints.manifest(name) for name in checkpoint.after), checkpoint]
@@ -199,7 +201,7 @@ def sources_of(own: range, num_shards: int, number: int, checkpoints: Checkpoint
         if part.num_shards == num_shards and part.number != number:
             continue
         first, stop = max(part.slices[0], own.start), min(part.slices[1], own.stop)
-        yield Source(
+        yield OldShard(
             [link(checkpoints.place, one, part.number) for one in (chain if first < stop else chain[-1:])],
             range(first, max(first, stop)),
         )
@@ -212,7 +214,7 @@ def link(place: Storage, checkpoint: Checkpoint, number: int) -> Link:
     return Link(checkpoint.name, part, state)
 
 
-def entries_of(source: Source, own: range, dense: tuple[str, ...], head: bool) -> Iterator[Entry]:
+def entries_of(source: OldShard, own: range, dense: tuple[str, ...], head: bool) -> Iterator[RunRecord]:
     """Iterate over the runs of a part as far as they concern a shard."""
     for entry in source.state.watermarks:
         first, stop = max(entry.first_slice, own.start), min(entry.stop_slice, own.stop)
@@ -226,7 +228,7 @@ def entries_of(source: Source, own: range, dense: tuple[str, ...], head: bool) -
             yield kept
 
 
-def restore_candidates(shard: Shard, source: Source) -> None:
+def restore_candidates(shard: Shard, source: OldShard) -> None:
     candidates, counted = shard.first.candidates, source.state.candidates
     if candidates is None or counted is None:
         return
@@ -241,7 +243,7 @@ def restore_candidates(shard: Shard, source: Source) -> None:
     candidates.load(counted, shard.now)
 
 
-def restore_rows(shard: Shard, table: str, source: Source, place: Storage) -> None:
+def restore_rows(shard: Shard, table: str, source: OldShard, place: Storage) -> None:
     """Put the rows of a part's table into a shard: those of its last full checkpoint, then what changed, link by link."""
     store = shard.tables[table].store
     shard.tables[table].since = source.state.tables[table].since

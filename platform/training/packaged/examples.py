@@ -20,7 +20,7 @@ from .matrix import column_names, joined, matrix_of
 Numbers = NDArray[np.float32]
 
 
-class Examples:
+class PackageExamples:
     """The examples of some splits, for a package to learn.
 
     Attributes:

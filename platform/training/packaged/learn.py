@@ -23,7 +23,7 @@ from ..prepared import Prepared
 from ..rows import Held
 from ..solved.examples import Features
 from ..solved.solve import Columns, found_in, rows_of, stored_rows, write
-from .examples import Examples, Numbers, learner_of
+from .examples import Numbers, PackageExamples, learner_of
 from .matrix import TABLE
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     Raises:
         DataError: see Examples.
     """
-    examples, before = Examples(prepared, range(len(prepared.splits))), stored_rows(prepared, TABLE)
+    examples, before = PackageExamples(prepared, range(len(prepared.splits))), stored_rows(prepared, TABLE)
     numbers = numbered(examples.features, before, learner_of(prepared).categories)
     model, found = examples.learn(numbers, cores(), None)
     return kept(prepared, draft, monitor, examples.features, numbers, model, [found])

@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 from ....algorithms.learner import Peers
 from ...engines.tasks import Task
 from ...ps.transport.checks import check_vectors, check_within
-from ...ps.transport.wire import Acknowledged, Call, Handler
+from ...ps.transport.wire import Acknowledged, Handler, Method
 from ..compiled import prepare_task
 from ..metrics.metrics import Tally
 from ..solved.examples import Features, united
 from ..tasks.cluster import wait_until
 from ..tasks.job import Job, check_machine, own_host, prepared_of
 from ..tasks.membership import CALL_SECONDS, EndedError, Membership
-from .examples import Examples, learner_of
+from .examples import PackageExamples, learner_of
 
 WAIT_SECONDS = 0.5
 
 
-class Have(NamedTuple):
+class EncodedCategories(NamedTuple):
     """A worker has encoded its examples: their categories, and, from the first worker, where all meet."""
 
     worker: int
@@ -38,7 +38,7 @@ class Have(NamedTuple):
     port: int
 
 
-class Ask(NamedTuple):
+class NumbersRequest(NamedTuple):
     """A worker asks for the numbers of its categories."""
 
     worker: int
@@ -56,7 +56,7 @@ class Numbers(NamedTuple):
 UNKNOWN = Numbers(False, np.empty(0, np.float32), "", 0)
 
 
-class Learned(NamedTuple):
+class LearnedModel(NamedTuple):
     """A worker has learned: the model's bytes, of the first worker, and the metrics of its examples."""
 
     worker: int
@@ -64,9 +64,9 @@ class Learned(NamedTuple):
     tallies: tuple[Tally, ...]
 
 
-HAVE = Call("have", Have, Acknowledged)
-ASK = Call("ask", Ask, Numbers)
-LEARNED = Call("learned", Learned, Acknowledged)
+HAVE = Method("have", EncodedCategories, Acknowledged)
+ASK = Method("ask", NumbersRequest, Numbers)
+LEARNED = Method("learned", LearnedModel, Acknowledged)
 
 
 def learn_part(job: Job, task: Task) -> None:
@@ -80,18 +80,18 @@ def learn_part(job: Job, task: Task) -> None:
     number, count = task.number, job.places.workers
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", number, task.attempt) as member:
         prepared = prepared_of(job)
-        examples = Examples(prepared, range(number, len(job.splits), count))
+        examples = PackageExamples(prepared, range(number, len(job.splits), count))
         host, receives = own_host(job.contact.address), number == 0 and count > 1
         gathering = learner_of(prepared).gathering(count, host) if receives else contextlib.nullcontext(0)
         with gathering as port:
-            member.call(HAVE, Have(number, examples.features, host, port), CALL_SECONDS)
-            while not (told := member.call(ASK, Ask(number), CALL_SECONDS)).known:
+            member.call(HAVE, EncodedCategories(number, examples.features, host, port), CALL_SECONDS)
+            while not (told := member.call(ASK, NumbersRequest(number), CALL_SECONDS)).known:
                 if member.ended.is_set():
                     raise EndedError
             peers = Peers(number, told.host, told.port) if count > 1 else None
             model, tallies = examples.learn(told.numbers, task.cores, peers)
             told_model = np.frombuffer(model if number == 0 else b"", np.uint8)
-            member.call(LEARNED, Learned(number, told_model, tallies), CALL_SECONDS)
+            member.call(LEARNED, LearnedModel(number, told_model, tallies), CALL_SECONDS)
 
 
 class Company:
@@ -111,10 +111,10 @@ class Company:
             Handler(LEARNED, self._learned_by),
         ]
         self._num_workers = num_workers
-        self._parts: dict[int, Have] = {}
+        self._parts: dict[int, EncodedCategories] = {}
         self._places: list[NDArray[np.intp]] = []
         self._numbers: list[NDArray[np.float32]] = []
-        self._learned: dict[int, Learned] = {}
+        self._learned: dict[int, LearnedModel] = {}
         self._changed = threading.Condition()
 
     def features(self, check: Callable[[], object]) -> Features:
@@ -138,17 +138,17 @@ class Company:
         told = [self._learned[number] for number in range(self._num_workers)]
         return told[0].model.tobytes(), [one.tallies for one in told]
 
-    def _have(self, have: Have) -> Acknowledged:
+    def _have(self, have: EncodedCategories) -> Acknowledged:
         check_vectors(have.features._asdict())
         return self._told(self._parts, have.worker, have)
 
-    def _ask(self, ask: Ask) -> Numbers:
+    def _ask(self, ask: NumbersRequest) -> Numbers:
         self._check(ask.worker)
         with self._changed:
             known = self._changed.wait_for(lambda: self._numbers, WAIT_SECONDS)
             return Numbers(True, self._numbers[ask.worker], self._host, self._port) if known else UNKNOWN
 
-    def _learned_by(self, learned: Learned) -> Acknowledged:
+    def _learned_by(self, learned: LearnedModel) -> Acknowledged:
         return self._told(self._learned, learned.worker, learned)
 
     def _check(self, worker: int) -> None:

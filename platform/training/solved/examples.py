@@ -73,7 +73,7 @@ class Evaluated(NamedTuple):
     gradient: Doubles
 
 
-class Examples:
+class KeptExamples:
     """The examples of some splits.
 
     Args:

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from ...engines.tasks import Task
 from ...ps.moments import Moments, merged
 from ...ps.transport.checks import check_shape, check_vectors, check_within
-from ...ps.transport.wire import Acknowledged, Call, Handler
+from ...ps.transport.wire import Acknowledged, Handler, Method
 from ..compiled import prepare_task
 from ..metrics.metrics import Tally
 from ..tasks.cluster import POLL_SECONDS, wait_until
 from ..tasks.job import Job, check_machine, prepared_of
 from ..tasks.membership import CALL_SECONDS, EndedError, Membership
-from .examples import Doubles, Evaluated, Examples, Features, united
+from .examples import Doubles, Evaluated, Features, KeptExamples, united
 
 WAIT_SECONDS = 0.5
 BEGIN, EVALUATE, MEASURE, END, NOTHING = range(5)
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 NO_NUMBERS: Array = np.empty(0)
 
 
-class Have(NamedTuple):
+class EncodedFeatures(NamedTuple):
     """A worker has encoded its examples: their features, and the statistics of what is standardised."""
 
     worker: int
@@ -41,7 +41,7 @@ class Have(NamedTuple):
     moments: Moments
 
 
-class Ask(NamedTuple):
+class OrderRequest(NamedTuple):
     """A worker asks for the order after those that it has carried out."""
 
     worker: int
@@ -56,7 +56,7 @@ class Order(NamedTuple):
     weights: Array
 
 
-class Found(NamedTuple):
+class OrderResult(NamedTuple):
     """What a worker found by an order: a loss and its gradient, or metrics."""
 
     worker: int
@@ -65,9 +65,9 @@ class Found(NamedTuple):
     tallies: tuple[Tally, ...] | None
 
 
-HAVE = Call("have", Have, Acknowledged)
-ASK = Call("ask", Ask, Order)
-FOUND = Call("found", Found, Acknowledged)
+HAVE = Method("have", EncodedFeatures, Acknowledged)
+ASK = Method("ask", OrderRequest, Order)
+FOUND = Method("found", OrderResult, Acknowledged)
 NO_MOMENTS = Moments(NO_NUMBERS, NO_NUMBERS, NO_NUMBERS)
 
 
@@ -81,26 +81,26 @@ def evaluate_examples(job: Job, task: Task) -> None:
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         prepared = prepared_of(job)
-        examples = Examples(prepared, range(task.number, len(job.splits), job.places.workers), task.cores)
-        member.call(HAVE, Have(task.number, examples.features, examples.moments), CALL_SECONDS)
+        examples = KeptExamples(prepared, range(task.number, len(job.splits), job.places.workers), task.cores)
+        member.call(HAVE, EncodedFeatures(task.number, examples.features, examples.moments), CALL_SECONDS)
         carry_out(member, task.number, examples)
 
 
-def carry_out(member: Membership, number: int, examples: Examples) -> None:
+def carry_out(member: Membership, number: int, examples: KeptExamples) -> None:
     """Do what the driver says, until it says the end."""
     done = 0
-    while (order := member.call(ASK, Ask(number, done), CALL_SECONDS)).what != END:
+    while (order := member.call(ASK, OrderRequest(number, done), CALL_SECONDS)).what != END:
         if member.ended.is_set():
             raise EndedError
         if order.what == NOTHING:
             continue
         if order.what == BEGIN:
             examples.scale(order.moments)
-            found = Found(number, 0.0, NO_NUMBERS, None)
+            found = OrderResult(number, 0.0, NO_NUMBERS, None)
         elif order.what == MEASURE:
-            found = Found(number, 0.0, NO_NUMBERS, examples.measure(order.weights))
+            found = OrderResult(number, 0.0, NO_NUMBERS, examples.measure(order.weights))
         else:
-            found = Found(number, *examples.evaluate(order.weights), None)
+            found = OrderResult(number, *examples.evaluate(order.weights), None)
         member.call(FOUND, found, CALL_SECONDS)
         done += 1
 
@@ -122,9 +122,9 @@ class Meeting:
             Handler(FOUND, self._found_by),
         ]
         self._num_workers = num_workers
-        self._parts: dict[int, Have] = {}
+        self._parts: dict[int, EncodedFeatures] = {}
         self._places: dict[int, NDArray[np.intp]] = {}
-        self._found: dict[int, Found] = {}
+        self._found: dict[int, OrderResult] = {}
         self._order = Order(NOTHING, NO_MOMENTS, NO_NUMBERS)
         self._number = 0
         self._changed = threading.Condition()
@@ -166,7 +166,7 @@ class Meeting:
         while not over():
             threading.Event().wait(POLL_SECONDS)
 
-    def _all(self, order: Order, check: Callable[[], object]) -> list[Found]:
+    def _all(self, order: Order, check: Callable[[], object]) -> list[OrderResult]:
         """Give an order and return what each worker found, in their order."""
         with self._changed:
             self._order, self._number, self._found = order, self._number + 1, {}
@@ -177,7 +177,7 @@ class Meeting:
     def _check(self, worker: int) -> None:
         check_within("the number of a worker", worker, range(self._num_workers))
 
-    def _have(self, have: Have) -> Acknowledged:
+    def _have(self, have: EncodedFeatures) -> Acknowledged:
         self._check(have.worker)
         check_vectors(have.features._asdict())
         check_vectors(have.moments._asdict())
@@ -186,7 +186,7 @@ class Meeting:
             self._changed.notify_all()
         return Acknowledged()
 
-    def _ask(self, ask: Ask) -> Order:
+    def _ask(self, ask: OrderRequest) -> Order:
         self._check(ask.worker)
         with self._changed:
             self._changed.wait_for(lambda: self._number > ask.done, WAIT_SECONDS)
@@ -196,7 +196,7 @@ class Meeting:
         weighs = order.what in (EVALUATE, MEASURE)
         return order._replace(weights=order.weights[self._places[ask.worker]]) if weighs else order
 
-    def _found_by(self, found: Found) -> Acknowledged:
+    def _found_by(self, found: OrderResult) -> Acknowledged:
         self._check(found.worker)
         with self._changed:
             if self._order.what == EVALUATE:

@@ -25,7 +25,7 @@ from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..rows import Held, Saved, carried_rows, moments_of_version, values
-from .examples import Doubles, Evaluated, Examples, Features
+from .examples import Doubles, Evaluated, Features, KeptExamples
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
@@ -61,7 +61,7 @@ def solve_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     Raises:
         DataError: see Examples.
     """
-    examples = Examples(prepared, range(len(prepared.splits)), prepared.places.workers)
+    examples = KeptExamples(prepared, range(len(prepared.splits)), prepared.places.workers)
     data = Data(
         examples.features, examples.moments, examples.scale, examples.evaluate, lambda weights: [examples.measure(weights)]
     )

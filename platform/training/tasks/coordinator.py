@@ -32,7 +32,23 @@ from ...ps.transport.server import Server
 from ...ps.transport.sockets import Address
 from ...ps.transport.tls import Certificate
 from ...ps.transport.wire import Acknowledged, Handler, error_of
-from .messages import BEAT, FIND, JOIN, LEAVE, READY, Beat, Beaten, Contact, Find, Found, Join, Joined, Leave, Left, Ready
+from .messages import (
+    BEAT,
+    FIND,
+    JOIN,
+    LEAVE,
+    READY,
+    Beat,
+    Beaten,
+    Contact,
+    Find,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Ready,
+    ShardAddresses,
+)
 
 BEAT_SECONDS = 1.0
 LOST_SECONDS = 30.0
@@ -290,8 +306,8 @@ class Coordinator:
         if told is not None and not over:
             told(number, f"{member.place}: {why}", age(member))
 
-    def _find(self, _: Find) -> Found:
-        return Found(tuple(self.shards() or ()))
+    def _find(self, _: Find) -> ShardAddresses:
+        return ShardAddresses(tuple(self.shards() or ()))
 
 
 def age(member: Member) -> float:

@@ -18,7 +18,7 @@ from ...errors import CheckpointError, LostError, TrainingError
 from ...input.dealing import Dealer, Dealt, Standing
 from ...ps.messages import Description
 from ...ps.remote import RemoteClient
-from ...ps.service import WATERMARKS, Ask
+from ...ps.service import WATERMARKS, StandingRequest
 from ...ps.transport.checks import check_shape
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Handler
@@ -41,13 +41,13 @@ from .job import (
     STEP,
     TAKE,
     Job,
+    NextTurn,
     Pressed,
     Save,
     Slow,
-    Step,
     Stepped,
+    StepRequest,
     Take,
-    Taken,
     job_of,
     saved_files,
 )
@@ -134,9 +134,9 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, e
     return held
 
 
-def taken(dealt: Dealt | None) -> Taken:
+def taken(dealt: Dealt | None) -> NextTurn:
     """Return a turn, or that there are no more, as it travels."""
-    return Taken(-1, -1, 0, 0, 0, 0) if dealt is None else Taken(*dealt.turn, *dealt[1:])
+    return NextTurn(-1, -1, 0, 0, 0, 0) if dealt is None else NextTurn(*dealt.turn, *dealt[1:])
 
 
 class Driver:
@@ -230,7 +230,7 @@ class Driver:
     def _standing(self) -> Standing:
         """Return how far the training has come, by the shards' watermarks."""
         with self._asking:
-            told = self._client.each(WATERMARKS, Ask(), ASK_SECONDS)
+            told = self._client.each(WATERMARKS, StandingRequest(), ASK_SECONDS)
         finished, entries = {**self._finished, **self._dealer.finished}, [entry for one in told for entry in one.entries]
         return Standing(finished, lowest(entries), self._monitor.counted, highest(entries))
 
@@ -267,7 +267,7 @@ class Driver:
         if role == "worker":
             self._pace.leave(number)
 
-    def _take(self, request: Take) -> Taken:
+    def _take(self, request: Take) -> NextTurn:
         if not self._begun.wait(ASK_SECONDS):
             raise LostError(f"Worker {request.worker} asked for work before the driver knew where the shards stand.")
         self._on.coordinator.require("worker", *request)
@@ -278,7 +278,7 @@ class Driver:
                 self._recoveries.over()
         return taken(dealt)
 
-    def _step(self, request: Step) -> Stepped:
+    def _step(self, request: StepRequest) -> Stepped:
         self._on.coordinator.require("worker", *request)
         return Stepped(self._pace.step(request.worker))
 

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....warehouse.files import VersionFiles
-from ....warehouse.manifest import Split
-from ....warehouse.manifest import Table as TableEntry
+from ....warehouse.manifest import Split, TableEntry
 from ....warehouse.storage import Storage
 from ...engines.base import Scan
 from ...engines.tasks import unshared
 from ...errors import TrainingError
 from ...input.columns import Columns
 from ...ps.transport.sockets import Address
-from ...ps.transport.wire import Acknowledged, Call
+from ...ps.transport.wire import Acknowledged, Method
 from ..parallelism import Places
 from ..plan import Plan
 from ..prepared import Prepared
@@ -70,7 +69,7 @@ class Take(NamedTuple):
     attempt: int
 
 
-class Taken(NamedTuple):
+class NextTurn(NamedTuple):
     """The next turn, as Dealt says it; a split of -1 where there are no more."""
 
     pass_number: int
@@ -81,7 +80,7 @@ class Taken(NamedTuple):
     reached: int
 
 
-class Step(NamedTuple):
+class StepRequest(NamedTuple):
     """A worker would begin its next step (ssp)."""
 
     worker: int
@@ -112,12 +111,12 @@ class Save(NamedTuple):
     """A request to write what a shard holds into the version's folder."""
 
 
-TAKE = Call("take", Take, Taken)
-STEP = Call("step", Step, Stepped)
-REPORT = Call("report", Report, Acknowledged)
-SLOW = Call("slow", Slow, Acknowledged)
-PRESSED = Call("pressed", Pressed, Acknowledged)
-SAVE = Call("save", Save, Saved)
+TAKE = Method("take", Take, NextTurn)
+STEP = Method("step", StepRequest, Stepped)
+REPORT = Method("report", Report, Acknowledged)
+SLOW = Method("slow", Slow, Acknowledged)
+PRESSED = Method("pressed", Pressed, Acknowledged)
+SAVE = Method("save", Save, Saved)
 
 
 def prepared_of(job: Job) -> Prepared:

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from ...errors import LostError, TrainingError, XpsqlError
 from ...ps.transport.connection import Connection
 from ...ps.transport.sockets import Address
-from ...ps.transport.wire import Call, Limits, failure_of
+from ...ps.transport.wire import ConnectionLimits, Method, failure_of
 from .coordinator import BEAT_SECONDS, LOST_SECONDS, replaced
 from .messages import BEAT, FIND, JOIN, LEAVE, READY, Beat, Contact, Find, Join, Leave, Ready
 
@@ -104,7 +104,7 @@ class Membership:
         """Tell that the task can be worked with, and where a shard's server listens."""
         self.call(READY, Ready(*self._who, address), CALL_SECONDS)
 
-    def call(self, call: Call[Q, A], request: Q, seconds: float) -> A:
+    def call(self, call: Method[Q, A], request: Q, seconds: float) -> A:
         """Make a call of the coordinator, from any thread.
 
         Raises:
@@ -115,7 +115,7 @@ class Membership:
 
     def _connected(self) -> Connection:
         name = f"the coordinator of {self._contact.job}"
-        return Connection(name, self._contact.address, self._contact.secret, Limits(), self._contact.public)
+        return Connection(name, self._contact.address, self._contact.secret, ConnectionLimits(), self._contact.public)
 
     def _beat(self) -> None:
         """Say that the task lives until it leaves; find out when it must end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...ps.transport.sockets import Address
-from ...ps.transport.wire import Acknowledged, Call, Failure
+from ...ps.transport.wire import Acknowledged, Failure, Method
 
 
 class Contact(NamedTuple):
@@ -97,22 +97,22 @@ class Find(NamedTuple):
     """A request for the addresses of all shards."""
 
 
-class Found(NamedTuple):
+class ShardAddresses(NamedTuple):
     """The addresses of all shards, in order; nothing until all are ready."""
 
     shards: tuple[Address, ...]
 
 
-JOIN = Call("join", Join, Joined)
+JOIN = Method("join", Join, Joined)
 
 
-READY = Call("ready", Ready, Acknowledged)
+READY = Method("ready", Ready, Acknowledged)
 
 
-BEAT = Call("beat", Beat, Beaten)
+BEAT = Method("beat", Beat, Beaten)
 
 
-LEAVE = Call("leave", Leave, Left)
+LEAVE = Method("leave", Leave, Left)
 
 
-FIND = Call("find", Find, Found)
+FIND = Method("find", Find, ShardAddresses)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from ....warehouse.checkpoints import NAME, Part, name_of
+from ....warehouse.checkpoints import NAME, CheckpointPart, name_of
 from ....warehouse.storage import Storage
 from ...errors import CheckpointError, LostError
 from ...ps.gang import Gang
 from ...ps.remote import RemoteClient
 from ...ps.shard import Shard
 from ...ps.transport.sockets import Address
-from ...ps.transport.wire import Acknowledged, Call, Handler
+from ...ps.transport.wire import Acknowledged, Handler, Method
 from ..checkpoints.checkpointer import Taken
 from ..checkpoints.driver_state import DriverState
 from ..checkpoints.files import write
@@ -49,7 +49,7 @@ class Write(NamedTuple):
     steps: int
 
 
-class Wrote(NamedTuple):
+class PartWritten(NamedTuple):
     """What was written, as Part.text."""
 
     part: str
@@ -59,14 +59,14 @@ class Release(NamedTuple):
     """A request to go on, and to give up a checkpoint under way."""
 
 
-HOLD = Call("hold", Hold, Stands)
-WRITE = Call("write", Write, Wrote)
-RELEASE = Call("release", Release, Acknowledged)
+HOLD = Method("hold", Hold, Stands)
+WRITE = Method("write", Write, PartWritten)
+RELEASE = Method("release", Release, Acknowledged)
 
 
 def checkpoint_handlers(
     shard: Shard, gang: Gang | None, place: Storage, number: int, num_shards: int
-) -> tuple[Handler[Hold, Stands], Handler[Write, Wrote], Handler[Release, Acknowledged]]:
+) -> tuple[Handler[Hold, Stands], Handler[Write, PartWritten], Handler[Release, Acknowledged]]:
     """Return how a shard answers the calls of checkpoints.
 
     Args:
@@ -78,14 +78,14 @@ def checkpoint_handlers(
     def hold(_: Hold) -> Stands:
         return Stands(ANY if gang is None else gang.hold())
 
-    def written(request: Write) -> Wrote:
+    def written(request: Write) -> PartWritten:
         if NAME.fullmatch(request.folder) is None:
             raise CheckpointError(f"expected the name of a checkpoint, such as {name_of(1, 1)}, got {request.folder!r}")
         standing: AbstractContextManager[None] = nullcontext() if gang is None else gang.standing(request.steps)
         with standing:
             snapshot = shard.snapshot(request.full)
         with snapshot:
-            return Wrote(write(place, request.folder, number, num_shards, snapshot).text())
+            return PartWritten(write(place, request.folder, number, num_shards, snapshot).text())
 
     def release(_: Release) -> Acknowledged:
         shard.cancel()
@@ -132,7 +132,7 @@ class Afar:
             except BaseException:
                 self._release()
                 raise
-        parts = [Part.of(one.part) for one in wrote]
+        parts = [CheckpointPart.of(one.part) for one in wrote]
         self._taken(sum(batches for part in parts for *_, batches in part.watermarks))
         return Taken(parts, state)
 

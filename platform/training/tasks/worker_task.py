@@ -23,7 +23,7 @@ from ..metrics.passes import PassMetrics
 from ..metrics.windows import Collector, Schedule, Window
 from ..online.worker import Worker
 from ..reports import Report
-from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, Step, Take, check_machine, prepared_of
+from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, StepRequest, Take, check_machine, prepared_of
 from .membership import CALL_SECONDS, EndedError, Membership
 
 REPORT_SECONDS = 0.5
@@ -77,7 +77,7 @@ def begin(member: Membership, task: Task, job: Job) -> bool:
         raise EndedError
     if job.plan.settings.sync != "ssp":
         return True
-    return member.call(STEP, Step(task.number, task.attempt), WAIT_SECONDS + CALL_SECONDS).go
+    return member.call(STEP, StepRequest(task.number, task.attempt), WAIT_SECONDS + CALL_SECONDS).go
 
 
 class Telling:

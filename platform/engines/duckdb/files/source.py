@@ -24,7 +24,7 @@ OPTIONS = {"csv": CSV_OPTIONS, "json": JSON_OPTIONS, "parquet": {"path": None, "
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSource:
     """Files that a query reads.
 
     Attributes:
@@ -36,14 +36,14 @@ class Source:
     parquet: tuple[str, ...] | None = None
 
     @classmethod
-    def of_parquet(cls, found: Listing, merge: bool = False) -> Source:
+    def of_parquet(cls, found: Listing, merge: bool = False) -> FileSource:
         """Return the rows of Parquet files; `merge` gives columns that only some files have."""
         union = ", union_by_name = true" if merge else ""
         sql = f"SELECT * FROM read_parquet({found.array}, {found.arguments}{union})"
         return cls(sql, None if found.partitions or merge else found.files)
 
     @classmethod
-    def of_files(cls, files: Sequence[str]) -> Source:
+    def of_files(cls, files: Sequence[str]) -> FileSource:
         """Return the rows of Parquet files that are known to exist."""
         return cls.of_parquet(Listing(tuple(files), {}))
 
@@ -55,7 +55,7 @@ def open_source(
     columns: Mapping[str, str] | None,
     position: Position | None,
     places: Mapping[str, Position],
-) -> Source:
+) -> FileSource:
     """Return what a format and its options make of files.
 
     Args:
@@ -78,13 +78,13 @@ def open_source(
     found = listing(options["path"], places.get("path", position))
     given = {name: value for name, value in {**OPTIONS[format], **options}.items() if value is not None}
     if format != "parquet":
-        return Source((csv_sql if format == "csv" else json_sql)(connection, found, given, columns))
+        return FileSource((csv_sql if format == "csv" else json_sql)(connection, found, given, columns))
     check_names(found.first, places.get("path", position))
-    source = Source.of_parquet(found, truth(given, "mergeschema"))
+    source = FileSource.of_parquet(found, truth(given, "mergeschema"))
     if columns is None:
         return source
     items = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in columns.items())
-    return Source(f"SELECT {items} FROM ({source.sql})")
+    return FileSource(f"SELECT {items} FROM ({source.sql})")
 
 
 def check_names(file: Path, position: Position | None = None) -> None:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ....errors import StatementError
 from .arithmetic import scaled
-from .calls import Call, Maker, beside, call, case, cast, not_null, number, renamed, wrap
+from .calls import Maker, SparkCall, beside, call, case, cast, not_null, number, renamed, wrap
 from .decimals import LARGEST, Decimal, decimal_of
 from .ordering import has_parts, ordered
 
@@ -18,7 +18,7 @@ REALS = ("double", "float")
 UNDEFINED = "nullif(:x, CAST('NaN' AS DOUBLE))"  # of a line through one point
 
 
-def sum_of(of: Call) -> exp.Expr:
+def sum_of(of: SparkCall) -> exp.Expr:
     """sum: BIGINT of integers, ten digits more of decimals.
 
     Raises:
@@ -36,7 +36,7 @@ def sum_of(of: Call) -> exp.Expr:
     return wrap(made, "CAST(:x AS BIGINT)")
 
 
-def average(of: Call) -> exp.Expr:
+def average(of: SparkCall) -> exp.Expr:
     kind = of.typer.type_of(undistinct(of.arguments[0]))
     if kind is None or kind.id != "decimal":
         return call("avg", *of.arguments)
@@ -51,7 +51,7 @@ def average(of: Call) -> exp.Expr:
 def extreme(name: str, by: str) -> Maker:
     """Return the maker of max and min; of a struct or array that with the largest or smallest key of its order."""
 
-    def make(of: Call) -> exp.Expr:
+    def make(of: SparkCall) -> exp.Expr:
         value = undistinct(of.arguments[0])
         kind = of.typer.type_of(value)
         return call(by, value, ordered(value, kind)) if has_parts(kind) else call(name, *of.arguments)
@@ -68,7 +68,7 @@ def undistinct(node: exp.Expr) -> exp.Expr:
     return node.expressions[0] if isinstance(node, exp.Distinct) else node
 
 
-def count(of: Call) -> exp.Expr:
+def count(of: SparkCall) -> exp.Expr:
     """count: of several columns, rows where all are present."""
     argument = of.arguments[0] if of.arguments else exp.Star()
     if isinstance(argument, exp.Distinct) and len(argument.expressions) > 1:
@@ -79,7 +79,7 @@ def count(of: Call) -> exp.Expr:
     return call("count", argument)
 
 
-def collected(of: Call) -> exp.Expr:
+def collected(of: SparkCall) -> exp.Expr:
     """collect_list and collect_set: without NULLs, never NULL."""
     argument = of.arguments[0]
     if of.name == "collect_set" and not isinstance(argument, exp.Distinct):
@@ -92,7 +92,7 @@ def collected(of: Call) -> exp.Expr:
 def edge(name: str) -> Maker:
     """Return the maker of first and last, whose second argument says to skip NULLs."""
 
-    def make(of: Call) -> exp.Expr:
+    def make(of: SparkCall) -> exp.Expr:
         skip = len(of.arguments) > 1 and isinstance(of.arguments[1], exp.Boolean) and of.arguments[1].this
         made = call(name, of.arguments[0])
         if not skip:
@@ -124,7 +124,7 @@ def ignoring_nulls(node: exp.IgnoreNulls) -> exp.Expr:
 def quantile(name: str) -> Maker:
     """Return the maker of percentile functions; an accuracy, the third argument, is of no use to an exact answer."""
 
-    def make(of: Call) -> exp.Expr:
+    def make(of: SparkCall) -> exp.Expr:
         value, share = of.arguments[:2]
         if isinstance(share, exp.Anonymous) and share.name == "list_value":
             share = exp.Array(expressions=share.expressions)
@@ -133,7 +133,7 @@ def quantile(name: str) -> Maker:
     return make
 
 
-def median(of: Call) -> exp.Expr:
+def median(of: SparkCall) -> exp.Expr:
     return call("median", cast(of.arguments[0], "DOUBLE"))
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from ....errors import StatementError
-from .calls import Call, Maker, call, cast, number
+from .calls import Maker, SparkCall, call, cast, number
 from .coercion import REALS, Kind, converted, is_number, kind_of, wider
 from .decimals import LARGEST, OF_INTEGERS, Decimal, added, divided, literal_digits, multiplied, remaining
 from .typer import Typer
@@ -16,7 +16,7 @@ from .typer import Typer
 INTERVAL_DAYS = frozenset(("DAY", "WEEK", "MONTH", "YEAR", "QUARTER", "DAYS", "WEEKS", "MONTHS", "YEARS", "QUARTERS"))
 
 
-class Operator(NamedTuple):
+class DuckDBOperator(NamedTuple):
     """What an operator is in DuckDB.
 
     Attributes:
@@ -28,8 +28,8 @@ class Operator(NamedTuple):
     made: type[exp.Binary] | str
 
 
-ADD, SUBTRACT, MULTIPLY = Operator(added, exp.Add), Operator(added, exp.Sub), Operator(multiplied, exp.Mul)
-DIVIDE, REMAINDER = Operator(divided, "xpsql_divide"), Operator(remaining, "xpsql_remainder")
+ADD, SUBTRACT, MULTIPLY = DuckDBOperator(added, exp.Add), DuckDBOperator(added, exp.Sub), DuckDBOperator(multiplied, exp.Mul)
+DIVIDE, REMAINDER = DuckDBOperator(divided, "xpsql_divide"), DuckDBOperator(remaining, "xpsql_remainder")
 OPERATORS = {exp.Add: ADD, exp.Sub: SUBTRACT, exp.Mul: MULTIPLY, exp.Div: DIVIDE, exp.Mod: REMAINDER}
 
 
@@ -42,7 +42,7 @@ def arithmetic_rule(node: exp.Binary, typer: Typer) -> exp.Expr:
     return arithmetic(OPERATORS[type(node)], left, right, typer)
 
 
-def arithmetic(operator: Operator, left: exp.Expr, right: exp.Expr, typer: Typer) -> exp.Expr:
+def arithmetic(operator: DuckDBOperator, left: exp.Expr, right: exp.Expr, typer: Typer) -> exp.Expr:
     left, right, kinds = numbers(left, right, typer)
     decimals = [operand(kind, value) for kind, value in zip(kinds, (left, right), strict=True)]
     if any(isinstance(kind, Decimal) for kind in kinds) and all(decimals):
@@ -84,13 +84,13 @@ def typed_literal(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def applied(operator: Operator, left: exp.Expr, right: exp.Expr) -> exp.Expr:
+def applied(operator: DuckDBOperator, left: exp.Expr, right: exp.Expr) -> exp.Expr:
     if isinstance(operator.made, str):
         return call(operator.made, left, right)
     return operator.made(this=left, expression=right)
 
 
-def of_decimals(operator: Operator, left: exp.Expr, right: exp.Expr, a: Decimal, b: Decimal) -> exp.Expr:
+def of_decimals(operator: DuckDBOperator, left: exp.Expr, right: exp.Expr, a: Decimal, b: Decimal) -> exp.Expr:
     result = operator.result(a, b)
     if operator.result is divided:
         return quotient(operator, cast(left, str(a)), cast(right, str(b)), result.scale - a.scale + b.scale, result)
@@ -98,7 +98,7 @@ def of_decimals(operator: Operator, left: exp.Expr, right: exp.Expr, a: Decimal,
     return cast(exp.Paren(this=applied(operator, left, cast(right, str(b)))), str(result))
 
 
-def quotient(operator: Operator, left: exp.Expr, right: exp.Expr, shift: int, result: Decimal) -> exp.Expr:
+def quotient(operator: DuckDBOperator, left: exp.Expr, right: exp.Expr, shift: int, result: Decimal) -> exp.Expr:
     """Divide decimals as integers, to a digit more than the result has, which rounds it: as doubles they lose digits."""
     shifted = exp.Mul(this=call("xpsql_unscaled", left), expression=cast(number(10 ** (shift + 1)), "HUGEINT"))
     digits = call(f"{operator.made}_whole", exp.Paren(this=shifted), call("xpsql_unscaled", right))
@@ -135,26 +135,26 @@ def interval_arithmetic(node: exp.Binary, typer: Typer) -> exp.Expr:
     return cast(exp.Paren(this=made), "DATE") if kind is not None and kind.id == "date" and days else made
 
 
-def computed(operator: Operator) -> Maker:
+def computed(operator: DuckDBOperator) -> Maker:
     """Return the maker of a function that is an operator."""
     return lambda of: arithmetic(operator, *pair(of), of.typer)
 
 
-def attempted(operator: Operator) -> Maker:
+def attempted(operator: DuckDBOperator) -> Maker:
     """Return the maker of arithmetic that gives NULL where it overflows."""
     return lambda of: call("try", arithmetic(operator, *pair(of), of.typer))
 
 
-def pair(of: Call) -> tuple[exp.Expr, exp.Expr]:
+def pair(of: SparkCall) -> tuple[exp.Expr, exp.Expr]:
     left, right = of.arguments
     return left, right
 
 
 ARITHMETIC: dict[str, Maker] = {
     "mod": computed(REMAINDER),
-    "pmod": computed(Operator(remaining, "xpsql_pmod")),
+    "pmod": computed(DuckDBOperator(remaining, "xpsql_pmod")),
     "try_add": attempted(ADD),
     "try_subtract": attempted(SUBTRACT),
     "try_multiply": attempted(MULTIPLY),
-    "try_divide": computed(Operator(divided, "xpsql_try_divide")),
+    "try_divide": computed(DuckDBOperator(divided, "xpsql_try_divide")),
 }

@@ -66,7 +66,7 @@ def filled(template: str, **values: exp.Expr) -> exp.Expr:
     return tree
 
 
-class Call(NamedTuple):
+class SparkCall(NamedTuple):
     """A call whose arguments are rewritten already."""
 
     name: str
@@ -91,13 +91,13 @@ class Call(NamedTuple):
         raise StatementError(f"{self.name} needs {what} as a literal, got {node.sql('spark')}.")
 
 
-Maker = Callable[[Call], exp.Expr]
+Maker = Callable[[SparkCall], exp.Expr]
 
 
 def renamed(name: str, template: str = "") -> Maker:
     """Return a maker of the same call under DuckDB's name; `template` as of `wrap`."""
 
-    def make(of: Call) -> exp.Expr:
+    def make(of: SparkCall) -> exp.Expr:
         made = call(name, *of.arguments)
         return wrap(made, template) if template else made
 

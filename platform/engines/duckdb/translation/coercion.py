@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ....errors import StatementError
-from .calls import Call, Maker, call, case, cast
+from .calls import Maker, SparkCall, call, case, cast
 from .casts import spark_cast
 from .decimals import LARGEST, OF_INTEGERS, Decimal, decimal_of
 from .kinds import INSTANT
@@ -113,17 +113,17 @@ def of_one_type(name: str) -> Maker:
     return lambda of: call(name, *alike(of.arguments, of.typer))
 
 
-def nvl2(of: Call) -> exp.Expr:
+def nvl2(of: SparkCall) -> exp.Expr:
     return call("spark_nvl2", of.arguments[0], *alike(of.arguments[1:], of.typer))
 
 
-def nullif(of: Call) -> exp.Expr:
+def nullif(of: SparkCall) -> exp.Expr:
     value, absent = of.arguments
     left, right = comparable([value, absent], of.typer)
     return case(exp.EQ(this=left.copy(), expression=right), exp.null(), value)
 
 
-def map_of(of: Call) -> exp.Expr:
+def map_of(of: SparkCall) -> exp.Expr:
     keys, values = alike(of.arguments[::2], of.typer), alike(of.arguments[1::2], of.typer)
     return call("map", call("list_value", *keys), call("list_value", *values))
 

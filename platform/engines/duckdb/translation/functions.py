@@ -15,7 +15,7 @@ from ....errors import StatementError
 from ...spark_sql.words import TYPE_NAMES
 from .aggregates import AGGREGATES
 from .arithmetic import ARITHMETIC
-from .calls import Call, Maker, call, cast, filled, function, renamed, strict, string
+from .calls import Maker, SparkCall, call, cast, filled, function, renamed, strict, string
 from .casts import concatenated, null_text, spark_cast, string_of
 from .coercion import map_of, nullif, nvl2, of_one_type
 from .generators import GENERATORS
@@ -87,17 +87,17 @@ RENAMED = {
 CONVERSION = re.compile(r"%(?![%n])(?:(\d+)\$)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z])|%[%n]")
 
 
-def text_of(of: Call, index: int) -> exp.Expr:
+def text_of(of: SparkCall, index: int) -> exp.Expr:
     return string_of(of.arguments[index], of.typer.type_of(of.arguments[index]))
 
 
-def concat(of: Call) -> exp.Expr:
+def concat(of: SparkCall) -> exp.Expr:
     if of.kind(0) == "list":
         return strict(call("list_concat", *of.arguments), of.arguments)
     return concatenated(*(text_of(of, index) for index in range(len(of.arguments))))
 
 
-def concat_ws(of: Call) -> exp.Expr:
+def concat_ws(of: SparkCall) -> exp.Expr:
     parts = [
         spark_cast_list(of, index) if of.kind(index) == "list" else call("list_value", text_of(of, index))
         for index in range(1, len(of.arguments))
@@ -107,35 +107,35 @@ def concat_ws(of: Call) -> exp.Expr:
     return filled("array_to_string(:kept, :sep)", kept=kept, sep=of.arguments[0])
 
 
-def spark_cast_list(of: Call, index: int) -> exp.Expr:
+def spark_cast_list(of: SparkCall, index: int) -> exp.Expr:
     kind = of.typer.type_of(of.arguments[index])
     return spark_cast(of.arguments[index], kind, exp.DataType.build("ARRAY<STRING>", dialect="spark"))
 
 
-def reverse(of: Call) -> exp.Expr:
+def reverse(of: SparkCall) -> exp.Expr:
     return call("list_reverse", *of.arguments) if of.kind(0) == "list" else call("reverse", text_of(of, 0))
 
 
-def sort_array(of: Call) -> exp.Expr:
+def sort_array(of: SparkCall) -> exp.Expr:
     values, *others = of.arguments
     return sorted_array(f"spark_{of.name}", values, others, of.typer.type_of(values))
 
 
-def size(of: Call) -> exp.Expr:
+def size(of: SparkCall) -> exp.Expr:
     return call("xpsql_map_size" if of.kind(0) == "map" else "spark_array_size", *of.arguments)
 
 
-def element_at(of: Call) -> exp.Expr:
+def element_at(of: SparkCall) -> exp.Expr:
     if of.kind(0) == "map":
         return call("map_extract_value", *of.arguments)
     return call("xpsql_array_element", *of.arguments)
 
 
-def try_element_at(of: Call) -> exp.Expr:
+def try_element_at(of: SparkCall) -> exp.Expr:
     return call("map_extract_value" if of.kind(0) == "map" else "xpsql_try_array_element", *of.arguments)
 
 
-def struct(of: Call) -> exp.Expr:
+def struct(of: SparkCall) -> exp.Expr:
     fields = [(field_name(item, index), field_value(item)) for index, item in enumerate(of.arguments, start=1)]
     return structure(fields)
 
@@ -152,18 +152,18 @@ def structure(fields: list[tuple[str, exp.Expr]]) -> exp.Expr:
     return exp.Struct(expressions=[exp.PropertyEQ(this=exp.to_identifier(n, quoted=True), expression=v) for n, v in fields])
 
 
-def named_struct(of: Call) -> exp.Expr:
+def named_struct(of: SparkCall) -> exp.Expr:
     names = [of.literal(index, "field names") for index in range(0, len(of.arguments), 2)]
     return structure(list(zip(names, of.arguments[1::2], strict=True)))
 
 
-def arrays_zip(of: Call) -> exp.Expr:
+def arrays_zip(of: SparkCall) -> exp.Expr:
     names = [item.name if isinstance(item, exp.Column) else str(index) for index, item in enumerate(of.arguments)]
     items = structure([(name, filled(f"e[{k}]")) for k, name in enumerate(names, 1)])
     return strict(call("list_transform", call("list_zip", *of.arguments), function(items, "e")), of.arguments)
 
 
-def from_json(of: Call) -> exp.Expr:
+def from_json(of: SparkCall) -> exp.Expr:
     schema = of.literal(1, "its schema")
     try:
         kind = exp.DataType.build(schema, dialect="spark") if "<" in schema.split(" ")[0] else struct_type(schema)
@@ -184,7 +184,7 @@ def json_shape(kind: exp.DataType) -> str:
     return f'"{kind.sql("duckdb")}"'
 
 
-def to_json(of: Call) -> exp.Expr:
+def to_json(of: SparkCall) -> exp.Expr:
     """to_json: of a value with parts.
 
     Raises:
@@ -195,19 +195,19 @@ def to_json(of: Call) -> exp.Expr:
     return strict(json_text(of.arguments[0], of.typer.type_of(of.arguments[0])), of.arguments[:1])
 
 
-def encode(of: Call) -> exp.Expr:
+def encode(of: SparkCall) -> exp.Expr:
     return call("encode", of.arguments[0])
 
 
-def decode(of: Call) -> exp.Expr:
+def decode(of: SparkCall) -> exp.Expr:
     return call("decode", of.arguments[0])
 
 
-def unbase64(of: Call) -> exp.Expr:
+def unbase64(of: SparkCall) -> exp.Expr:
     return call("from_base64", of.arguments[0])
 
 
-def format_string(of: Call) -> exp.Expr:
+def format_string(of: SparkCall) -> exp.Expr:
     """format_string: %s takes a text of any value, other conversions a number as it is."""
     written = of.arguments[0]
     shown = as_text(written.name) if isinstance(written, exp.Literal) else range(1, len(of.arguments))
@@ -229,15 +229,15 @@ def constant(template: str) -> Maker:
     return lambda of: filled(template)
 
 
-def url_encode(of: Call) -> exp.Expr:
+def url_encode(of: SparkCall) -> exp.Expr:
     return call("replace", call("url_encode", *of.arguments), string("%20"), string("+"))
 
 
-def url_decode(of: Call) -> exp.Expr:
+def url_decode(of: SparkCall) -> exp.Expr:
     return call("url_decode", call("replace", of.arguments[0], string("+"), string(" ")))
 
 
-def random(of: Call) -> exp.Expr:
+def random(of: SparkCall) -> exp.Expr:
     """rand and random: without a seed, whose numbers would not be Spark's."""
     if of.arguments:
         raise StatementError(f"{of.name} takes no seed here. Use xxhash64 of a column for numbers that stay the same.")

@@ -13,7 +13,7 @@ from .calls import call, filled, number, strict
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
-    from .calls import Call
+    from .calls import SparkCall
 
 Kinds = list["DuckDBPyType | None"]
 
@@ -27,7 +27,7 @@ class HigherOrder(NamedTuple):
     """
 
     parameters: Callable[[Kinds], list[str | None]]
-    make: Callable[[Call], exp.Expr]
+    make: Callable[[SparkCall], exp.Expr]
 
 
 def item(kind: DuckDBPyType | None) -> str | None:
@@ -54,7 +54,7 @@ def over(value: exp.Expr, body: exp.Expr, function: str = "list_transform") -> e
     return call(function, value, exp.Lambda(this=body, expressions=[exp.to_identifier("entry")]))
 
 
-def each(of: Call) -> exp.Expr:
+def each(of: SparkCall) -> exp.Expr:
     """transform and filter; a second parameter counts from 0, DuckDB's from 1."""
     values, function = of.arguments
     name = "list_transform" if of.name == "transform" else "list_filter"
@@ -65,11 +65,11 @@ def each(of: Call) -> exp.Expr:
     return call(name, values, exp.Lambda(this=body, expressions=[first, index]))
 
 
-def tested(of: Call) -> exp.Expr:
+def tested(of: SparkCall) -> exp.Expr:
     return call(f"spark_{of.name}", call("list_transform", *of.arguments))
 
 
-def folded(of: Call) -> exp.Expr:
+def folded(of: SparkCall) -> exp.Expr:
     values, zero, merge = of.arguments[:3]
     result = call("list_reduce", values, merge, zero)
     if len(of.arguments) == 3:
@@ -78,22 +78,22 @@ def folded(of: Call) -> exp.Expr:
     return call("list_extract", call("list_transform", call("list_value", result), finish), number(1))
 
 
-def zipped(of: Call) -> exp.Expr:
+def zipped(of: SparkCall) -> exp.Expr:
     left, right, function = of.arguments
     body = substituted(function, filled("entry[1]"), filled("entry[2]"))
     return strict(over(call("list_zip", left, right), body), (left, right))
 
 
-def map_filtered(of: Call) -> exp.Expr:
+def map_filtered(of: SparkCall) -> exp.Expr:
     entries, function = call("map_entries", of.arguments[0]), of.arguments[1]
     return call("map_from_entries", over(entries, substituted(function, *key_and_value()), "list_filter"))
 
 
-def keys_transformed(of: Call) -> exp.Expr:
+def keys_transformed(of: SparkCall) -> exp.Expr:
     return entries_with(of, key=substituted(of.arguments[1], *key_and_value()))
 
 
-def values_transformed(of: Call) -> exp.Expr:
+def values_transformed(of: SparkCall) -> exp.Expr:
     return entries_with(of, value=substituted(of.arguments[1], *key_and_value()))
 
 
@@ -101,13 +101,13 @@ def key_and_value() -> tuple[exp.Expr, exp.Expr]:
     return filled("entry.key"), filled("entry.value")
 
 
-def entries_with(of: Call, key: exp.Expr | None = None, value: exp.Expr | None = None) -> exp.Expr:
+def entries_with(of: SparkCall, key: exp.Expr | None = None, value: exp.Expr | None = None) -> exp.Expr:
     old_key, old_value = key_and_value()
     pair = filled("{'key': :k, 'value': :v}", k=key or old_key, v=value or old_value)
     return call("map_from_entries", over(call("map_entries", of.arguments[0]), pair))
 
 
-def compared(of: Call) -> NoReturn:
+def compared(of: SparkCall) -> NoReturn:
     """Refuse array_sort with a comparison; alone it takes no lambda.
 
     Raises:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from .arithmetic import scaled
-from .calls import Call, call, cast, number
+from .calls import SparkCall, call, cast, number
 from .decimals import LARGEST, Decimal, decimal_of
 
 
-def ceil_floor(of: Call) -> exp.Expr:
+def ceil_floor(of: SparkCall) -> exp.Expr:
     kind = of.typer.type_of(of.arguments[0])
     if kind is None or kind.id != "decimal":
         return call("xpsql_whole", call(of.name, *of.arguments))
@@ -18,7 +18,7 @@ def ceil_floor(of: Call) -> exp.Expr:
     return cast(call(of.name, *of.arguments), str(Decimal(min(whole, LARGEST), 0)))
 
 
-def rounding(of: Call) -> exp.Expr:
+def rounding(of: SparkCall) -> exp.Expr:
     """round and bround, with or without a number of digits."""
     value, digits = of.arguments[0], of.arguments[1] if len(of.arguments) > 1 else number(0)
     kind = of.typer.type_of(value)
@@ -35,7 +35,7 @@ def rounding(of: Call) -> exp.Expr:
     )
 
 
-def round_decimal(of: Call, value: exp.Expr, decimal: Decimal, digits: exp.Expr) -> exp.Expr:
+def round_decimal(of: SparkCall, value: exp.Expr, decimal: Decimal, digits: exp.Expr) -> exp.Expr:
     places = min(int(digits.sql()), decimal.scale)
     whole = max(decimal.precision - decimal.scale + 1, 1 - places)
     result = Decimal(min(whole + max(places, 0), LARGEST), max(places, 0))

@@ -19,7 +19,7 @@ from ...spark_sql.dialect import position_of
 from ...spark_sql.words import EXPLODES, TYPE_NAMES
 from .aggregates import AGGREGATES, ignoring_nulls
 from .arithmetic import arithmetic_rule, int_div_rule
-from .calls import Call, call, cast, string
+from .calls import SparkCall, call, cast, string
 from .casts import spark_cast, spark_try_cast, string_of
 from .coercion import between_rule, case_rule, comparison_rule, if_rule, in_rule, set_rule
 from .functions import FUNCTIONS, RENAMED, SPECIAL
@@ -44,7 +44,7 @@ def call_rule(node: exp.Anonymous, typer: Typer) -> exp.Expr:
             return node
         raise no_function(written, near(written), position_of(node))
     arguments = list(node.expressions)
-    of = Call(name, arguments, node, typer)
+    of = SparkCall(name, arguments, node, typer)
     if name in HIGHER_ORDER and (name != "array_sort" or len(arguments) > 1):
         return HIGHER_ORDER[name].make(of)
     if name in SPECIAL:
@@ -75,7 +75,7 @@ def cast_rule(node: exp.Cast, typer: Typer) -> exp.Expr:
 
 
 def concat_rule(node: exp.DPipe, typer: Typer) -> exp.Expr:
-    return SPECIAL["concat"](Call("concat", [node.this, node.expression], node, typer))
+    return SPECIAL["concat"](SparkCall("concat", [node.this, node.expression], node, typer))
 
 
 def type_rule(node: exp.DataType, typer: Typer) -> exp.Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ....errors import StatementError
-from .calls import Call, Maker, call, cast, filled, number, string
+from .calls import Maker, SparkCall, call, cast, filled, number, string
 from .coercion import Kind, alike, common, kind_of
 from .kinds import INSTANT
 from .patterns import percent_codes
@@ -68,7 +68,7 @@ def instant_of(value: exp.Expr, typer: Typer) -> exp.Expr:
     return cast(value, "TIMESTAMPTZ") if kind is not None and kind.id == "date" else call("spark_to_timestamp", value)
 
 
-def macro(of: Call) -> exp.Expr:
+def macro(of: SparkCall) -> exp.Expr:
     """Return the call of a macro, whose dates and instants are made so."""
     arguments = list(of.arguments)
     for index in DATES.get(of.name, ()):
@@ -78,7 +78,7 @@ def macro(of: Call) -> exp.Expr:
     return call(f"spark_{of.name}", *arguments)
 
 
-def sequence(of: Call) -> exp.Expr:
+def sequence(of: SparkCall) -> exp.Expr:
     """sequence(start, stop[, step]): a step of 1 or a day, back where the start is behind the stop."""
     kinds = [kind_of(of.typer.type_of(value)) for value in of.arguments]
     if kinds[0] in ("date", INSTANT):
@@ -92,11 +92,11 @@ def sequence(of: Call) -> exp.Expr:
     return cast(call(name, *values[:2], *steps), f"{kind or 'BIGINT'}[]")
 
 
-def date_format(of: Call) -> exp.Expr:
+def date_format(of: SparkCall) -> exp.Expr:
     return call("strftime", instant_of(of.arguments[0], of.typer), string(percent_codes(of.literal(1, "its pattern"))))
 
 
-def with_pattern(of: Call) -> exp.Expr:
+def with_pattern(of: SparkCall) -> exp.Expr:
     """to_date, to_timestamp, unix_timestamp, from_unixtime: an optional second argument is a pattern."""
     if of.name == "unix_timestamp" and not of.arguments:
         return call("spark_unix_timestamp", call("now"))
@@ -112,7 +112,7 @@ def with_pattern(of: Call) -> exp.Expr:
     return call(f"spark_{of.name}", *arguments)
 
 
-def extract(of: Call) -> exp.Expr:
+def extract(of: SparkCall) -> exp.Expr:
     return part_of(of.literal(0, "the part"), of.arguments[1], of.typer)
 
 
@@ -128,7 +128,7 @@ def part_of(part: str, value: exp.Expr, typer: Typer) -> exp.Expr:
     return call(name, date_of(value, typer) if name in DATE_PARTS else instant_of(value, typer))
 
 
-def truncated(of: Call) -> exp.Expr:
+def truncated(of: SparkCall) -> exp.Expr:
     """trunc(date, unit) and date_trunc(unit, time)."""
     to_date = of.name == "trunc"
     unit = of.literal(1 if to_date else 0, "its unit").lower()
@@ -145,7 +145,7 @@ def unit_of(node: exp.Expr) -> str:
     return unit
 
 
-def add_units(of: Call) -> exp.Expr:
+def add_units(of: SparkCall) -> exp.Expr:
     """dateadd, date_add and timestampadd: (date, days) or (unit, n, time)."""
     if len(of.arguments) == 2:
         return macro(of._replace(name="date_add"))
@@ -158,7 +158,7 @@ def add_units(of: Call) -> exp.Expr:
     return exp.Paren(this=exp.Add(this=instant_of(moment, of.typer), expression=step))
 
 
-def units_between(of: Call) -> exp.Expr:
+def units_between(of: SparkCall) -> exp.Expr:
     """datediff and timestampdiff: (end, start) in days, or (unit, start, end)."""
     if len(of.arguments) == 2:
         return macro(of._replace(name="datediff"))
