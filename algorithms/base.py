@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..platform.operators.base import DenseSpec, Operator, TableSpec
 from ..platform.options import Part
+from .augment import Augment
+from .augments.negatives import Negatives
+from .augments.pairs import Pairs
+from .augments.sampling import Sampling
 from .former import FormerArguments
-from .inputs import Inputs, Layout, Negatives, Pairs, Sampling
+from .inputs import Inputs, Layout
 from .learns import Losses, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
 from .losses import Loss
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Algorithm",
+    "Augment",
     "Inputs",
     "Layout",
     "Losses",

@@ -41,5 +41,5 @@ def restated(former: Mapping[str, Any]) -> dict[str, Any]:
 
         goal = Unsupervised(objective)
         fields["outputs"] = {"vector": Output(former["embed"], vector=True)}
-    online = {name: former[name] for name in ("random", "sampling", "negatives", "pairs") if name in former}
-    return fields | {"learns": Online(goal, **online)}
+    augment = tuple(former[name] for name in ("sampling", "negatives", "pairs") if former.get(name) is not None)
+    return fields | {"learns": Online(goal, former.get("random", False), augment)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 
-from .inputs import Inputs, Negatives, Pairs, Sampling
+from .augment import Augment
+from .inputs import Inputs
 from .learner import Learner
 from .losses import Loss
 from .solver import Solve
@@ -86,18 +88,19 @@ class Online(NamedTuple):
     Attributes:
         goal: what it minimises.
         random: an update needs `Inputs.random`.
-        sampling: it needs `Inputs.sampled`.
-        negatives: the rows of items not taken that a training adds; None for none.
-        pairs: it learns pairs of items: `Inputs` have them as the one multi-valued slot, and the intercept.
+        augment: what changes its examples before they are learned from, one after the other.
         examples_meet: the loss of an example depends on the others of its batch.
     """
 
     goal: Supervised | Unsupervised
     random: bool = False
-    sampling: Sampling | None = None
-    negatives: Negatives | None = None
-    pairs: Pairs | None = None
+    augment: tuple[Augment, ...] = ()
     examples_meet: bool = False
+
+    @property
+    def copies(self) -> int:
+        """Rows that each row of the input becomes."""
+        return math.prod(augment.copies for augment in self.augment)
 
     def guarded(self, guard: Guard) -> Online:
         """Return the same with its functions guarded."""

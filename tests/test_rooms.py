@@ -14,7 +14,7 @@ MOST_FILES, MOST_LINES = 25, 350
 
 BASE = ("platform",)
 """Errors, options, results, progress, display, cores, and Spark's types: what everybody may use."""
-ALGORITHMS = (*BASE, "platform/operators", "algorithms", "algorithms/layers")
+ALGORITHMS = (*BASE, "platform/operators", "algorithms", "algorithms/augments", "algorithms/layers")
 ENGINES = (*BASE, "platform/udf", "platform/engines/spark_sql", "warehouse", "platform/engines")
 ALL_ENGINES = ("platform/engines/duckdb", "platform/engines/spark")
 PS = ("platform/ps", "platform/ps/transport")
@@ -34,6 +34,7 @@ ROOMS = {
         *ALGORITHMS,
         *(f"algorithms/{room}" for room in ("linear", "networks", "items", "packaged")),  # the tuple of all of them
     ),
+    "algorithms/augments": (*BASE, "platform/operators", "algorithms"),
     "algorithms/layers": ALGORITHMS,
     "algorithms/linear": ALGORITHMS,
     "algorithms/networks": (*ALGORITHMS, "algorithms/linear"),
@@ -51,7 +52,7 @@ ROOMS = {
     "platform/engines/duckdb": (*ENGINES, "platform/engines/duckdb/translation", "platform/engines/duckdb/files"),
     "platform/engines/spark": ENGINES,
     "platform/input": (*INPUT, "platform/input/kinds"),
-    "platform/input/kinds": (*BASE, "platform/ps", "platform/input"),
+    "platform/input/kinds": (*BASE, "algorithms", "platform/ps", "platform/input"),
     "platform/training": (*INPUT, *LEARNING, *STRATEGIES, "platform/parts"),
     "platform/training/metrics": (*INPUT,),
     "platform/training/checkpoints": (*INPUT, *LEARNING),

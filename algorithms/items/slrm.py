@@ -62,6 +62,8 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
             f"{SUBJECT} learns from an item and a history alone; leave {others[0]} out or name it in IGNORE.", subject=SUBJECT
         )
 
+    drawn = (Negatives(options.negatives, options.power, item, history),) if options.negatives else ()
+
     def optimizer(table: TableSpec) -> Operator:
         return ftrl(FtrlOptions(alpha=options.alpha, l1=options.l1, l2=options.l2), table)
 
@@ -73,8 +75,7 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
         optimizer=optimizer,
         learns=Online(
             Supervised(scores, LOGLOSS._replace(baseline=None)),  # a log without negatives has few rows of label 0
-            negatives=Negatives(options.negatives, options.power, item, history) if options.negatives else None,
-            pairs=pairs,
+            augment=(*drawn, pairs),
         ),
     )
 

@@ -82,7 +82,7 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(vectors, TableSpec("contexts", options.dim)),
         optimizer=optimizer,
-        learns=Online(Unsupervised(objective), sampling=Sampling(GROUPS * SHARED, options.power, options.frequent)),
+        learns=Online(Unsupervised(objective), augment=(Sampling(GROUPS * SHARED, options.power, options.frequent),)),
         outputs={"vector": Output(mean_vectors, vector=True)},
         intercept=False,
         least_batch=256,

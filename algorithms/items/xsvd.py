@@ -103,14 +103,14 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
         optimizer=optimizer,
         learns=Online(
             Supervised(scores, loss._replace(baseline=None) if options.negatives else loss),
-            negatives=negatives_of(options, layout, item, feedback),
+            augment=negatives_of(options, layout, item, feedback),
         ),
         intercept=options.intercept,
         begins_at_mean=True,
     )
 
 
-def negatives_of(options: XsvdOptions, layout: Layout, item: list[int], feedback: list[int]) -> Negatives | None:
+def negatives_of(options: XsvdOptions, layout: Layout, item: list[int], feedback: list[int]) -> tuple[Negatives, ...]:
     """Return which rows a training adds.
 
     Args:
@@ -120,7 +120,7 @@ def negatives_of(options: XsvdOptions, layout: Layout, item: list[int], feedback
         OptionError: no categorical slot tells items apart.
     """
     if not options.negatives:
-        return None
+        return ()
     if item[0] >= len(layout.scalar):
         subject = SUBJECT._replace(option="negatives")
         raise OptionError(
@@ -129,7 +129,7 @@ def negatives_of(options: XsvdOptions, layout: Layout, item: list[int], feedback
             subject=subject,
         )
     described, had = (tuple(layout.slots[place] for place in places) for places in (item, feedback))
-    return Negatives(options.negatives, options.power, described, had)
+    return (Negatives(options.negatives, options.power, described, had),)
 
 
 XSVD = Part("xsvd", XsvdOptions, xsvd)

@@ -8,13 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algorithms.chunk import Bag, Chunk, Facets
 from ..ps._native import Deduplicator
 from ..ps.aligned import empty, filled, padded
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId
-from .chunk import Bag, Chunk, Facets
 from .histories import Padded, elements, padded_histories, padded_length
-from .sampling import Sampler
 from .vocabulary import ABSENT
 
 Codes = NDArray[np.int32]
@@ -77,20 +76,17 @@ class Ladders(NamedTuple):
     histories: Callable[[int, int], int] = padded_length
 
 
-def batches(
-    chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int = 0, sampler: Sampler | None = None
-) -> Iterator[Batch]:
+def batches(chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int = 0) -> Iterator[Batch]:
     """Cut a chunk into batches of `batch_size` examples, the last one shorter, numbered from `first`.
 
     Args:
         skipped: how many of them are left out, from the first on.
-        sampler: draws features of the chunk for each batch.
     """
     unique = Deduplicator(len(chunk.keys))
     rows, skipped = len(chunk.weight), max(0, skipped)
     for number, start in enumerate(range(skipped * batch_size, rows, batch_size), first.batch + skipped):
         which = first._replace(batch=number)
-        sampled = NO_CODES if sampler is None else sampler.draw(which)
+        sampled = NO_CODES if chunk.drawn is None else chunk.drawn(which.pass_number, which.batch)
         yield cut(chunk, unique, start, min(start + batch_size, rows), batch_size, which, ladders, sampled)
 
 

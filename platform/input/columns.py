@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ...algorithms.inputs import Layout
 from ...warehouse.manifest import Manifest
 from ..operators.base import INTERCEPT_NUMBER
 from .kinds import kind_named
@@ -82,6 +84,18 @@ class Columns:
         """The sequences, those of one group side by side, in the order in which the query has them."""
         grouped = sorted(self.of(SequenceKind), key=lambda pair: pair[0].group)
         return [list(group) for _, group in itertools.groupby(grouped, key=lambda pair: pair[0].group)]
+
+    @property
+    def layout(self) -> Layout:
+        """The slots as algorithms see them."""
+
+        def names(slots: Iterable[Slot]) -> tuple[str, ...]:
+            return tuple(slot.name for slot in slots)
+
+        vectors = tuple((slot.name, slot.dim) for slot in self.vectors)
+        continuous = (*names(self.offered), *names(self.continuous))
+        histories = tuple((group[0][0].group, names(slot for slot, _ in group)) for group in self.groups)
+        return Layout(names(self.scalar), names(self.bags), continuous, vectors, self.labels, histories)
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ...algorithms.chunk import Chunk, Facets, Histories
 from ..errors import DataError
 from ..operators.base import INTERCEPT_NUMBER
 from ..ps.keys import feature_keys, slot_seed
-from .chunk import Chunk, Facets, Histories
 from .columns import INTERCEPT, Columns
 from .kinds.base import BagKind, DenseKind, Encoding, ScalarKind, SequenceKind
 from .numbers import floats, seconds

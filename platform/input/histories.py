@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algorithms.chunk import Histories
 from ..ps.aligned import empty
-from .chunk import Histories
 from .vocabulary import ABSENT, Codes
 
 SHORTEST = 8

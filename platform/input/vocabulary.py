@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...algorithms.chunk import ABSENT, Codes
 from ..ps._native import unique
 from ..ps.keys import feature_keys, hashed_keys
 from .slot import Slot
 
-Codes = NDArray[np.int32]
-ABSENT = -1
+__all__ = ["ABSENT", "Codes", "Vocabulary", "keys_of"]
 
 
 class Vocabulary:

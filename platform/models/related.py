@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...algorithms.augments.pairs import HALF, Pairs
 from ...algorithms.base import Online
 from ..errors import StatementError
 from ..input.columns import columns_from
-from ..input.pairs import HALF
 from ..input.slot import Slot
 from ..input.slots import matched
 from ..input.vocabulary import keys_of
@@ -52,7 +52,8 @@ def slots_of(version: Version) -> tuple[Slot, Slot]:
         StatementError: the model does not learn pairs.
     """
     learns, columns = algorithm_of(version.manifest).learns, columns_from(version.manifest)
-    pairs = learns.pairs if isinstance(learns, Online) else None
+    augment = learns.augment if isinstance(learns, Online) else ()
+    pairs = next((one for one in augment if isinstance(one, Pairs)), None)
     if pairs is None:
         raise StatementError(
             f"ML.RELATED lists pairs of items, and {version.manifest.algorithm.name} has none. Use a model of slrm."

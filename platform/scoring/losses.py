@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...algorithms.base import Algorithm, Online
+from ...algorithms.base import Algorithm
 from ..input.batches import Ladders
 from ..input.columns import columns_from
-from ..input.encode import encode
+from ..input.encoder import Encoder
 from ..input.scaling import scale
-from ..input.source import cut
 from ..input.splits import chunk_rows
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId
@@ -26,15 +25,16 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     What is drawn at random is a function of the model's seed and of the rows.
     """
     version, size = request.version, BATCH_SIZES[-1]
-    columns, step, ladders = columns_from(version.manifest), loss_step(algorithm), Ladders(Ladder(), Ladder())
-    sampling = algorithm.learns.sampling if isinstance(algorithm.learns, Online) else None
+    step, ladders = loss_step(algorithm), Ladders(Ladder(), Ladder())
+    columns = columns_from(version.manifest)
+    encoder = Encoder(columns, algorithm, version.manifest.seed)
     weights, moments = Weights(version, 0, 1), moments_of_version(version, columns)
     metrics = Metrics(Targets.of((), classifier=False, grouped=False).traits)
     for number, split in enumerate(request.splits):
         which = BatchId(split=number)
         for table in request.scan.read(split, list(request.inputs.values()), chunk_rows(size)):
-            chunk = encode(table.rename_columns(list(request.inputs)), columns, with_labels=False)
-            for batch in cut(chunk, size, which, ladders, sampling, version.manifest.seed):
+            chunk = encoder.unlabelled(table.rename_columns(list(request.inputs)))
+            for batch in encoder.batches(chunk, size, which, ladders, 0):
                 pulled, dense = weights.pull(batch.keys, batch.size), scale(batch.dense, moments, size)
                 found = step({**pulled.weights, **pulled.dense}, inputs_of(batch, dense, None))
                 metrics.add(np.zeros(batch.examples, np.float32), np.asarray(found)[: batch.examples, 0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,16 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...algorithms.base import Algorithm, Online, Packaged
+from ...algorithms.base import Algorithm, Packaged
 from ...algorithms.learner import Predict
 from ...warehouse.manifest import Split
 from ...warehouse.package import read_package
 from ..engines.base import Scan
 from ..input.batches import Batch, Ladders, batches
 from ..input.columns import columns_from
-from ..input.encode import encode
+from ..input.encoder import Encoder
 from ..input.offered import offered_of
-from ..input.pairs import paired
 from ..input.prefetch import Ahead
 from ..input.scaling import Scales, scale
 from ..input.splits import chunk_rows
@@ -124,12 +122,12 @@ class Scorer:
     def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled], sizes: Padding | None = None) -> None:
         prepare_jax()
         algorithm = algorithm_of(version.manifest)
-        self._columns = replace(columns_from(version.manifest), logarithmic=algorithm.logarithmic)
+        self._columns = columns_from(version.manifest)
+        self._encoder = Encoder(self._columns, algorithm, version.manifest.seed)
         self._pull = pull
         num_labels = len(self._columns.labels) if self._columns.standardised else 0
         self._scales = Scales.of(moments_of_version(version, self._columns), num_labels)
         learns = algorithm.learns
-        self._pairs = learns.pairs if isinstance(learns, Online) else None
         self._sizes = padding() if sizes is None else sizes
         self._outputs = algorithm.outputs
         self.compiles = not isinstance(learns, Packaged)
@@ -209,9 +207,7 @@ class Scorer:
 
     def _encoded(self, table: pa.Table) -> list[Batch]:
         """Return rows as batches of one size."""
-        chunk = encode(table, self._columns, with_labels=False)
-        if self._pairs is not None:
-            chunk = paired(chunk, self._pairs)
+        chunk = self._encoder.scored(table)
         sizes = self._sizes.batch_sizes
         size = next((size for size in sizes if table.num_rows <= size), sizes[-1])
         return list(batches(chunk, size, BatchId(), self._sizes.ladders(size)))

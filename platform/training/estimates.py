@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..input.columns import Columns
-from ..input.encode import encode
+from ..input.encoder import Encoder
 from ..input.splits import CHUNK_ROWS
 from ..ps.programs import Programs
 from .recipe import Recipe
@@ -24,7 +24,7 @@ def row_bytes(programs: Programs) -> int:
     return own + 4 * sum(programs.dims.values())
 
 
-def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns) -> int:
+def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder) -> int:
     """Return about how many features an input has, judged by how many its first piece has and how they grew there.
 
     The number of distinct values among n grows like a power of n.
@@ -33,12 +33,12 @@ def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns) ->
     """
     examples = sum(split.rows for split in splits)
     for split in splits:
-        for table in scan.read(split, columns.learned, CHUNK_ROWS):
+        for table in scan.read(split, columns.inputs, CHUNK_ROWS):
             half = table.num_rows // 2
             if not half:
                 continue
             parts = table, table.slice(0, half)
-            distinct, before = (max(1, len(encode(part, columns, with_labels=False).keys)) for part in parts)
+            distinct, before = (max(1, len(encoder.scored(part).keys)) for part in parts)
             power = math.log(distinct / before) / math.log(table.num_rows / half)
             return int(distinct * max(1.0, examples / table.num_rows) ** min(max(power, 0.0), 1.0))
     return examples * len(columns.slots)

@@ -10,6 +10,7 @@ from ...warehouse.manifest import Split
 from ..cores import cores
 from ..engines.base import Engine, Scan, Staged
 from ..input.columns import Columns
+from ..input.encoder import Encoder
 from ..input.splits import check_labels, vector_dims
 from ..ps.dense import DenseProgram
 from ..ps.programs import Programs
@@ -102,7 +103,8 @@ def input_rows(
     places = fitting(places, plan.settings, examples, len(splits) * plan.settings.passes)
     algorithm = recipe.algorithm
     size_of_batch = batch_size(plan.settings, examples, places.workers, algorithm.large_batches, algorithm.least_batch)
-    features = estimated_features(scan, splits, columns)
+    encoder = Encoder(columns, recipe.algorithm, plan.settings.seed)
+    features = estimated_features(scan, splits, columns, encoder)
     size = estimated_bytes(recipe, features)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
     seconds = estimated_seconds(examples * plan.settings.passes, workers)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...algorithms.base import Online
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.batches import Batch
 from ..input.columns import Columns
+from ..input.encoder import Encoder
 from ..input.prefetch import Ahead
 from ..input.source import End, Source
 from ..input.splits import check_labels, chunk_batches, is_empty, vector_dims
@@ -54,9 +54,12 @@ class Prepared(NamedTuple):
         """The number of examples in all passes, rows that are added included, None where a filter decides."""
         if not self.scan.exact:
             return None
-        learns = self.recipe.algorithm.learns
-        copies = 1 + learns.negatives.number if isinstance(learns, Online) and learns.negatives is not None else 1
-        return sum(split.rows for split in self.splits) * copies * self.plan.settings.passes
+        return sum(split.rows for split in self.splits) * self.encoder.copies * self.plan.settings.passes
+
+    @property
+    def encoder(self) -> Encoder:
+        """What makes batches of rows."""
+        return Encoder(self.columns, self.recipe.algorithm, self.plan.settings.seed)
 
     @property
     def targets(self) -> Targets:
@@ -75,12 +78,9 @@ class Prepared(NamedTuple):
 
     def source(self, epoch: int) -> Source:
         """Return the input, batch by batch, for pushes of an epoch."""
-        algorithm, ladders, seed = self.recipe.algorithm, self.recipe.ladders, self.plan.settings.seed
-        learns = algorithm.learns
-        assert isinstance(learns, Online)  # those that learn all examples at once read them themselves
-        drawn = learns.sampling, learns.negatives, learns.pairs
-        binary, before = algorithm.classifier, self.parent.manifest.examples_total if self.parent else 0
-        return Source(self.scan, self.splits, self.columns, self.batch_size, binary, ladders, epoch, *drawn, seed, before)
+        columns, ladders = self.columns.learned, self.recipe.ladders
+        before = self.parent.manifest.examples_total if self.parent else 0
+        return Source(self.scan, self.splits, self.encoder, columns, self.batch_size, ladders, epoch, before)
 
     def ahead(self, make: Callable[[], Generator[Batch | End, None, None]]) -> Ahead[Batch | End]:
         """Return what reads ahead for a worker."""
@@ -132,7 +132,7 @@ def check_memory(tasks: Tasks, prepared: Prepared) -> None:
     granted = tasks.memory_bytes()
     if granted is None or not prepared.places.shards:
         return
-    features = estimated_features(prepared.scan, prepared.splits, prepared.columns)
+    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
     needed = estimated_bytes(prepared.recipe, features) // prepared.places.shards
     if needed > granted:
         raise StatementError(

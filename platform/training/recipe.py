@@ -18,7 +18,6 @@ from ..errors import OptionError, StatementError
 from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from
 from ..input.roles import LABEL
-from ..input.slot import Slot
 from ..input.slots import columns_of, offered_slots
 from ..operators.base import Operator, TableSpec, chain
 from ..options import of_optimizer, written
@@ -58,7 +57,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     operators = tuple((found("operator", use.name), use.options) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(options, "slots", ()) for _, options in operators) else ()
     algorithm = found("algorithm", plan.algorithm.name)
-    recipe = make(algorithm, plan.algorithm.options, layout_of(columns), operators, numbers, plan.settings.seed)
+    recipe = make(algorithm, plan.algorithm.options, columns.layout, operators, numbers, plan.settings.seed)
     if len(plan.labels) > 1 and not recipe.algorithm.multi_label:
         raise StatementError(
             f"{LABEL} names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each.",
@@ -122,9 +121,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     """
     columns = columns_of(schema, plan.roles, parent)
     # Before operators are made: JAX runs where one is probed.
-    limit_threads(
-        num_threads(make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, layout_of(columns)))
-    )
+    limit_threads(num_threads(make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, columns.layout)))
     made = [make_operator(found("operator", use.name), use.options, TableSpec("", 1)) for use in plan.operators]
     offers = tuple(name for operator in made for name in operator.offers)
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
@@ -149,7 +146,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
 def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
     """Refuse an operator that offers inputs to an algorithm that takes none, but would take the slots of the query alone."""
     try:
-        make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, layout_of(columns))
+        make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, columns.layout)
     except OptionError as error:
         raise StatementError(
             f"{OPERATORS} ({operator}) offers inputs beside the slots, and {plan.algorithm.name} takes none. Leave it out.",
@@ -162,18 +159,6 @@ def num_threads(algorithm: Algorithm) -> int:
     another thread takes longer than it saves."""
     many = not algorithm.serves or sum(map(size, algorithm.dense)) >= MANY_FLOATS
     return cores() if many else 1
-
-
-def layout_of(columns: Columns) -> Layout:
-    """Return the slots as algorithms see them."""
-
-    def names(slots: Sequence[Slot]) -> tuple[str, ...]:
-        return tuple(slot.name for slot in slots)
-
-    vectors = tuple((slot.name, slot.dim) for slot in columns.vectors)
-    continuous = (*names(columns.offered), *names(columns.continuous))
-    histories = tuple((group[0][0].group, names([slot for slot, _ in group])) for group in columns.groups)
-    return Layout(names(columns.scalar), names(columns.bags), continuous, vectors, columns.labels, histories)
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -239,7 +224,7 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
     """
     part = found("algorithm", manifest.algorithm.name)
     options = parts.options("algorithm", part, written(manifest.algorithm.options))
-    return make_algorithm(part, options, layout_of(columns_from(manifest)))
+    return make_algorithm(part, options, columns_from(manifest).layout)
 
 
 @functools.lru_cache(maxsize=KEPT)

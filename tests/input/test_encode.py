@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from xpsql.algorithms.chunk import Chunk
 from xpsql.algorithms.linear.xftrl import XftrlOptions
 from xpsql.platform.errors import StatementError
-from xpsql.platform.input.chunk import Chunk
 from xpsql.platform.input.columns import INTERCEPT, Columns
 from xpsql.platform.input.encode import encode
 from xpsql.platform.input.kinds.vector import vector_lines

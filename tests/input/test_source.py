@@ -13,13 +13,16 @@ import pytest
 
 import xpsql
 from tests.training.log import write
-from xpsql.algorithms.base import Negatives, Pairs
-from xpsql.algorithms.items.slrm import SlrmOptions
-from xpsql.algorithms.linear.xftrl import XftrlOptions
+from xpsql.algorithms.base import Algorithm
+from xpsql.algorithms.items.slrm import SlrmOptions, slrm
+from xpsql.algorithms.items.xsvd import XsvdOptions, xsvd
+from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
 from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.errors import DataError
 from xpsql.platform.input.batches import Batch, Ladders
+from xpsql.platform.input.columns import Columns
 from xpsql.platform.input.dealing import Dealt
+from xpsql.platform.input.encoder import Encoder
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.input.source import End, Source
 from xpsql.platform.input.timing import Clock
@@ -38,7 +41,12 @@ def source(session: xpsql.Session, folder: Path, condition: str = "") -> Source:
     scan = session.engine.scan(f"SELECT * FROM parquet.`{path}` {condition}")
     assert isinstance(scan, ParquetScan)
     columns = columns_of(table.schema, Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "").roles, None)
-    return Source(scan, scan.splits(), columns, BATCH, True, Ladders(Ladder(), Ladder()), epoch=3)
+    return source_of(scan, columns, xftrl(XftrlOptions(), columns.layout))
+
+
+def source_of(scan: ParquetScan, columns: Columns, algorithm: Algorithm) -> Source:
+    encoder, ladders = Encoder(columns, algorithm, seed=0), Ladders(Ladder(), Ladder())
+    return Source(scan, scan.splits(), encoder, columns.learned, BATCH, ladders, epoch=3, before=0)
 
 
 def taken(of: Source, turns: list[Dealt]) -> list[Batch | End]:
@@ -96,9 +104,9 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
         ParquetScan((str(tmp_path / "gone.parquet"),), {}, None, (), pa.schema([])).splits()
 
 
-@pytest.mark.parametrize("pairs", [None, Pairs(0, 0)])
+@pytest.mark.parametrize("pairs", [False, True])
 def test_rows_of_items_not_taken_are_made_a_few_at_a_time_where_histories_are_long(
-    session: xpsql.Session, tmp_path: Path, pairs: Pairs | None
+    session: xpsql.Session, tmp_path: Path, pairs: bool
 ) -> None:
     random = np.random.default_rng(0)
     history = pa.FixedSizeListArray.from_arrays(random.integers(0, 300, 1000 * 100), 100).cast(pa.list_(pa.int64()))
@@ -107,8 +115,8 @@ def test_rows_of_items_not_taken_are_made_a_few_at_a_time_where_histories_are_lo
     assert isinstance(scan, ParquetScan)
     plan = Plan("", "m", Use("slrm", {}, SlrmOptions()), (), "")
     columns = dataclasses.replace(columns_of(table.schema, plan.roles, None), intercept=True)
-    negatives, ladders = Negatives(20, 0.5, ("item",), ("history",)), Ladders(Ladder(), Ladder())
-    made = Source(scan, scan.splits(), columns, BATCH, True, ladders, 3, negatives=negatives, pairs=pairs)
+    of_items = XsvdOptions(user=(), item=("item",), feedback=("history",), negatives=20)
+    made = source_of(scan, columns, (slrm(SlrmOptions(), columns.layout) if pairs else xsvd(of_items, columns.layout)))
     turns, examples = iter([Dealt(Turn(0, 0))]), 0
     tracemalloc.start()
     try:

@@ -13,6 +13,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
+from ..algorithms.augments.sampling import Sampling
 from ..algorithms.base import Algorithm, Inputs, Layout, Online, Solved
 from ..algorithms.solver import Doubles, Known, Solve
 from ..platform.operators import OPERATORS
@@ -61,7 +62,6 @@ class AlgorithmTrial:
         lines += [[7] * EXAMPLES] if self.algorithm.intercept else []
         random, dense = np.random.default_rng(SEED), 4 if self._layout.continuous else 0
         learns = self.algorithm.learns
-        sampling = learns.sampling if isinstance(learns, Online) else None
         fields = {
             "scalar": np.array(lines, np.int32).reshape(-1, EXAMPLES),
             "bag_index": np.array([8, 9, 8, 10, 11, 11, ABSENT], np.int32),
@@ -73,8 +73,9 @@ class AlgorithmTrial:
             "label": np.array([[0, 1, 1, 0, 1, 0]], np.float32),
             "weight": np.array([1, 2, 1, 0.5, 1, 1], np.float32),
         }
-        if sampling is not None:
-            fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
+        for sampling in learns.augment if isinstance(learns, Online) else ():
+            if isinstance(sampling, Sampling):
+                fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
         arrays: dict[str, Any] = {name: jnp.asarray(values) for name, values in fields.items()}
         return Inputs(**arrays)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..chunk import Bag
+from ....algorithms.chunk import Bag
 from ..slot import Slot
 from ..vocabulary import Codes, Vocabulary, keys_of
 

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....algorithms.base import Algorithm, Inputs
-from ...input.batches import Batch, batches
-from ...input.encode import encode
+from ...input.batches import Batch
 from ...input.scaling import Scales, measured, scale
-from ...input.source import check, row_of
+from ...input.source import row_of
 from ...ps._native import unique
 from ...ps.ladder import rung
 from ...ps.messages import BatchId, Keys
@@ -149,14 +148,12 @@ NO_FEATURES = Features(
 
 def batches_of(prepared: Prepared, number: int) -> Iterator[Batch]:
     """Read a split in large batches."""
-    split, which, row = prepared.splits[number], BatchId(split=number), 0
+    split, which, row, encoder = prepared.splits[number], BatchId(split=number), 0, prepared.encoder
     size = prepared.plan.settings.batch_size or ROWS
     for table in prepared.scan.read(split, prepared.columns.learned, size):
         if table.num_rows:
-            where = functools.partial(row_of, prepared.scan, split, row)
-            chunk = encode(table, prepared.columns, with_labels=True, where=where)
-            check(chunk, where, prepared.columns, prepared.recipe.algorithm.classifier)
-            yield from batches(chunk, min(size, rung(table.num_rows)), which, prepared.recipe.ladders)
+            chunk = encoder.chunk(table, functools.partial(row_of, prepared.scan, split, row))
+            yield from encoder.batches(chunk, min(size, rung(table.num_rows)), which, prepared.recipe.ladders, 0)
         row += table.num_rows
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xpsql.algorithms.chunk import Chunk
 from xpsql.algorithms.linear.xftrl import XftrlOptions
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.input.batches import Batch, Ladders, batches
-from xpsql.platform.input.chunk import Chunk
 from xpsql.platform.input.columns import Columns
 from xpsql.platform.input.encode import encode
 from xpsql.platform.input.histories import padded_length

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from xpsql.algorithms.base import Negatives
+from xpsql.algorithms.augment import Draw
+from xpsql.algorithms.augments.negatives import Negatives, drawn, with_negatives
+from xpsql.algorithms.chunk import Chunk, Facets
 from xpsql.algorithms.items.xsvd import XsvdOptions
-from xpsql.platform.input.chunk import Chunk, Facets
 from xpsql.platform.input.columns import Columns
 from xpsql.platform.input.encode import encode
-from xpsql.platform.input.negatives import drawn, with_negatives
 from xpsql.platform.input.slots import columns_of
-from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.training.plan import Plan, Settings, Use
 
 ROWS, ITEMS, NUMBER = 300, 12, 4
+DRAW = Draw(7, 0, 0)
 ITEM = ("item", "brand", "price", "topics", "picture")
 
 
@@ -52,11 +52,11 @@ def columns() -> Columns:
     )
 
 
-def added(power: float = 0.5, number: int = NUMBER, split: int = 0) -> tuple[Chunk, Chunk]:
+def added(power: float = 0.5, number: int = NUMBER, pass_number: int = 0) -> tuple[Chunk, Chunk]:
     """Return a chunk before and after."""
     chunk, negatives = encode(table(), columns(), with_labels=True), Negatives(number, power, ITEM, ("history",))
-    others = drawn(chunk, negatives, columns(), 7, BatchId(split=split))
-    return chunk, with_negatives(chunk, negatives, columns(), others, 0)
+    layout = columns().layout
+    return chunk, with_negatives(chunk, negatives, layout, drawn(chunk, negatives, layout, Draw(7, pass_number, 0)), 0)
 
 
 def bag(chunk: Chunk, number: int, row: int) -> list[int]:
@@ -101,16 +101,18 @@ def test_items_are_drawn_by_a_power_of_their_count(power: float) -> None:
     np.testing.assert_allclose(drawn / drawn.sum(), expected / expected.sum(), atol=0.01)
 
 
-def test_draws_depend_on_what_the_chunk_holds_and_not_on_the_number_of_its_split() -> None:
-    (_, one), (_, other) = added(), added(split=5)
-    np.testing.assert_array_equal(one.scalar, other.scalar)
+def test_draws_repeat_with_what_the_chunk_holds_and_differ_from_pass_to_pass() -> None:
+    (_, one), (_, again), (_, other) = added(), added(), added(pass_number=1)
+    np.testing.assert_array_equal(one.scalar, again.scalar)
+    assert (one.scalar != other.scalar).any()
 
 
 def test_without_items_nothing_counts_but_the_rows_themselves() -> None:
     chunk = encode(table(), columns(), with_labels=True)
     chunk.scalar[1] = -1
     negatives = Negatives(NUMBER, 0.5, ITEM, ("history",))
-    after = with_negatives(chunk, negatives, columns(), drawn(chunk, negatives, columns(), 7, BatchId()), 0)
+    layout = columns().layout
+    after = with_negatives(chunk, negatives, layout, drawn(chunk, negatives, layout, DRAW), 0)
     assert after.weight.sum() == ROWS
 
 
@@ -118,9 +120,10 @@ def test_without_items_nothing_counts_but_the_rows_themselves() -> None:
 def test_a_part_of_the_rows_is_the_same_as_in_the_whole(segments: NDArray[np.object_]) -> None:
     chunk, negatives = encode(table(), columns(), with_labels=True), Negatives(NUMBER, 0.5, ITEM, ("history",))
     chunk = chunk._replace(facets=Facets(np.arange(ROWS, dtype=np.uint64), segments))
-    others = drawn(chunk, negatives, columns(), 7, BatchId())
-    whole, part = with_negatives(chunk, negatives, columns(), others, 0), slice(100, 120)
-    some = with_negatives(chunk, negatives, columns(), others[part], part.start)
+    layout, part = columns().layout, slice(100, 120)
+    others = drawn(chunk, negatives, layout, DRAW)
+    whole = with_negatives(chunk, negatives, layout, others, 0)
+    some = with_negatives(chunk, negatives, layout, others[part], part.start)
     rows = slice(100 * (1 + NUMBER), 120 * (1 + NUMBER))
     np.testing.assert_array_equal(some.scalar, whole.scalar[:, rows])
     np.testing.assert_array_equal(some.weight, whole.weight[rows])

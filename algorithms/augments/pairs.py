@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+import functools
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.base import Pairs
-from ..operators.base import INTERCEPT_NUMBER
-from .chunk import Bag, Chunk
-from .vocabulary import ABSENT
+from ...platform.operators.base import INTERCEPT_NUMBER
+from ..augment import Draw, Prepare
+from ..chunk import ABSENT, Bag, Chunk
+from ..inputs import Layout
 
 HALF = np.uint64(32)
 UPPER = np.uint64(0xFFFFFFFF00000000)
 
 Keys = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
+
+
+class Pairs(NamedTuple):
+    """An item, and what was had before, which an algorithm learns as pairs: features of their own, in place of both slots.
+
+    Of rows that other augments add, pairs that no row of the chunk has make no features: what never went together needs no
+    weight against it.
+
+    Attributes:
+        item, history: where the slots stand among the categorical and among the multi-valued ones.
+    """
+
+    item: int
+    history: int
+
+    @property
+    def copies(self) -> int:
+        """See Augment."""
+        return 1
+
+    @property
+    def scores(self) -> bool:
+        """See Augment."""
+        return True
+
+    def prepare(self, chunk: Chunk, layout: Layout, draw: Draw) -> Prepare:
+        """See Augment."""
+        known = functools.cache(lambda: known_pairs(chunk, self))
+
+        def prepared(piece: Chunk, start: int, stop: int) -> Chunk:
+            copies = len(piece.weight) // max(1, stop - start)
+            return paired(piece, self, copies, known() if copies > 1 else None)
+
+        return prepared
 
 
 def pair_keys(items: Keys, had: Keys) -> Keys:

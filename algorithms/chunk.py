@@ -1,13 +1,15 @@
-"""A chunk: encoded examples, which refer to their distinct features by small codes."""
+"""A chunk of the input as augments see it: encoded examples, which refer to their distinct features by small codes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .vocabulary import Codes
+Codes = NDArray[np.int32]
+ABSENT = -1
 
 
 class Bag(NamedTuple):
@@ -87,6 +89,7 @@ class Chunk(NamedTuple):
         time: uint32[rows], seconds since 1970; 0 without TIME.
         facets: of an evaluation that groups or divides examples; None elsewhere.
         histories: one per group of sequences.
+        drawn: (pass, number of a batch in its split) -> codes of features drawn at random for it; None where none are.
     """
 
     keys: NDArray[np.uint64]
@@ -101,3 +104,4 @@ class Chunk(NamedTuple):
     time: NDArray[np.uint32]
     facets: Facets | None = None
     histories: tuple[Histories, ...] = ()
+    drawn: Callable[[int, int], Codes] | None = None

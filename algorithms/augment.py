@@ -1,0 +1,47 @@
+"""The contract of augments: how examples are changed on their way from a chunk of the input into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from .chunk import Chunk
+from .inputs import Layout
+
+Prepare = Callable[[Chunk, int, int], Chunk]
+"""(piece, start, stop) -> the piece with an augment's changes. The piece has rows start:stop of the chunk, as the augments
+before this one have changed and multiplied them; its codes are those of the chunk."""
+
+
+class Draw(NamedTuple):
+    """What random numbers are a function of, beside what a chunk holds, so that a version that continues another draws what one
+    training on all the data would have.
+
+    Attributes:
+        seed: of the training.
+        pass_number: of its passes.
+        batch: the number of the chunk's first batch in its split.
+    """
+
+    seed: int
+    pass_number: int
+    batch: int
+
+
+class Augment(Protocol):
+    """Changes the examples of a chunk; listed in `Online.augment`, in order.
+
+    Attributes:
+        copies: rows that each row becomes, itself the first.
+        scores: rows that are scored are changed, too; else only those that are learned from.
+    """
+
+    @property
+    def copies(self) -> int: ...
+
+    @property
+    def scores(self) -> bool: ...
+
+    def prepare(self, chunk: Chunk, layout: Layout, draw: Draw) -> Prepare:
+        """Look at a whole chunk, about 131,072 rows of the input, and return how its pieces are changed."""
+        ...

@@ -1,0 +1,1 @@
+"""Augments: rows of items not taken, pairs of items, features drawn at random."""

@@ -1,0 +1,131 @@
+"""The encoder of a model: rows of the input become batches, in training, scoring and estimates alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...algorithms.augment import Augment, Draw
+from ...algorithms.base import Algorithm, Online
+from ...algorithms.chunk import Chunk
+from ..errors import DataError
+from ..ps.messages import BatchId
+from .batches import Batch, Ladders, batches
+from .columns import Columns
+from .encode import encode
+from .numbers import shown
+from .splits import chunk_batches
+
+NEVER = Draw(0, 0, 0)
+"""Of rows that are scored, of which nothing is drawn."""
+
+
+class Encoder:
+    """Encodes the rows of one model.
+
+    Args:
+        columns: slots and roles.
+        algorithm: what learns from the batches, and how it wants them changed.
+        seed: of what is drawn at random.
+
+    Attributes:
+        copies: rows that each row becomes where it is learned from.
+    """
+
+    def __init__(self, columns: Columns, algorithm: Algorithm, seed: int) -> None:
+        self._columns = replace(columns, logarithmic=algorithm.logarithmic)
+        self._layout = columns.layout
+        self._classifier = algorithm.classifier
+        self._augment: tuple[Augment, ...] = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
+        self._seed = seed
+        self.copies = math.prod(augment.copies for augment in self._augment)
+
+    def chunk(self, table: pa.Table, where: Callable[[int], str]) -> Chunk:
+        """Encode rows to learn from.
+
+        Args:
+            table: has the columns `Columns.learned`.
+            where: names a row of the table.
+
+        Raises:
+            DataError: see encode; a label is NULL, infinite, or of a classifier and not 0 or 1, or a weight is no number >= 0.
+        """
+        chunk = encode(table, self._columns, with_labels=True, where=where)
+        check(chunk, where, self._columns, self._classifier)
+        return chunk
+
+    def scored(self, table: pa.Table) -> Chunk:
+        """Encode rows to score, changed as the algorithm has them then.
+
+        Args:
+            table: has the columns `Columns.inputs`.
+
+        Raises:
+            DataError: see encode.
+        """
+        chunk = self.unlabelled(table)
+        for augment in self._augment:
+            if augment.scores:
+                chunk = augment.prepare(chunk, self._layout, NEVER)(chunk, 0, len(chunk.weight))
+        return chunk
+
+    def unlabelled(self, table: pa.Table) -> Chunk:
+        """Encode rows that have no labels, as `batches` takes them.
+
+        Raises:
+            DataError: see encode.
+        """
+        return encode(table, self._columns, with_labels=False)
+
+    def batches(self, chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int) -> Iterator[Batch]:
+        """Cut a chunk into batches to learn from, numbered from `first`.
+
+        Rows that augments add stand in the batch of their own, which is so much larger; they are made piece by piece.
+
+        Args:
+            batch_size: rows of the chunk for each.
+            skipped: how many of them are left out, from the first on.
+        """
+        rows, size = len(chunk.weight), batch_size * self.copies
+        draw = Draw(self._seed, first.pass_number, first.batch)
+        prepared = [augment.prepare(chunk, self._layout, draw) for augment in self._augment]
+        most = rows
+        if self.copies > 1:
+            values = sum(len(bag.codes) for bag in chunk.bags) // max(1, rows)
+            most = chunk_batches(size * (1 + values)) * batch_size
+        for start in range(0, rows, max(1, most)):
+            piece, stop = chunk, min(start + most, rows)
+            for prepare in prepared:
+                piece = prepare(piece, start, stop)
+            before = start // batch_size
+            yield from batches(piece, size, first._replace(batch=first.batch + before), ladders, skipped - before)
+
+
+def check(chunk: Chunk, where: Callable[[int], str], columns: Columns, binary: bool) -> None:
+    """Refuse labels and weights that cannot be learned from.
+
+    Args:
+        where: names a row of the chunk.
+        binary: labels must be 0 or 1.
+
+    Raises:
+        DataError: names the column, file, row and value.
+    """
+    for name, values in zip(columns.labels, chunk.label, strict=False):
+        good, wanted = ((values == 0) | (values == 1), "0 or 1") if binary else (np.isfinite(values), "a finite number")
+        require(good, values, f"LABEL {name} must be {wanted}", where)
+    if columns.weight is not None:
+        good = (chunk.weight >= 0) & np.isfinite(chunk.weight)
+        require(good, chunk.weight, f"WEIGHT {columns.weight} must be a finite number of at least 0", where)
+
+
+def require(good: NDArray[np.bool_], values: NDArray[np.float32], rule: str, where: Callable[[int], str]) -> None:
+    """Refuse the first of some values that is not good."""
+    if not good.all():
+        at = int(np.argmin(good))
+        raise DataError(f"{rule}; {where(at)} has {shown(values[at])}. Filter or CAST it in the query.")
