@@ -14,6 +14,7 @@ from typing import Any
 from xpsql.algorithms import ALGORITHMS
 from xpsql.platform.engines.duckdb.translation.functions import FUNCTIONS as SPARK_FUNCTIONS
 from xpsql.platform.engines.spark_sql.statements import FORMATS, RUNS
+from xpsql.platform.input.streams.sources import SOURCES
 from xpsql.platform.models.exports import FORMATS as EXPORT_FORMATS
 from xpsql.platform.models.feature_info import SCHEMA as FEATURE_INFO_COLUMNS
 from xpsql.platform.operators import OPERATORS, feature_value
@@ -23,6 +24,7 @@ from xpsql.platform.sql.functions import FUNCTIONS as TABLE_FUNCTIONS
 from xpsql.platform.sql.release import OF_TRAINING
 from xpsql.platform.sql.statements import STATEMENTS
 from xpsql.platform.sql.statements.listing import shown
+from xpsql.platform.sql.streams import GRAMMAR as STREAMS
 from xpsql.platform.training.metrics import METRICS, metric_names
 from xpsql.platform.training.plan import Settings
 from xpsql.platform.udf import FUNCTIONS
@@ -85,6 +87,11 @@ options change.
 
 A query that is a scan of a table or of Parquet files, with row-wise expressions and filters, is read in place. Any other query
 is run once, and its result is staged as Parquet beside the version until the training ends.
+"""
+
+STREAMS_HEAD = """\
+After FROM in the query of TRAIN and CONTINUE, a relation that grows: CONTINUE learns what has come since the version that it
+goes on from. The query is row by row: expressions and filters over one stream. See [streams.md](streams.md).
 """
 
 STATISTICS = """\
@@ -184,6 +191,16 @@ def statements() -> Iterator[str]:
     yield f"Formats of `EXPORT ... FORMAT`: {', '.join(f.name for f in EXPORT_FORMATS)}.\n"
 
 
+def streams() -> Iterator[str]:
+    yield "## Streams\n"
+    yield STREAMS_HEAD
+    yield fenced(STREAMS)
+    for source in SOURCES:
+        yield f"### {source.name}\n"
+        yield source.help + "\n"
+        yield options(source.options)
+
+
 def table_functions() -> Iterator[str]:
     yield "## Table functions\n"
     yield "They stand where a table stands: they can be joined, filtered, inserted, and nested.\n"
@@ -208,7 +225,7 @@ def functions() -> Iterator[str]:
 
 def reference() -> str:
     """Return the text of docs/sql.md."""
-    pieces = [HEAD, *statements(), *clauses(), SLOTS, *table_functions(), *functions()]
+    pieces = [HEAD, *statements(), *clauses(), *streams(), SLOTS, *table_functions(), *functions()]
     pieces.append("## Algorithms\n")
     pieces += [text for algorithm in ALGORITHMS for text in part(algorithm)]
     pieces.append("## Operators\n")

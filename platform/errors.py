@@ -35,8 +35,9 @@ class Subject(NamedTuple):
     """What of a statement an error is about; as text, how a message begins.
 
     Attributes:
-        clause: its keyword; "USING" for an algorithm, "OPERATORS" for an operator, "ENGINE" for an engine.
-        part: the name of the algorithm, operator or engine.
+        clause: its keyword; "USING" for an algorithm, "OPERATORS" for an operator, "ENGINE" for an engine,
+            "STREAM" for what reads a stream.
+        part: its name.
         option: of the part, or of the clause.
 
     Example:
@@ -60,7 +61,7 @@ class Subject(NamedTuple):
         return part if self.option is None else f"option {self.option} of {part}"
 
 
-KINDS = {"USING": "algorithm", "OPERATORS": "operator", "ENGINE": "engine"}
+KINDS = {"USING": "algorithm", "OPERATORS": "operator", "ENGINE": "engine", "STREAM": "stream"}
 """What the parts of a clause are."""
 
 

@@ -19,13 +19,14 @@ ENGINES = (*BASE, "platform/udf", "platform/engines/spark_sql", "warehouse", "pl
 ALL_ENGINES = ("platform/engines/duckdb", "platform/engines/spark")
 PS = ("platform/ps", "platform/ps/transport")
 INPUT = (*ALGORITHMS, *PS, "warehouse", "platform/engines", "platform/input")
+STREAMS = "platform/input/streams"
 LEARNING = ("platform/training", "platform/training/metrics", "platform/training/checkpoints")
 TASKS = "platform/training/tasks"
 SCORING = (*INPUT, *LEARNING, TASKS, "platform/training/online", "platform/training/packaged", "platform/scoring")
 MODELS = (*SCORING, "platform/parts", "platform/engines/spark_sql", "platform/models")
 STRATEGIES = (TASKS, "platform/training/online", "platform/training/solved", "platform/training/packaged")
 SERVING = (*SCORING, "platform/serving")
-STATEMENTS = (*MODELS, "platform/serving", "platform/sql", "platform/sql/statements", "platform/sql/functions")
+STATEMENTS = (*MODELS, STREAMS, "platform/serving", "platform/sql", "platform/sql/statements", "platform/sql/functions")
 
 ROOMS = {
     "platform": (),
@@ -53,7 +54,8 @@ ROOMS = {
     "platform/engines/spark": ENGINES,
     "platform/input": (*INPUT, "platform/input/kinds"),
     "platform/input/kinds": (*BASE, "algorithms", "platform/ps", "platform/input"),
-    "platform/training": (*INPUT, *LEARNING, *STRATEGIES, "platform/parts"),
+    STREAMS: (*INPUT, "platform/engines/spark_sql", "platform/engines/duckdb"),
+    "platform/training": (*INPUT, STREAMS, *LEARNING, *STRATEGIES, "platform/parts"),
     "platform/training/metrics": (*INPUT,),
     "platform/training/checkpoints": (*INPUT, *LEARNING),
     "platform/training/online": (*INPUT, *LEARNING, TASKS),

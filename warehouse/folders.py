@@ -23,7 +23,7 @@ VERSION = re.compile(r"v([1-9][0-9]*)")
 
 def newest_interrupted(versions: Sequence[Version]) -> Version | None:
     """Return the newest version whose training was interrupted and can be resumed, if there is one."""
-    waiting = (v for v in reversed(versions) if v.manifest.status == "interrupted" and v.manifest.splits)
+    waiting = (v for v in reversed(versions) if v.manifest.status == "interrupted" and v.manifest.begun)
     return next(waiting, None)
 
 
@@ -31,7 +31,7 @@ def leftovers(manifest: Manifest) -> tuple[str, ...]:
     """Return the folders of a version that are of no use any more."""
     if manifest.status in COMMITTED:
         return (*RESUMED, "saved")
-    if manifest.status == "interrupted" and manifest.splits:
+    if manifest.status == "interrupted" and manifest.begun:
         return DATA
     return (*DATA, *RESUMED) if manifest.status not in ("training", "damaged") else ()
 

@@ -136,6 +136,8 @@ class Manifest:
         epoch: of the driver that trains it; RESUME counts on.
         once: the names that it and those it goes on from learned under (WITH once), its own last.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
+        stream: what it learns from is a stream, of this name, whose splits are in the version's log of segments.
+        position: how far it and those that it goes on from have learned from each stream, by its name.
     """
 
     model: str = ""
@@ -181,6 +183,13 @@ class Manifest:
     once: tuple[str, ...] = ()
     error: str | None = None
     xpsql: str = ""
+    stream: str | None = None
+    position: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def begun(self) -> bool:
+        """Whether its input is known, so that it can be resumed."""
+        return bool(self.splits) or self.stream is not None
 
     def table(self, name: str) -> TableEntry:
         """Return a table by name.

@@ -31,6 +31,7 @@ from .locks import Lock, busy
 from .manifest import FORMAT, Manifest, write_manifest
 from .names import model_name
 from .progress import mend_progress
+from .segments import mend_segments
 from .version import Version, newest_checkpoint
 
 
@@ -111,6 +112,7 @@ class Models(Catalog):
             for name in DATA:
                 remove(folder / name)
             mend_progress(folder, newest_checkpoint(before, folder) is not None)
+            mend_segments(folder)
             manifest = dataclasses.replace(before, status="training", epoch=epoch, error=None)
             write_manifest(folder, manifest)
         except BaseException:
@@ -213,7 +215,7 @@ class Models(Catalog):
 
     def _check_unneeded(self, name: str, number: int) -> None:
         """Require that no training which can be resumed goes on from a version."""
-        waiting = (m.version for m, _ in self._interrupted(name, None) if m.splits and m.parent == number)
+        waiting = (m.version for m, _ in self._interrupted(name, None) if m.begun and m.parent == number)
         if (heir := next(waiting, None)) is not None:
             raise ModelError(
                 f"Version {heir} of model {name}, whose training was interrupted, goes on from version {number}. RESUME MODEL "

@@ -51,7 +51,7 @@ class Version(Folders):
         return text if manifest.status == "training" else f"{text}; {resumable}"
 
     def _resumable(self, newest: Checkpoint | None) -> str:
-        if not self.manifest.splits:
+        if not self.manifest.begun:
             return "it cannot be resumed"
         return "RESUME MODEL begins again" if newest is None else f"RESUME MODEL goes on after {newest.examples:,}"
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..errors import StatementError
+from ..training.answer import unchanged
 
 if TYPE_CHECKING:
     from ...warehouse.catalog import Catalog
@@ -45,10 +46,7 @@ def learner(models: Catalog, newest: Version, name: str) -> Version:
 
 def answer(version: Version) -> pa.Table:
     """Return the row of a training statement that had nothing to learn."""
-    manifest = version.manifest
-    row = {"model": manifest.model, "version": version.number, "status": STATUS, "examples": 0, "rows": manifest.rows}
-    metrics = {metric: manifest.metrics.get(metric) for metric in ("auc", "logloss", "pcopc")}
-    return pa.Table.from_pylist([{**row, **metrics, "seconds": 0.0}])
+    return unchanged(version, STATUS)
 
 
 def parent_to_replace(models: Catalog, newest: Version, name: str) -> Version:

@@ -9,9 +9,11 @@ import pyarrow as pa
 from ...warehouse.manifest import Split
 from ..cores import cores
 from ..engines.base import Engine, Scan, Staged
+from ..errors import StatementError
 from ..input.columns import Columns
 from ..input.encoder import Encoder
 from ..input.splits import check_labels, vector_dims
+from ..input.streams.base import StreamQuery
 from ..ps.dense import DenseProgram
 from ..ps.programs import Programs
 from .estimates import estimated_bytes, estimated_features, estimated_seconds, row_bytes
@@ -21,10 +23,12 @@ from .plan import Plan, batch_size
 from .prepared import check_encryption
 from .recipe import Recipe, fitted, recipe_of
 from .rows import check_continues
+from .segment import cut
 from .strategies import strategy_of
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
+    from ...warehouse.version import Version
 
 CHECKPOINT_BYTES_PER_SECOND = 500e6
 
@@ -36,7 +40,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         StatementError, ModelError: whatever would stop the training before it starts.
     """
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-    scan = engine.scan(plan.query)
+    scan = engine.scan(plan.query) if plan.stream is None else scan_of(plan.stream, plan, models, parent)
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
     splits = [] if isinstance(scan, Staged) else scan.splits()
@@ -64,6 +68,18 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
             ("encrypted", "nothing, in one process" if engine.tasks is None else "all connections between machines, by TLS")
         )
     return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
+
+
+def scan_of(query: StreamQuery, plan: Plan, models: Models, parent: Version | None) -> Scan:
+    """Return how what is new in a stream is read.
+
+    Raises:
+        StatementError: nothing is.
+    """
+    stream, segment = cut(query, parent, models.warehouse, plan.settings.forgives)
+    if segment is None:
+        raise StatementError(f"Nothing to learn has come in {stream.name}; there is nothing to explain.")
+    return segment.scan
 
 
 def slot_rows(columns: Columns) -> list[tuple[str, str]]:

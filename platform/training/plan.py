@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import Subject
 from ..input.roles import Roles
+from ..input.streams.base import StreamQuery
 from ..options import named_columns, option
 from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
@@ -70,10 +71,23 @@ class Settings:
         "a name of what is learned, such as a day: where the version that is continued, or one before it, has learned under "
         "this name, nothing is learned",
     )
+    until: str | None = option(
+        None, "where a stream is learned to its end: what is there when the statement begins", choices=("available",)
+    )
+    data_loss: str = option(
+        "fail",
+        "what of a stream was lost before it was learned, or is not what it was: an error, or passed over",
+        choices=("fail", "continue"),
+    )
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
     hashed: tuple[str, ...] = option((), "BIGINT columns that hold ready-made ids")
     share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
+
+    @property
+    def forgives(self) -> bool:
+        """Whether what a stream has lost is passed over."""
+        return self.data_loss == "continue"
 
 
 MOST_USUAL = 1024
@@ -119,7 +133,7 @@ class Plan:
 
     `share` in settings is a tuple of (slot, slot whose rows it uses). `passing`: the query reads what goes with its
     statement, so that its rows are staged. `inherited`: options of the algorithm that the continued version gives, not the
-    statement.
+    statement. `stream`: what the query reads grows.
     """
 
     statement: str
@@ -139,6 +153,7 @@ class Plan:
     release: Condition | None = None
     passing: bool = False
     inherited: frozenset[str] = frozenset()
+    stream: StreamQuery | None = None
 
     @property
     def roles(self) -> Roles:

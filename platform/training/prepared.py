@@ -24,6 +24,7 @@ from .parallelism import Places, fitting
 from .plan import Plan, batch_size
 from .recipe import Recipe, recipe_of
 from .rows import check_continues
+from .segment import Segment
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -37,6 +38,7 @@ class Prepared(NamedTuple):
         parent: the version that it continues.
         places: how many shards and workers it has.
         baseline: see baseline_of; empty where it continues.
+        segment: what it takes of a stream, where it learns from one.
     """
 
     plan: Plan
@@ -48,6 +50,7 @@ class Prepared(NamedTuple):
     parent: Version | None
     places: Places
     baseline: tuple[float, ...]
+    segment: Segment | None = None
 
     @property
     def num_examples(self) -> int | None:

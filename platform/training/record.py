@@ -18,16 +18,20 @@ from .parallelism import Places, places_of
 from .plan import Plan
 from .prepared import Prepared
 from .recipe import fitted, recipe_of
+from .segment import cut_again
 
 if TYPE_CHECKING:
+    from ...warehouse.draft import Draft
     from ...warehouse.version import Version
 
 
 def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
     """Return the manifest of a version in training with what RESUME needs beside the statement."""
+    segment = prepared.segment
     return dataclasses.replace(
         manifest,
-        splits=tuple(prepared.splits),
+        splits=() if segment is not None else tuple(prepared.splits),
+        stream=None if segment is None else segment.stream.name,
         input=prepared.scan.entry(),
         batch_size=prepared.batch_size,
         shards=prepared.places.shards,
@@ -36,15 +40,17 @@ def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
     )
 
 
-def prepare_again(plan: Plan, manifest: Manifest, engine: Engine, parent: Version | None) -> Prepared:
+def prepare_again(plan: Plan, draft: Draft, engine: Engine, parent: Version | None) -> Prepared:
     """Return what `recorded` was given.
 
     Raises:
         StatementError: the query's expressions cannot be made again in this session, or there is no room for the training.
         DataError: a file changed or is gone.
     """
-    scan = scan_again(plan, manifest, engine)
-    splits = list(manifest.splits)
+    manifest = draft.manifest
+    segment = None if plan.stream is None else cut_again(plan.stream, parent, draft.folder, plan.settings.forgives)
+    scan = scan_again(plan, manifest, engine) if segment is None else segment.scan
+    splits = list(manifest.splits) if segment is None else scan.splits()
     for split in splits:
         scan.check(split)
     _, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
@@ -52,7 +58,7 @@ def prepare_again(plan: Plan, manifest: Manifest, engine: Engine, parent: Versio
     recipe = recipe_of(plan, columns)
     places = places_again(plan, manifest, engine, recipe.algorithm.serves)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
-    return Prepared(plan, recipe, columns, scan, splits, manifest.batch_size, parent, places, baseline)
+    return Prepared(plan, recipe, columns, scan, splits, manifest.batch_size, parent, places, baseline, segment)
 
 
 def scan_again(plan: Plan, manifest: Manifest, engine: Engine) -> Scan:

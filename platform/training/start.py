@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
     """Run a training statement; see train.train, whose result this is."""
+    if plan.stream is not None:
+        from .streaming import train_stream
+
+        return train_stream(plan, plan.stream, engine, models, reporter)
     with ThreadPoolExecutor(1, thread_name_prefix="xpsql-scan") as pool:
         found = pool.submit(engine.scan, plan.query)
         from . import train
 
-        return train.train(plan, found.result(), engine, models, reporter)
+        return train.train(plan, found.result(), engine, models, reporter, None)

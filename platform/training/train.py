@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
+from ...warehouse.segments import append_segment
 from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks
 from ..errors import TrainingError
@@ -25,6 +27,7 @@ from .prepared import Prepared, check_encryption, check_memory, prepare
 from .recipe import Recipe, fitted, idle
 from .record import prepare_again, recorded
 from .rows import Held, check_continues, dense_entries, table_entries
+from .segment import Segment
 from .strategies import strategy_of
 
 if TYPE_CHECKING:
@@ -38,11 +41,14 @@ ENOUGH_EXAMPLES = 10_000
 MUCH_WORSE = 1.2
 
 
-def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+def train(
+    plan: Plan, found: Scan | Staged, engine: Engine, models: Models, reporter: Reporter, segment: Segment | None
+) -> pa.Table:
     """Run a training statement and commit its version.
 
     Args:
         found: how the plan's query is read.
+        segment: what is taken of the stream that it reads; None where it reads none.
 
     Returns:
         One row: model, version, status, examples, rows, auc, logloss, pcopc, seconds.
@@ -64,13 +70,16 @@ def train(plan: Plan, found: Scan | Staged, engine: Engine, models: Models, repo
         found = Staged(found.schema, "the results of its calls go with the statement")
     with models.begin(plan.model, manifest_of(plan, columns, recipe, parent), plan.replace) as draft:
         try:
-            prepared = prepare(plan, columns, staged(engine, plan.query, found, draft.staged), parent, places)
+            scan = staged(engine, plan.query, found, draft.staged)
+            prepared = prepare(plan, columns, scan, parent, places)._replace(segment=segment)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
             draft.checkpoints.names()  # a place that cannot be read is an error now
         except BaseException:
             draft.discard()
             raise
+        if segment is not None:
+            append_segment(draft.folder, segment.splits)
         draft.record(recorded(draft.manifest, prepared))
         return run(prepared, engine.tasks, draft, reporter, models)
 
@@ -92,7 +101,7 @@ def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa
     with models.resume(plan.model) as draft:
         try:
             parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-            prepared = prepare_again(plan, draft.manifest, engine, parent)
+            prepared = prepare_again(plan, draft, engine, parent)
             recipe, columns = prepared.recipe, prepared.columns
             strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
             if engine.tasks is not None:
@@ -147,6 +156,7 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
                 "scaled": list(columns.scaled),
                 "now": held.described.now,
             },
+            position=position_of(prepared),
         ),
         "ready" if failing is None else "held",
     )
@@ -246,6 +256,13 @@ def effective(plan: Plan, recipe: Recipe) -> dict[str, Any]:
     """Return the options of the algorithm that have an effect."""
     without = idle(plan, recipe)
     return {name: value for name, value in plan.algorithm.given.items() if name.lower() not in without}
+
+
+def position_of(prepared: Prepared) -> dict[str, Mapping[str, Any]]:
+    """Return how far a version and those that it goes on from have learned from streams."""
+    before = prepared.parent.manifest.position if prepared.parent is not None else {}
+    segment = prepared.segment
+    return dict(before) if segment is None else {**before, segment.stream.name: segment.position}
 
 
 def slot_entries(columns: Columns) -> tuple[entries.SlotEntry, ...]:

@@ -11,9 +11,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ...spark_types import duckdb_type, quoted
-from .connection import cursor
+from .connection import connect, cursor
 from .failures import explained
 from .results import simplified
+from .translation.macros import make
 from .translation.transpile import translate
 
 if TYPE_CHECKING:
@@ -29,21 +30,35 @@ ROW_WISE = frozenset(("PROJECTION", "FILTER", "PYTHON_ARROW_SCAN", "EMPTY_RESULT
 class Projection:
     """Makes the result's rows of one piece, in their order; from any thread, a connection for each.
 
+    Where it travels to another process it opens a database of its own there.
+
     Attributes:
         needed: the stored columns that a piece has.
     """
 
-    def __init__(self, sql: str, needed: tuple[str, ...], schema: pa.Schema, database: DuckDBPyConnection) -> None:
+    def __init__(self, sql: str, needed: tuple[str, ...], schema: pa.Schema, database: DuckDBPyConnection | None) -> None:
         self.needed = needed
         self._sql = sql
         self._schema = schema
         self._database = database
         self._own = threading.local()
+        self._opening = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[Projection], tuple[Any, ...]]:
+        return Projection, (self._sql, self.needed, self._schema, None)
+
+    def _connection(self) -> DuckDBPyConnection:
+        """Return another way into the database, with the macros that the query calls."""
+        with self._opening:
+            if self._database is None:
+                self._database = connect(1)
+                make(self._sql, self._database)
+            return cursor(self._database)
 
     def __call__(self, piece: pa.Table) -> pa.Table:
         connection = getattr(self._own, "connection", None)
         if connection is None:
-            connection = self._own.connection = cursor(self._database)
+            connection = self._own.connection = self._connection()
         connection.register(ROWS, piece)
         try:
             with explained(""):

@@ -14,7 +14,7 @@ from ...errors import StatementError
 from ...options import Value, written
 from ...training.plan import BASE_RATE, Plan
 from ...training.start import train
-from .. import clauses, inherited, once
+from .. import clauses, inherited, once, streams
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
@@ -22,6 +22,8 @@ from .resume import resumed
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
+    from ....warehouse.version import Version
+    from ...input.streams.base import StreamRelation
     from ..context import StatementContext
 
 GRAMMAR = f"""\
@@ -43,6 +45,7 @@ class Continue:
     replace: bool
     given: clauses.Clauses
     query: Query
+    stream: streams.Streamed | None
 
     def run(self, context: StatementContext) -> pa.Table:
         if (training := resumed(context, self.model, self.statement)) is not None:
@@ -53,14 +56,23 @@ class Continue:
             found = once.learner(context.models, version, self.name)
             context.reporter.note(f"Version {found.number} of {self.model} has learned {self.name!r}; nothing is learned.")
             return once.answer(found)
+        if self.stream is not None and (nothing := self.idle(context, version, self.stream.relation)) is not None:
+            return nothing
         with self.query.expanded(context) as query:
             plan = replace(self.plan(context, query.text), passing=bool(self.query.calls))
-            with clauses.placing(self.given, query):
+            with clauses.placing(self.given, streams.read_by(self.stream, query)):
                 done = train(plan, context.engine, context.models, context.reporter)
         if learned:
             context.models.drop(self.model, version.number)
             context.reporter.note(f"Version {version.number} of {self.model}, which had learned {self.name!r}, is gone.")
         return done
+
+    def idle(self, context: StatementContext, version: Version, relation: StreamRelation) -> pa.Table | None:
+        """Return the answer where nothing has come since a version, which is told at once; None where something may have."""
+        from ...training.streaming import idle
+
+        forgives = clauses.settings(self.clause("WITH", {})).forgives
+        return idle(relation, version, context.models.warehouse, forgives, context.reporter)
 
     @property
     def name(self) -> str | None:
@@ -86,6 +98,7 @@ class Continue:
             settings=clauses.settings({**carried(manifest), **self.clause("WITH", {})}),
             parent=parent.number,
             inherited=self.inherited(manifest),
+            stream=None if self.stream is None else self.stream.query,
             **{**inherited.roles(manifest), **clauses.roles(self.given), **clauses.without_labels(algorithm, self.given)},
         )
 
@@ -120,7 +133,7 @@ class ExplainContinue:
 
         with self.training.query.expanded(context) as query:
             plan = self.training.plan(context, query.text)
-            with clauses.placing(self.training.given, query):
+            with clauses.placing(self.training.given, streams.read_by(self.training.stream, query)):
                 return explain(plan, context.engine, context.models)
 
 
@@ -132,31 +145,33 @@ def parse_continue(cursor: Cursor) -> Continue:
     version = cursor.integer("a version number") if cursor.accept("FROM", "VERSION") else None
     given = clauses.read_clauses(cursor)
     query = Query.of(cursor.remainder())
-    check_named(given)
+    stream = streams.stream_in(query)
+    check_named(given, stream)
     if or_replace and "once" not in (given["WITH"].value if "WITH" in given else {}):
         raise cursor.error("CONTINUE OR REPLACE needs WITH (once = 'name'), the name of what is learned anew.")
-    return Continue(cursor.span(first).text, model, version, or_replace, given, query)
+    return Continue(cursor.span(first).text, model, version, or_replace, given, query, stream)
 
 
-def check_named(given: clauses.Clauses) -> None:
+def check_named(given: clauses.Clauses, stream: streams.Streamed | None) -> None:
     """Find what is unknown or out of range already while reading; the parent is known only when the statement runs."""
     if "USING" in given:
         clauses.algorithm(given["USING"].value)
     if "OPERATORS" in given:
         clauses.operators(given["OPERATORS"].value)
-    if "WITH" in given:
-        clauses.settings(given["WITH"].value)
-        if "base_rate" in given["WITH"].value:
-            raise StatementError(
-                f"{BASE_RATE} has no effect: CONTINUE goes on with the intercept of its version. Leave it out.",
-                given["WITH"].value["base_rate"].position,
-                BASE_RATE,
-            )
+    streams.check_settings(stream, clauses.settings(given["WITH"].value if "WITH" in given else {}), given)
+    if "WITH" in given and "base_rate" in given["WITH"].value:
+        raise StatementError(
+            f"{BASE_RATE} has no effect: CONTINUE goes on with the intercept of its version. Leave it out.",
+            given["WITH"].value["base_rate"].position,
+            BASE_RATE,
+        )
 
 
 def carried(manifest: Manifest) -> dict[str, Value]:
-    """Return the settings that a version hands on: all but the mean of labels that a new model begins with, and its name."""
-    return {name: value for name, value in written(manifest.settings).items() if name not in ("base_rate", "once")}
+    """Return the settings that a version hands on: all but the mean of labels that a new model begins with, its name, and what
+    is said of a stream."""
+    own = ("base_rate", "once", *streams.SETTINGS)
+    return {name: value for name, value in written(manifest.settings).items() if name not in own}
 
 
 def parse_explain(cursor: Cursor) -> ExplainContinue:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ....warehouse.folders import newest_interrupted
+from ...engines.spark_sql.passage import Passage
 from ...options import Value, written
 from ...training.plan import Plan
-from .. import clauses, inherited
+from .. import clauses, inherited, streams
 from ..base import Statement
 from ..cursor import Cursor
+from ..query import Query
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
@@ -49,6 +51,7 @@ def resumed(context: StatementContext, model: str, statement: str) -> Resume | N
 def plan_of(manifest: Manifest) -> Plan:
     """Return the plan of a training, from its manifest."""
     algorithm = clauses.Given(Value(manifest.algorithm.name), written(manifest.algorithm.options))
+    stream = None if manifest.stream is None else streams.stream_in(Query.of(Passage.of(manifest.query)))
     return Plan(
         statement=manifest.statement,
         model=manifest.model,
@@ -58,6 +61,7 @@ def plan_of(manifest: Manifest) -> Plan:
         settings=clauses.settings(written(manifest.settings)),
         parent=manifest.parent,
         replace=manifest.replaces,
+        stream=None if stream is None else stream.query,
         **inherited.roles(manifest),
     )
 

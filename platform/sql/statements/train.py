@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ...training.plan import Plan
 from ...training.start import train
-from .. import clauses, once
+from .. import clauses, once, streams
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
@@ -31,6 +31,7 @@ class Train:
     plan: Plan
     given: clauses.Clauses
     query: Query
+    stream: streams.Streamed | None
     if_not_exists: bool
 
     def run(self, context: StatementContext) -> pa.Table | None:
@@ -45,7 +46,7 @@ class Train:
             if once.has_learned(version, name):
                 context.reporter.note(f"The model {self.plan.model} has learned {name!r}; nothing is learned.")
                 return once.answer(once.learner(context.models, version, name))
-        with self.query.expanded(context) as query, clauses.placing(self.given, query):
+        with self.query.expanded(context) as query, clauses.placing(self.given, streams.read_by(self.stream, query)):
             plan = replace(self.plan, query=query.text, passing=bool(self.query.calls))
             return train(plan, context.engine, context.models, context.reporter)
 
@@ -59,8 +60,9 @@ class ExplainTrain:
     def run(self, context: StatementContext) -> pa.Table:
         from ...training.explain import explain
 
-        with self.train.query.expanded(context) as query, clauses.placing(self.train.given, query):
-            return explain(replace(self.train.plan, query=query.text), context.engine, context.models)
+        train = self.train
+        with train.query.expanded(context) as query, clauses.placing(train.given, streams.read_by(train.stream, query)):
+            return explain(replace(train.plan, query=query.text), context.engine, context.models)
 
 
 def parse_train(cursor: Cursor) -> Train:
@@ -75,11 +77,16 @@ def parse_train(cursor: Cursor) -> Train:
     if "USING" not in given:
         raise cursor.error("TRAIN MODEL needs USING algorithm before AS.")
     query = Query.of(cursor.remainder())
+    stream = streams.stream_in(query)
     clauses.check_release("EVALUATE" in given, given)
-    return Train(make_plan(cursor.span(first).text, model, given, query, or_replace), given, query, if_not_exists)
+    plan = make_plan(cursor.span(first).text, model, given, query, stream, or_replace)
+    streams.check_settings(stream, plan.settings, given)
+    return Train(plan, given, query, stream, if_not_exists)
 
 
-def make_plan(statement: str, model: str, given: clauses.Clauses, query: Query, or_replace: bool) -> Plan:
+def make_plan(
+    statement: str, model: str, given: clauses.Clauses, query: Query, stream: streams.Streamed | None, or_replace: bool
+) -> Plan:
     """Check what the clauses name and return the plan."""
     algorithm = clauses.algorithm(given["USING"].value)
     return Plan(
@@ -90,6 +97,7 @@ def make_plan(statement: str, model: str, given: clauses.Clauses, query: Query, 
         query=query.passage.text,
         settings=clauses.settings(given["WITH"].value) if "WITH" in given else clauses.settings({}),
         replace=or_replace,
+        stream=None if stream is None else stream.query,
         **{**clauses.roles(given), **clauses.without_labels(algorithm, given)},
     )
 

@@ -1,0 +1,59 @@
+"""Queries that make their rows one by one of the rows of one relation, read piece by piece wherever a worker runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlglot import exp
+
+from ....warehouse.tables import Tables
+from ....warehouse.views import Views
+from ..base import Staged
+from ..parquet_scan import ParquetScan
+from ..spark_sql.parsing import parse_query
+from ..spark_sql.statements import read_query
+from .files.source import FileSource, check_names
+from .queries import Queries
+from .relations import Relations
+from .scans import ROWS, scan_of
+
+PARTS = {
+    exp.Join: "JOIN",
+    exp.Lateral: "LATERAL VIEW",
+    exp.Group: "GROUP BY",
+    exp.Having: "HAVING",
+    exp.Order: "ORDER BY",
+    exp.Limit: "LIMIT",
+    exp.Distinct: "DISTINCT",
+    exp.Window: "a window function",
+    exp.Union: "UNION",
+    exp.Except: "EXCEPT",
+    exp.Intersect: "INTERSECT",
+    exp.With: "WITH",
+}
+"""What makes a row of several rows, or reads more than one relation."""
+SEVERAL = "the query has an aggregate, or a function that gives several rows"
+
+
+def row_wise(query: str, view: str, file: str, warehouse: Path) -> ParquetScan | str:
+    """Return how a query's rows are made of the rows of one relation, or why they are not, in words.
+
+    Args:
+        query: in Spark SQL.
+        view: the relation's name.
+        file: a Parquet file with its columns; the scan is that of this file.
+
+    Raises:
+        StatementError: the query cannot run.
+    """
+    tree = parse_query(query)
+    if (more := next((name for kind, name in PARTS.items() if tree.find(kind) is not None), None)) is not None:
+        return f"the query has {more}"
+    check_names(Path(file))
+    relations = Relations(Tables(warehouse), Views(warehouse))
+    relations.temporary[view] = FileSource.of_files([file])
+    scan = scan_of(read_query(query), relations, Queries(relations))
+    if isinstance(scan, Staged):
+        return SEVERAL if scan.reason == ROWS else scan.reason
+    assert isinstance(scan, ParquetScan)  # scan_of gives no other
+    return scan

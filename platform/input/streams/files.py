@@ -1,0 +1,92 @@
+"""Parquet files as pieces of streams: their splits, and how a query reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from ....warehouse.manifest import Split
+from ...engines.base import Scan
+from ...errors import DataError, StatementError
+from .base import VIEW
+from .segment_scan import SegmentScan
+
+
+class ArrivedFile(NamedTuple):
+    """A file as it was: its path, its bytes, and when it was modified, in nanoseconds since 1970."""
+
+    path: str
+    size: int
+    modified: int
+
+
+def file_at(path: Path) -> ArrivedFile:
+    """Look at a file.
+
+    Raises:
+        OSError: it is gone.
+    """
+    stat = path.stat()
+    return ArrivedFile(str(path), stat.st_size, stat.st_mtime_ns)
+
+
+def splits_of(file: ArrivedFile) -> list[Split]:
+    """Return the row groups of a file; one of no rows where it has none, so that it is known to be learned.
+
+    Raises:
+        DataError: it cannot be read as Parquet.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(file.path)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(
+            f"{file.path} cannot be read as Parquet: {error}. Write it again under another name, or move it away."
+        ) from error
+    groups = [Split(*file, group, metadata.row_group(group).num_rows) for group in range(metadata.num_row_groups)]
+    return [split for split in groups if split.rows] or [Split(*file)]
+
+
+def files_of(splits: Iterable[Split]) -> list[ArrivedFile]:
+    """Return the files of splits, each once, in order."""
+    return list(dict.fromkeys(ArrivedFile(split.path, split.size, split.modified) for split in splits))
+
+
+def scan_of(query: str, splits: Sequence[Split], warehouse: Path) -> Scan:
+    """Return how a query reads splits of files; see InputStream.scan."""
+    from ...engines.duckdb.row_wise import row_wise  # brings sqlglot, which a job that finds nothing new does without
+
+    files = files_of(splits)
+    scan = row_wise(query, VIEW, files[0].path, warehouse)
+    if isinstance(scan, str):
+        raise StatementError(
+            f"A stream is learned row by row, and {scan}. Make such rows first, by INSERT INTO a table, and learn FROM STREAM "
+            "of that table."
+        )
+    check_columns(scan.needed, files)
+    return SegmentScan(scan, tuple(splits))
+
+
+def check_columns(needed: Sequence[str], files: Sequence[ArrivedFile]) -> None:
+    """Require that all files have the columns that a query reads, in the types of the first one.
+
+    Raises:
+        DataError: names the first file that differs, and how.
+    """
+    import pyarrow.parquet as pq
+
+    expected = {name: pq.read_schema(files[0].path).field(name).type for name in needed}
+    for file in files[1:]:
+        found = pq.read_schema(file.path)
+        for name, kind in expected.items():
+            at = found.get_field_index(name)
+            if at < 0 or found.field(at).type != kind:
+                has = "no column of that name" if at < 0 else f"{found.field(at).type}"
+                raise DataError(
+                    f"Files of the stream differ: {name} is {kind} in {files[0].path}, and {file.path} has {has}. Write it "
+                    "again as the others are, or move it away."
+                )

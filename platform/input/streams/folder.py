@@ -1,0 +1,166 @@
+"""A folder as a stream: files arrive in it, and those that are there stay as they are."""
+
+from __future__ import annotations
+
+import glob
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....warehouse.manifest import Split
+from ...engines.base import Scan
+from ...errors import DataError, StatementError
+from ...local import local_path
+from ...options import option
+from .base import Position
+from .files import ArrivedFile, file_at, files_of, scan_of, splits_of
+
+LOOK_SECONDS = 0.3
+"""Between two looks at files that are new; those that changed meanwhile are still being written."""
+FRESH_SECONDS = 60.0
+"""How long ago a file was written that cannot be read and may yet become whole."""
+DAY_NANOSECONDS = 24 * 3600 * 10**9
+KEPT_FILES = 1000
+
+
+@dataclass(frozen=True)
+class FilesOptions:
+    """Options of read_files."""
+
+    format: str = option("parquet", "the files' format", choices=("parquet",))
+
+
+class FolderStream:
+    """The Parquet files of a folder, or those that a pattern matches, by name among those that arrive together.
+
+    The position has the files that were learned from and modified on the day of the newest, 1,000 at least, and the time before
+    which older ones are not told apart any more, with how many of them were learned from.
+
+    Args:
+        path: a folder, file or pattern.
+        forgives: what changed, or came with an old time, is passed over.
+    """
+
+    def __init__(self, path: str, warehouse: Path, forgives: bool) -> None:
+        self._path = local_path(path, "What a stream reads", None)
+        self._warehouse = warehouse
+        self._forgives = forgives
+
+    @property
+    def name(self) -> str:
+        """The folder's, as messages call it."""
+        return f"files {self._path}"
+
+    def waits(self, position: Position) -> bool:
+        """Tell whether there are files that are new, or not as they were."""
+        found, learned = look(self._path), known(position)
+        old = [file for path, file in found.items() if path not in learned and file.modified < position.get("before", 0)]
+        same = sum(learned.get(path) == file for path, file in found.items())
+        return same + len(old) < len(found) or len(old) > position.get("forgotten", 0)
+
+    def news(self, position: Position) -> list[Split]:
+        """List the row groups of the files that have arrived and stand still, by name."""
+        found, learned = look(self._path), known(position)
+        self._check(found, learned, position)
+        fresh = {
+            path: file for path, file in found.items() if path not in learned and file.modified >= position.get("before", 0)
+        }
+        if not fresh:
+            return []
+        time.sleep(LOOK_SECONDS)
+        again = look(self._path)
+        still = [file for path, file in sorted(fresh.items()) if again.get(path) == file]
+        return [split for file in still for split in whole(file)]
+
+    def after(self, position: Position, splits: Sequence[Split]) -> Position:
+        """Return the position after all files that are learned from."""
+        files = {**known(position), **{file.path: file for file in files_of(splits)}}
+        kept = sorted(files.values(), key=lambda file: file.modified, reverse=True)
+        newest = kept[0].modified if kept else 0
+        count = max(KEPT_FILES, sum(file.modified > newest - DAY_NANOSECONDS for file in kept))
+        before = max([position.get("before", 0), *(file.modified + 1 for file in kept[count:])])
+        return {
+            "files": sorted(kept[:count]),
+            "before": before,
+            "forgotten": position.get("forgotten", 0) + len(kept[count:]),
+            "rows": position.get("rows", 0) + sum(split.rows for split in splits),
+        }
+
+    def counted(self, position: Position) -> str:
+        """Return how many rows and files that is."""
+        count = len(position.get("files", ())) + position.get("forgotten", 0)
+        return f"{position.get('rows', 0):,} rows in {count} files"
+
+    def scan(self, query: str, splits: Sequence[Split]) -> Scan:
+        """Return how row groups are read."""
+        return scan_of(query, splits, self._warehouse)
+
+    def _check(self, found: Mapping[str, ArrivedFile], learned: Mapping[str, ArrivedFile], position: Position) -> None:
+        """Refuse files that changed since they were learned, and such as came with a time that is not looked at any more."""
+        changed = [path for path, file in found.items() if path in learned and learned[path] != file]
+        old = [path for path, file in found.items() if path not in learned and file.modified < position.get("before", 0)]
+        late = len(old) - position.get("forgotten", 0)
+        if self._forgives:
+            return
+        if changed:
+            raise DataError(
+                f"{len(changed)} of {len(learned)} files that were learned from have changed since, {changed[0]} first: what "
+                "was added to them is not learned. Write new rows to new files; WITH (data_loss = 'continue') passes over "
+                "these."
+            )
+        if late > 0:
+            raise DataError(
+                f"{len(old)} files of {self._path} are older than what is told apart, and only {position['forgotten']} such "
+                f"were learned from: {late} came late. Touch those to learn from them; WITH (data_loss = 'continue') passes "
+                "over them."
+            )
+
+
+def known(position: Position) -> dict[str, ArrivedFile]:
+    """Return the files that a position has, by path."""
+    return {file.path: file for file in (ArrivedFile(*values) for values in position.get("files", ()))}
+
+
+def look(path: Path) -> dict[str, ArrivedFile]:
+    """Return the files that are there, by path; those whose names begin with . or _ are not whole.
+
+    Raises:
+        StatementError: nothing is there, or the files are in folders of a partition.
+    """
+    places = [path] if path.exists() else [Path(found) for found in glob.glob(str(path))]  # noqa: PTH207
+    if not places:
+        raise StatementError(f"There is nothing at {path}. Make the folder first, or check the spelling.")
+    return {file.path: file for place in places for file in files_at(place)}
+
+
+def files_at(place: Path) -> Iterable[ArrivedFile]:
+    """Yield the files of a folder, or the file itself."""
+    for path in place.iterdir() if place.is_dir() else (place,):
+        if path.name.startswith((".", "_")):
+            continue
+        try:
+            if path.is_dir():
+                if "=" in path.name:
+                    raise StatementError(
+                        f"A stream reads the files of one folder, and {place} has partitions such as {path.name}. Name them by "
+                        f"a pattern, {place}/*/*, and write their columns into the files."
+                    )
+                continue
+            yield file_at(path)
+        except FileNotFoundError:  # moved away since the folder was listed
+            continue
+
+
+def whole(file: ArrivedFile) -> list[Split]:
+    """Return the row groups of a file; none of one that was written just now and is not whole.
+
+    Raises:
+        DataError: it cannot be read as Parquet, and is not being written any more.
+    """
+    try:
+        return splits_of(file)
+    except DataError:
+        if time.time() - file.modified / 1e9 < FRESH_SECONDS:
+            return []
+        raise

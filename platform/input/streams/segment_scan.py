@@ -1,0 +1,74 @@
+"""The scan of splits that a stream was cut into: the splits are given, and how they are read is another scan's."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from ....warehouse.manifest import Split
+from ...engines.base import Bounds, Scan
+
+
+@dataclass(frozen=True)
+class SegmentScan:
+    """Splits in the order that they were written to a version's log; see Scan.
+
+    Attributes:
+        reading: how one is read.
+        pieces: the splits.
+    """
+
+    reading: Scan
+    pieces: tuple[Split, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The result's columns."""
+        return self.reading.schema
+
+    @property
+    def staged(self) -> bool:
+        """Nothing is written: splits are read where they are."""
+        return False
+
+    @property
+    def bounded(self) -> bool:
+        """The splits are all of the training's."""
+        return True
+
+    @property
+    def exact(self) -> bool:
+        """Whether no filter is evaluated on the way."""
+        return self.reading.exact
+
+    def splits(self) -> list[Split]:
+        """List those that have rows."""
+        return [split for split in self.pieces if split.rows]
+
+    def read(self, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]:
+        """Read a split."""
+        return self.reading.read(split, wanted, rows)
+
+    def check(self, split: Split) -> None:
+        """Refuse a split that is not what it was."""
+        self.reading.check(split)
+
+    def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
+        """Yield what is known of a column of some splits."""
+        return self.reading.bounds(splits, column)
+
+    def describe(self) -> str:
+        """Return how many splits there are, and how they are read."""
+        how = "" if self.exact else ", expressions and filters evaluated piece by piece"
+        return f"a stream, what is new read in place{how}: {len(self.splits())} splits"
+
+    def entry(self) -> dict[str, Any]:
+        """Return nothing: RESUME makes it again from the statement and the log."""
+        return {}
+
+    def over(self, splits: Sequence[Split]) -> SegmentScan:
+        """Return the same scan over other splits of the stream."""
+        return replace(self, pieces=tuple(splits))

@@ -1,0 +1,86 @@
+"""The kinds of streams, one line each in SOURCES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import StatementError, Subject, suggestion
+from ...options import Value, parse
+from .base import InputStream, StreamRelation
+from .folder import FilesOptions, FolderStream
+from .table import TableStream
+
+TABLE = "table"
+
+
+class StreamKind(NamedTuple):
+    """A function that reads a stream, as STREAM takes it.
+
+    Attributes:
+        name: as written.
+        place: the parameter that stands first and may be written without its name.
+        grammar: its form, as docs print it.
+        help: one line.
+        options: the dataclass that declares its other parameters; `max_files` is written maxFiles.
+        open: makes the stream of a place, options, the warehouse, and whether lost data are forgiven.
+    """
+
+    name: str
+    place: str
+    grammar: str
+    help: str
+    options: type[Any]
+    open: Callable[[str, Any, Path, bool], InputStream]
+
+
+SOURCES = (
+    StreamKind(
+        "read_files",
+        "path",
+        "STREAM read_files('folder' [, name => value, ...])",
+        "The files of a folder, or those that a pattern matches, as they arrive.",
+        FilesOptions,
+        lambda place, options, warehouse, forgives: FolderStream(place, warehouse, forgives),
+    ),
+)
+
+
+def read_source(name: str, arguments: Mapping[str, Value]) -> StreamRelation:
+    """Return the relation of a function as written.
+
+    Args:
+        arguments: by name; what stands first without one is "".
+
+    Raises:
+        StatementError: there is no such function or parameter, or a value does not fit.
+    """
+    source = next((source for source in SOURCES if source.name == name.lower()), None)
+    if source is None:
+        known = [source.name for source in SOURCES]
+        raise StatementError(f"There is no stream {name}().{suggestion(name, known)}")
+    given = {camel_free(key): value for key, value in arguments.items()}
+    place = given.pop("", None) or given.pop(camel_free(source.place), None)
+    if place is None or not isinstance(place.value, str) or not place.value:
+        raise StatementError(f"{source.name} expects {source.place}, a string: {source.grammar}.", place and place.position)
+    fields = {camel_free(name): name for name in source.options.__dataclass_fields__}
+    named = {fields.get(key, key): value for key, value in given.items()}
+    return StreamRelation(source.name, place.value, parse(source.options, named, Subject("STREAM", source.name)))
+
+
+def camel_free(name: str) -> str:
+    """Return a parameter's name as it is compared: startingOffsets and starting_offsets are one."""
+    return name.replace("_", "").lower()
+
+
+def opened(relation: StreamRelation, warehouse: Path, forgives: bool) -> InputStream:
+    """Open a stream.
+
+    Args:
+        forgives: what was lost is passed over (WITH data_loss = 'continue').
+    """
+    if relation.kind == TABLE:
+        return TableStream(relation.place, warehouse, forgives)
+    source = next(source for source in SOURCES if source.name == relation.kind)
+    return source.open(relation.place, relation.options, warehouse, forgives)

@@ -1,0 +1,167 @@
+"""STREAM before a relation of a query: found among the tokens and cut out, before any SQL parser sees the text.
+
+What stands for the stream in the rest of the query is the view VIEW, so the text stays Spark SQL and positions stay true. A
+table that is named stream is written in backticks, where another name follows it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..engines.spark_sql.lexer import tokenize
+from ..engines.spark_sql.passage import Passage
+from ..errors import StatementError, Subject
+from ..input.streams.base import VIEW, StreamQuery, StreamRelation
+from ..input.streams.sources import SOURCES, TABLE, read_source
+from ..options import Value
+from ..training.plan import Settings
+from .clauses import Clauses
+from .cursor import Cursor
+from .query import Query
+
+FOLLOWS = frozenset(
+    """WHERE GROUP ORDER HAVING LIMIT OFFSET JOIN INNER LEFT RIGHT FULL CROSS NATURAL SEMI ANTI ON USING UNION EXCEPT INTERSECT
+    MINUS LATERAL WINDOW CLUSTER DISTRIBUTE SORT QUALIFY TABLESAMPLE PIVOT UNPIVOT""".split()  # noqa: SIM905
+)
+"""Words that follow a relation and are no alias of it."""
+SETTINGS = ("until", "data_loss")
+"""Settings of WITH that are said of streams; CONTINUE does not take them over."""
+
+
+class Streamed(NamedTuple):
+    """A query whose stream is cut out.
+
+    Attributes:
+        passage: the query over VIEW, whose positions are the script's.
+        relation: the stream.
+    """
+
+    passage: Passage
+    relation: StreamRelation
+
+    @property
+    def query(self) -> StreamQuery:
+        """What a training takes of it."""
+        return StreamQuery(self.passage.text, self.relation)
+
+
+def stream_in(query: Query) -> Streamed | None:
+    """Return a query with its stream cut out; None where it reads none.
+
+    Raises:
+        StatementError: it reads two, one in a join, or a result of ML.* beside it, or STREAM is followed by no relation.
+    """
+    cursor = Cursor(query.passage, tokenize(query.passage))
+    found = None
+    while not cursor.at_end:
+        after = cursor.tokens[cursor.index - 1].text.upper() if cursor.index else ""
+        if after not in ("FROM", "JOIN", ",") or not is_stream(cursor):
+            cursor.index += 1
+            continue
+        if found is not None or after != "FROM":
+            raise cursor.error(
+                "A query reads one stream, and joins it with nothing. INSERT what belongs together into a table."
+            )
+        found = read_stream(cursor)
+    if found is None:
+        return None
+    if query.calls:
+        message = "A stream is learned row by row; calls of ML.* give whole results. INSERT them into a table, and stream that."
+        raise StatementError(message, query.calls[0].position)
+    (start, end, text), relation = found
+    return Streamed(query.passage.replaced([(start, end, text)]), relation)
+
+
+def read_by(stream: Streamed | None, query: Passage) -> Passage:
+    """Return the text that a training reads: the query, or what is left of it without its stream."""
+    return query if stream is None else stream.passage
+
+
+def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) -> None:
+    """Refuse settings of streams where there is none, and a stream that does not say how long it is learned.
+
+    Raises:
+        StatementError: says what to add or leave out.
+    """
+    if stream is None:
+        written = given["WITH"].value if "WITH" in given else {}
+        if (name := next((name for name in SETTINGS if name in written), None)) is not None:
+            subject = Subject("WITH", option=name)
+            raise StatementError(
+                f"{subject} is said of a stream, and the query reads none. Write FROM STREAM, or leave it out.",
+                written[name].position,
+                subject,
+            )
+    elif settings.until is None:
+        raise StatementError("A stream is learned as far as it has come: add WITH (until = 'available').")
+
+
+def is_stream(cursor: Cursor) -> bool:
+    """Tell whether STREAM and a relation come next; a table of that name may have an alias only after AS."""
+    if not cursor.peek("STREAM") or len(cursor.tokens) == cursor.index + 1:
+        return False
+    following = cursor.tokens[cursor.index + 1]
+    return following.kind == "quoted" or (following.kind == "word" and following.text.upper() not in (*FOLLOWS, "AS"))
+
+
+def read_stream(cursor: Cursor) -> tuple[tuple[int, int, str], StreamRelation]:
+    """Read STREAM and its relation; return what is to be replaced by what, and the relation."""
+    start = cursor.tokens[cursor.index].start
+    cursor.expect("STREAM")
+    first = cursor.index
+    name = cursor.identifier("a table, a folder or a function")
+    text = VIEW
+    try:
+        if cursor.peek("("):
+            relation = read_source(name, arguments(cursor))
+        elif name.lower() == "parquet" and cursor.peek(".") and cursor.tokens[cursor.index + 1 :][:1]:
+            cursor.expect(".")
+            relation = read_source("read_files", {"": Value(cursor.identifier("a folder in backticks"), cursor.span(first))})
+        else:
+            cursor.index = first
+            relation = StreamRelation(TABLE, table_name(cursor), None)
+            alias = relation.place.rpartition(".")[2].replace("`", "``")
+            text = VIEW if has_alias(cursor) else f"{VIEW} AS `{alias}`"
+    except StatementError as error:
+        raise error.at(error.position or cursor.span(first)) from error.__cause__
+    return (start, cursor.tokens[cursor.index - 1].end, text), relation
+
+
+def table_name(cursor: Cursor) -> str:
+    """Read a table's name, whose parts come with dots between them."""
+    parts = [cursor.identifier("a table")]
+    while cursor.accept("."):
+        parts.append(cursor.identifier("a table"))
+    return ".".join(parts)
+
+
+def has_alias(cursor: Cursor) -> bool:
+    """Tell whether an alias comes next."""
+    return cursor.next_kind == "quoted" or (
+        cursor.next_kind == "word" and cursor.tokens[cursor.index].text.upper() not in FOLLOWS
+    )
+
+
+def arguments(cursor: Cursor) -> dict[str, Value]:
+    """Read `([place,] name => value, ...)`; the first may have no name, which is "" then."""
+    cursor.expect("(")
+    given: dict[str, Value] = {}
+    while not cursor.accept(")"):
+        if given:
+            cursor.expect(",")
+        first = cursor.index
+        named = cursor.next_kind in ("word", "quoted")
+        if not named and given:
+            raise cursor.expected("name => value")
+        name = cursor.identifier("a parameter") if named else ""
+        if named:
+            cursor.expect("=", ">")
+        value = cursor.value()
+        if name.lower() in given:
+            raise cursor.error(f"The parameter {name} is given twice.")
+        given[name.lower()] = Value(value, cursor.span(first))
+    return given
+
+
+GRAMMAR = "\n".join(("STREAM table", "STREAM parquet.`folder`", *(source.grammar for source in SOURCES)))
+"""The forms of a stream, as docs print them."""

@@ -1,0 +1,87 @@
+"""What a training takes of a stream: from where its parent ended, to where the stream has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...warehouse.manifest import Split
+from ...warehouse.segments import read_segments
+from ..engines.base import Scan
+from ..errors import DataError, StatementError
+from ..input.streams.base import InputStream, Position, StreamQuery
+from ..input.streams.sources import opened
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+
+class Segment(NamedTuple):
+    """What a training takes of a stream.
+
+    Attributes:
+        stream: where it is taken from.
+        scan: how it is read.
+        splits: all that it learns from, and those without rows.
+        before: the position that its parent ended at.
+    """
+
+    stream: InputStream
+    scan: Scan
+    splits: Sequence[Split]
+    before: Position
+
+    @property
+    def position(self) -> Position:
+        """Where it ends."""
+        return self.stream.after(self.before, self.splits)
+
+
+def cut(query: StreamQuery, parent: Version | None, warehouse: Path, forgives: bool) -> tuple[InputStream, Segment | None]:
+    """Return a stream, and what came since a parent; None where nothing did.
+
+    Raises:
+        StatementError: the query cannot run or is not row by row, or the parent learned from another stream.
+        DataError: what was learned from is not what it was, or cannot be read.
+    """
+    from ..input.splits import is_empty  # brings JAX, which a job that finds nothing new does without
+
+    stream = opened(query.relation, warehouse, forgives)
+    before = begin_of(stream, parent, forgives)
+    splits = stream.news(before)
+    if not splits:
+        return stream, None
+    scan = stream.scan(query.query, splits)
+    return stream, None if is_empty(scan, scan.splits()) else Segment(stream, scan, splits, before)
+
+
+def cut_again(query: StreamQuery, parent: Version | None, folder: Path, forgives: bool) -> Segment:
+    """Return what the log of an interrupted version says that it takes.
+
+    Raises:
+        StatementError: the query cannot run any more.
+        DataError: the splits are not what they were, or the log has none.
+    """
+    stream = opened(query.relation, folder.parents[2], forgives)
+    splits = [split for segment in read_segments(folder) for split in segment]
+    if not splits:
+        raise DataError(f"The log of segments in {folder} is gone. Train again.")
+    scan = stream.scan(query.query, splits)
+    return Segment(stream, scan, splits, begin_of(stream, parent, forgives))
+
+
+def begin_of(stream: InputStream, parent: Version | None, forgives: bool) -> Position:
+    """Return where a stream is begun: where the parent ended.
+
+    Raises:
+        StatementError: the parent learned from other streams and not from this one; says how much.
+    """
+    positions: Mapping[str, Mapping[str, Any]] = {} if parent is None else parent.manifest.position
+    if parent is not None and positions and stream.name not in positions and not forgives:
+        others = ", ".join(positions)
+        raise StatementError(
+            f"Version {parent.number} of {parent.manifest.model} has learned from {others}, and not from {stream.name}. Stream "
+            "that one; WITH (data_loss = 'continue') begins with this one, from its first row."
+        )
+    return positions.get(stream.name, {})

@@ -1,0 +1,57 @@
+"""The start of a training from a stream: it is told at once where nothing has come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..errors import StatementError
+from ..input.streams.base import InputStream, Position, StreamQuery, StreamRelation
+from ..input.streams.sources import opened
+from .answer import unchanged
+from .segment import begin_of, cut
+
+if TYPE_CHECKING:
+    from ...warehouse.models import Models
+    from ...warehouse.version import Version
+    from ..engines.base import Engine
+    from ..progress import Reporter
+    from .plan import Plan
+
+STATUS = "nothing new"
+
+
+def idle(relation: StreamRelation, parent: Version, warehouse: Path, forgives: bool, reporter: Reporter) -> pa.Table | None:
+    """Return what a statement answers where nothing came since its parent; None where something may have."""
+    stream = opened(relation, warehouse, forgives)
+    before = begin_of(stream, parent, forgives)
+    return None if stream.waits(before) else nothing(stream, before, parent, reporter)
+
+
+def train_stream(plan: Plan, query: StreamQuery, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+    """Run a training statement on what has come in a stream; see train.train.
+
+    Raises:
+        StatementError: a new model has nothing to learn from.
+    """
+    from . import train
+
+    parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
+    stream, segment = cut(query, parent, models.warehouse, plan.settings.forgives)
+    if segment is not None:
+        return train.train(plan, segment.scan, engine, models, reporter, segment)
+    if parent is None:
+        raise StatementError(f"Nothing to learn has come in {stream.name} so far. Train once there is.")
+    return nothing(stream, begin_of(stream, parent, plan.settings.forgives), parent, reporter)
+
+
+def nothing(stream: InputStream, before: Position, parent: Version, reporter: Reporter) -> pa.Table:
+    """Return the row of a training statement that had nothing to learn, and say so."""
+    manifest = parent.manifest
+    reporter.note(
+        f"Nothing to learn has come in {stream.name} since version {parent.number} of {manifest.model}, which has learned "
+        f"{stream.counted(before)}; no version is made."
+    )
+    return unchanged(parent, STATUS)

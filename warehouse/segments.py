@@ -1,0 +1,48 @@
+"""The log of a version that learns from a stream: segments, each a list of splits, written before they are learned.
+
+    v<N>/segments.jsonl    a line for each segment, in order of learning
+
+A stream grows while it is read, so what a training takes of it is settled here first: a line is on the disk before its splits
+are dealt to workers, and RESUME learns from these and no others. A line that a kill has cut was not dealt.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from .durable import creating, storing
+from .manifest import Split, record
+
+FILE = "segments.jsonl"
+
+
+def append_segment(folder: Path, splits: Sequence[Split]) -> None:
+    """Add a segment to the log of a version; it is on the disk when this returns.
+
+    Raises:
+        ModelError: it cannot be written.
+    """
+    path = folder / FILE
+    line = json.dumps({"splits": [dataclasses.asdict(split) for split in splits]}) + "\n"
+    with creating(path), path.open("a", encoding="utf-8") as file:
+        file.write(line)
+
+
+def read_segments(folder: Path) -> list[list[Split]]:
+    """Return the segments of a version; a last line that is not whole is none."""
+    path = folder / FILE
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")[:-1]
+    return [[record(Split, split) for split in json.loads(line)["splits"]] for line in lines]
+
+
+def mend_segments(folder: Path) -> None:
+    """Remove a last line that a kill has cut, so that more lines can be added."""
+    path = folder / FILE
+    if path.exists():
+        with storing(path), path.open("rb+") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)
