@@ -18,6 +18,7 @@ from .linear.svm import SVM
 from .linear.xftrl import XFTRL
 from .networks.dcn import DCN
 from .networks.deepfm import DEEPFM
+from .networks.multi_task import MULTI_TASK
 from .networks.wide_deep import WIDE_DEEP
 from .networks.xnn import XNN
 from .packaged.xgboost import XGBOOST
@@ -34,6 +35,7 @@ ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
     WIDE_DEEP,
     DEEPFM,
     DCN,
+    MULTI_TASK,
     XSVD,
     SLRM,
     WORD2VEC,

@@ -61,7 +61,7 @@ class Algorithm(metaclass=FormerArguments):
         optimizer: the operator that ends a table's chain where the statement names none: TableSpec -> Operator.
         learns: how.
         dense: the dense parameters it keeps; their names differ from the tables'.
-        dense_optimizer: makes the optimizer of each; it sees the gradient of the batch's mean loss.
+        dense_optimizer: makes the optimizer of those that name none; it sees the gradient of the batch's mean loss.
         operators: the operators of a table's own, which stand before the statement's: TableSpec -> operators. A table after the
             first has rows for keys that the first one has, and where its own operators admit them: admit(information > x) gives
             a feature a second, longer vector once it has told enough.
@@ -71,7 +71,9 @@ class Algorithm(metaclass=FormerArguments):
         begins_at_mean: it begins there where the statement does not say, at the mean label of the input; else at 0, but where
             labels of one kind are rare.
         multi_label: it learns several labels at once, num_labels of them.
+        chained: a label can be 1 only where the one before it is, and its element of the intercept is its score given that one.
         logarithmic: it takes continuous slots on a logarithmic scale, sign(x) log(1 + |x|), standardised there.
+        statistics: of rows that its functions see as `Inputs.statistics`: count, updates, shows, clicks; of the first table.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
         least_batch: examples per update of a short log, at least, where the statement does not say.
     """
@@ -86,7 +88,9 @@ class Algorithm(metaclass=FormerArguments):
     intercept: bool = True
     begins_at_mean: bool = False
     multi_label: bool = False
+    chained: bool = False
     logarithmic: bool = False
+    statistics: tuple[str, ...] = ()
     large_batches: bool = False
     least_batch: int = 1
 

@@ -65,6 +65,8 @@ class Inputs(NamedTuple):
         random: uint32[2], where the algorithm asks for it: what is random in an update is a function of it; None in scoring.
         sampled: int32[num_sampled]; the rows of features drawn at random, where the algorithm asks for them; None in scoring.
         histories: one for each group of `Layout.histories`.
+        statistics: float32[n, k]; of each row what the algorithm's `statistics` name, 0 where it is absent; None where it names
+            none. No gradient flows into it.
     """
 
     scalar: jax.Array
@@ -79,3 +81,4 @@ class Inputs(NamedTuple):
     random: jax.Array | None = None
     sampled: jax.Array | None = None
     histories: tuple[History, ...] = ()
+    statistics: jax.Array | None = None

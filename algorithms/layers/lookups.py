@@ -1,12 +1,15 @@
 """Rows of a matrix by index, and what is summed of them over an example, with their gradients.
 
 XLA goes through them element by element on CPUs, and they are a large part of what sparse models cost. So on CPUs they are
-custom calls, native/lookups.cpp; elsewhere the same in JAX. Indices int32[lines, batch] are in bounds.
+custom calls, native/lookups.cpp; elsewhere the same in JAX, and everywhere what is traced under `portable`. Indices
+int32[lines, batch] are in bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -21,10 +24,27 @@ for name, call in _lookups.calls().items():
     jax.ffi.register_ffi_target(PREFIX + name, call, platform="cpu")
 
 Saved = tuple[jax.Array, ...]
+PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
+
+
+@contextmanager
+def portable() -> Iterator[None]:
+    """Trace lookups as plain JAX while the block runs, for exports that know no custom calls of ours.
+
+    A function that was jitted before keeps what it was traced to: make a new one, as in
+    `with portable(): jax.export.export(jax.jit(function))(*arguments)`.
+    """
+    token = PLAIN.set(True)
+    try:
+        yield
+    finally:
+        PLAIN.reset(token)
 
 
 def called(name: str, anywhere: Callable[..., Any], *arguments: jax.Array) -> Any:
-    """Return what `anywhere` computes of the arguments, on CPUs by a custom call."""
+    """Return what `anywhere` computes of the arguments, on CPUs by a custom call but where it has to be portable."""
+    if PLAIN.get():
+        return anywhere(*arguments)
     results = jax.eval_shape(anywhere, *arguments)
     native = jax.ffi.ffi_call(PREFIX + name, results, vmap_method="sequential")
     return jax.lax.platform_dependent(*arguments, cpu=native, default=anywhere)

@@ -12,6 +12,7 @@ from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Parameters
 from ..layers.dense import Layer, he_uniform
 from ..linear.scores import linear_scores
+from ..losses import loss_of
 from .deep import DeepOptions, deep, deep_tower, network_inputs, num_inputs
 
 FIRST_CROSS = 101  # the numbers of cross layers, whose first values differ from those of hidden layers
@@ -82,7 +83,7 @@ def dcn(options: DcnOptions, layout: Layout) -> Algorithm:
 
     layers = tuple(spec for cross in crosses for spec in cross.specs())
     outputs = tuple(spec._replace(init=None) for spec in output.specs())
-    return deep(options, layout, (*tower.specs, *layers, *outputs), scores)
+    return deep(options, layout, (*tower.specs, *layers, *outputs), scores, loss_of(options))
 
 
 DCN = Part("dcn", DcnOptions, dcn)

@@ -17,7 +17,7 @@ from ..layers.activations import ACTIVATIONS
 from ..layers.initial import uniform
 from ..layers.pooling import stacked
 from ..layers.stacked import Stacked
-from ..losses import LossOptions, loss_of
+from ..losses import Loss, LossOptions
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ def deep(
     layout: Layout,
     dense: tuple[DenseSpec, ...],
     scores: Callable[[Parameters, Inputs], jax.Array],
+    loss: Loss,
 ) -> Algorithm:
     """Return a network with a linear part: FTRL for its table `weights`, AdaGrad for `vectors`, Adam for layers.
 
     Args:
         dense: the parameters of the layers.
-        scores: as of Algorithm.
+        scores, loss: what it minimises.
     """
-    loss = loss_of(options)
 
     def optimizer(table: TableSpec) -> Operator:
         if table.name == "weights":

@@ -9,6 +9,7 @@ from ..base import Algorithm, Inputs, Layout, Parameters
 from ..layers.pooling import all_vectors
 from ..linear.interactions import bi_interaction
 from ..linear.scores import linear_scores
+from ..losses import loss_of
 from .deep import DeepOptions, deep, deep_tower, network_inputs
 
 
@@ -26,7 +27,7 @@ def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:
         x = network_inputs(parameters, inputs, layout)
         return linear_scores(parameters["weights"], inputs) + pairs + tower.apply(parameters, x, inputs.random)
 
-    return deep(options, layout, tower.specs, scores)
+    return deep(options, layout, tower.specs, scores, loss_of(options))
 
 
 DEEPFM = Part("deepfm", DeepOptions, deepfm)

@@ -7,6 +7,7 @@ import jax
 from ...platform.options import Part
 from ..base import Algorithm, Inputs, Layout, Parameters
 from ..linear.scores import linear_scores
+from ..losses import loss_of
 from .deep import DeepOptions, deep, deep_tower, network_inputs
 
 
@@ -21,7 +22,7 @@ def wide_deep(options: DeepOptions, layout: Layout) -> Algorithm:
         x = network_inputs(parameters, inputs, layout)
         return linear_scores(parameters["weights"], inputs) + tower.apply(parameters, x, inputs.random)
 
-    return deep(options, layout, tower.specs, scores)
+    return deep(options, layout, tower.specs, scores, loss_of(options))
 
 
 WIDE_DEEP = Part("wide_deep", DeepOptions, wide_deep)

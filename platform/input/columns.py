@@ -27,7 +27,8 @@ class Columns:
 
     `offered` are the inputs made of what operators offer of features: of each categorical slot, then of each multi-valued and
     weighted one, as many as operators offer. `grouped` and `by`: what an evaluation reads, the GROUP column and that of BY.
-    `standardised`: labels are learned in standard deviations from their mean, as the algorithm tells.
+    `standardised`: labels are learned in standard deviations from their mean, as the algorithm tells. `chained`: a label can
+    be 1 only where the one before it is.
     """
 
     slots: tuple[Slot, ...]
@@ -43,6 +44,7 @@ class Columns:
     by: str | None = None
     logarithmic: bool = False
     standardised: bool = False
+    chained: bool = False
 
     def of(self, place: type[K]) -> list[tuple[Slot, K]]:
         """Return the slots whose kinds have a place in chunks, one of the classes of kinds, and the kinds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -107,7 +108,7 @@ class Encoder:
 
 
 def check(chunk: Chunk, where: Callable[[int], str], columns: Columns, binary: bool) -> None:
-    """Refuse labels and weights that cannot be learned from.
+    """Refuse labels and weights that cannot be learned from, and labels that contradict a chain.
 
     Args:
         where: names a row of the chunk.
@@ -119,6 +120,10 @@ def check(chunk: Chunk, where: Callable[[int], str], columns: Columns, binary: b
     for name, values in zip(columns.labels, chunk.label, strict=False):
         good, wanted = ((values == 0) | (values == 1), "0 or 1") if binary else (np.isfinite(values), "a finite number")
         require(good, values, f"LABEL {name} must be {wanted}", where)
+    for before, label in itertools.pairwise(range(len(columns.labels)) if columns.chained else ()):
+        good = chunk.label[label] <= chunk.label[before]
+        rule = f"LABEL {columns.labels[label]} must be 0 where {columns.labels[before]} is 0, as they are a chain"
+        require(good, chunk.label[label], rule, where)
     if columns.weight is not None:
         good = (chunk.weight >= 0) & np.isfinite(chunk.weight)
         require(good, chunk.weight, f"WEIGHT {columns.weight} must be a finite number of at least 0", where)

@@ -37,13 +37,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-Rows = Mapping[str, jax.Array]
+if TYPE_CHECKING:
+    import optax
 
+Rows = Mapping[str, jax.Array]
 INTERCEPT_NUMBER = 0xFFFF  # the number of the intercept's slot
 
 
@@ -128,11 +130,13 @@ class Counting(NamedTuple):
 
 
 class DenseSpec(NamedTuple):
-    """What an algorithm asks of a dense parameter: its name, shape, and how it starts, a function of the seed (None: zeros)."""
+    """What an algorithm asks of a dense parameter: its name, where dots make a tree (`hidden_1.kernel`), its shape, how it
+    starts, a function of the seed (None: zeros), and what makes an optimizer of its own (None: the algorithm's)."""
 
     name: str
     shape: tuple[int, ...]
     init: Callable[[int], jax.Array] | None = None
+    optimizer: Callable[[], optax.GradientTransformation] | None = None
 
 
 def keep_gradients(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
@@ -209,7 +213,6 @@ def chain(*operators: Operator) -> Operator:
     check_order(operators)
     columns = joined_columns(operators)
     *others, optimizer = operators
-
     kept = {"w", *optimizer.columns}
     counting = [operator for operator in others if operator.counts]
     in_order_after = (*reversed([operator for operator in others if not operator.counts]), *counting)
@@ -341,8 +344,7 @@ def push(chain: Operator, rows: Rows, gradients: jax.Array, context: Context) ->
 
 def updated(chain: Operator, rows: Rows, gradients: jax.Array, context: Context) -> Rows:
     """Return all columns after one push, w and the transient ones among them; arguments as for `push`."""
-    transient = {name: c for name, c in chain.columns.items() if c.transient}
-    counters = {name: jnp.zeros((len(gradients), c.dim), jnp.float32) for name, c in transient.items()}
+    counters = {name: jnp.zeros((len(gradients), c.dim), jnp.float32) for name, c in chain.columns.items() if c.transient}
     old = chain.read({**rows, **counters}, context)
     _, new = chain.before(gradients, old, context)
     return chain.after(old, new, context)

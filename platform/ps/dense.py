@@ -40,18 +40,18 @@ class DenseProgram:
 
     Args:
         specs: names differ.
-        optimizer: keeps a state for each array and sees it alone; None where there are no specs.
+        optimizer: of those that name none; keeps a state for each array and sees it alone. None where there are none of them.
         seed: of the arrays' first values.
 
     Attributes:
         seed: as given.
-        columns: what is kept of each parameter: the names of its optimizer's arrays, then "w".
+        columns: parameter -> what is kept of it: the names of its optimizer's arrays, then "w".
     """
 
     def __init__(self, specs: Sequence[DenseSpec], optimizer: optax.GradientTransformation | None, seed: int) -> None:
         self.specs = {spec.name: spec for spec in specs}
-        self.columns = (*(state_names(optimizer, 1, STATE) if optimizer else ()), "w")
-        self._optimizer = optimizer
+        self._optimizers = {spec.name: spec.optimizer() if spec.optimizer else optimizer for spec in specs}
+        self.columns = {name: (*state_names(self._optimizer(name), 1, STATE), "w") for name in self.specs}
         self.seed = seed
         self.update = jax.jit(self._update)
 
@@ -61,18 +61,21 @@ class DenseProgram:
 
     def initial(self, name: str) -> tuple[jax.Array, Any]:
         """Return a parameter's first values and its optimizer's first state."""
-        assert self._optimizer is not None
         spec = self.specs[name]
         values = jnp.zeros(spec.shape, jnp.float32) if spec.init is None else spec.init(self.seed)
-        return values, self._optimizer.init(values)
+        return values, self._optimizer(name).init(values)
+
+    def _optimizer(self, name: str) -> optax.GradientTransformation:
+        optimizer = self._optimizers[name]
+        assert optimizer is not None
+        return optimizer
 
     def _update(
         self, values: dict[str, jax.Array], states: dict[str, Any], gradients: dict[str, Array]
     ) -> tuple[dict[str, jax.Array], dict[str, Any]]:
-        assert self._optimizer is not None
         moved, kept = {}, {}
         for name, old in values.items():
-            step, kept[name] = self._optimizer.update(gradients[name], states[name], old)
+            step, kept[name] = self._optimizer(name).update(gradients[name], states[name], old)
             moved[name] = old + jnp.asarray(step)
         return moved, kept
 
@@ -141,7 +144,7 @@ class ShardDense:
         for name in self.names:
             self._values[name] = jnp.asarray(stored[name, "w"])
             leaves, structure = jax.tree.flatten(self._states[name])
-            columns = self._program.columns[:-1]
+            columns = self._program.columns[name][:-1]
             kept = [
                 jnp.asarray(stored[name, column], leaf.dtype) if (name, column) in stored else leaf
                 for column, leaf in zip(columns, leaves, strict=True)
@@ -156,5 +159,5 @@ class ShardDense:
         """Iterate over the arrays as they are."""
         for name in self.names:
             leaves = [*jax.tree.leaves(self._states[name]), self._values[name]]
-            for column, leaf in zip(self._program.columns, leaves, strict=True):
+            for column, leaf in zip(self._program.columns[name], leaves, strict=True):
                 yield Stored(name, column, np.asarray(leaf))

@@ -234,7 +234,7 @@ class Scorer:
             pulled = self._pull(batch.keys, batch.size)
             parameters = {**pulled.weights, **pulled.dense}
             said = step(parameters, inputs_of(batch, dense, None), offered_of(batch, pulled.offered))
-            outputs = {name: np.asarray(values)[:examples] for name, values in said.outputs.items()}
+            outputs = {name: np.asarray(said.outputs[name])[:examples] for name in algorithm.outputs}  # in this order
             if not labelled:
                 return Said(np.empty((examples, 0), np.float32), outputs)
             return Said(self._scales.restored(np.asarray(said.predictions)[:examples]), outputs)

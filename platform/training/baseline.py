@@ -7,6 +7,7 @@ begin at the mean only where it is rare, or the statement gives one (docs/qualit
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from contextlib import closing
 
@@ -24,6 +25,7 @@ from .recipe import Recipe
 SPLITS = 8
 ROWS = 1 << 14
 RARE = 0.05
+MOST = 0.999  # of a label's mean where the one before it in a chain is 1, by the beginnings of splits
 
 
 def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits: Sequence[Split]) -> tuple[float, ...]:
@@ -36,8 +38,11 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
     if algorithm.baseline is None or not algorithm.intercept:
         return ()
     if given is not None:
-        return (algorithm.baseline(given),) * len(columns.labels)
+        others = 0.0 if algorithm.chained else algorithm.baseline(given)  # what follows in a chain has another mean
+        return (algorithm.baseline(given), *[others] * (len(columns.labels) - 1))
     means = mean_labels(columns, scan, splits, algorithm.classifier)
+    if algorithm.chained:
+        means = [means[0], *(min(mean / before, MOST) for before, mean in itertools.pairwise(means))]
     rare = [algorithm.classifier and min(mean, 1 - mean) < RARE for mean in means]
     begins = [algorithm.begins_at_mean or one for one in rare]
     scores = tuple(algorithm.baseline(mean) if begin else 0.0 for mean, begin in zip(means, begins, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,7 +15,6 @@ from ..input.columns import Columns
 from ..input.encoder import Encoder
 from ..input.splits import check_labels, vector_dims
 from ..input.streams.base import StreamQuery
-from ..ps.dense import DenseProgram
 from ..ps.programs import Programs
 from .estimates import estimated_bytes, estimated_features, estimated_seconds, row_bytes
 from .metrics.windows import Schedule, schedule_of, without_windows
@@ -60,7 +60,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         spec = programs.spec
         rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
         rows.append((f"row of {spec.name}", row_text(programs)))
-    rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense)) for name, spec in recipe.dense.specs.items()]
+    rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense.columns[name])) for name, spec in recipe.dense.specs.items()]
     rows += input_rows(plan, engine, scan, splits, columns, recipe, places)
     rows.append(("passes", str(plan.settings.passes)))
     if plan.settings.encrypt:
@@ -100,8 +100,8 @@ def row_text(programs: Programs) -> str:
     return f"{kept}; count, updates, shows, clicks, last_seen, slot; {row_bytes(programs)} bytes with key and index"
 
 
-def dense_text(shape: tuple[int, ...], dense: DenseProgram) -> str:
-    return f"float32{list(shape)}; kept by a shard as a whole: {', '.join(dense.columns)}"
+def dense_text(shape: tuple[int, ...], columns: Sequence[str]) -> str:
+    return f"float32{list(shape)}; kept by a shard as a whole: {', '.join(columns)}"
 
 
 def input_rows(

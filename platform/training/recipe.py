@@ -7,6 +7,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import pyarrow as pa
 
 from ...algorithms.base import Algorithm, Layout
@@ -19,7 +21,7 @@ from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from
 from ..input.roles import LABEL
 from ..input.slots import columns_of, offered_slots
-from ..operators.base import Operator, TableSpec, chain
+from ..operators.base import Context, Operator, Rows, TableSpec, chain
 from ..options import of_optimizer, written
 from ..ps.dense import DenseProgram, size
 from ..ps.ladder import Ladder
@@ -140,6 +142,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         intercept=algorithm.intercept,
         logarithmic=algorithm.logarithmic,
         standardised=algorithm.standardised,
+        chained=algorithm.chained,
     )
 
 
@@ -206,10 +209,21 @@ def make_chain(
     made = [*algorithm.operators(spec), *made]
     if not any(operator.optimizer for operator in made):
         made.append(algorithm.optimizer(spec))
+    if algorithm.statistics and not follows:
+        made.insert(-1, statistics_of_rows(algorithm.statistics))  # after what others offer
     try:
         return chain(*map(checked, made))
     except ValueError as error:
         raise StatementError(f"{OPERATORS} cannot be composed: {error}", subject=OPERATORS) from error
+
+
+def statistics_of_rows(names: tuple[str, ...]) -> Operator:
+    """Return the operator that offers statistics of rows, which an algorithm sees as they are, not as inputs of slots."""
+
+    def offer(rows: Rows, context: Context) -> jax.Array:
+        return jnp.stack([rows[name].astype(jnp.float32) for name in names], axis=1)
+
+    return Operator({}, name="statistics", offers=tuple(f"@{name}" for name in names), offer=offer)
 
 
 def found(kind: str, name: str) -> parts.AnyPart:

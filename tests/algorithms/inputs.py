@@ -24,8 +24,8 @@ def random_inputs(intercept: bool = True) -> Inputs:
     """Return a batch of LAYOUT; the intercept's row is 15, rows 16 to 18 are those of dense inputs."""
     random = np.random.default_rng(0)
     lines = [random.integers(0, 10, (2, BATCH)), *([np.full((1, BATCH), 15)] if intercept else [])]
-    return Inputs._make(
-        (
+    return Inputs(
+        *(
             np.vstack(lines).astype(np.int32),
             random.integers(10, 14, 6).astype(np.int32),
             np.array([0, 0, 1, 3, 3, 3], np.int32),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from xpsql.algorithms.layers import _lookups
-from xpsql.algorithms.layers.lookups import gathered, meetings, met, product, projected, sums, taken, totals
+from xpsql.algorithms.layers.lookups import gathered, meetings, met, portable, product, projected, sums, taken, totals
 from xpsql.algorithms.layers.stacked import Stacked
 
 ROWS, LINES, BATCH = 50, 5, 64
@@ -144,3 +144,21 @@ def test_stacked_inputs_times_a_matrix_are_those_laid_side_by_side_times_it(num_
     stacked = Stacked(rows, lines(BATCH)[:num_lines], more)
     kernel = jnp.asarray(random.normal(size=(4 * num_lines + num_more, 6)), jnp.float32)
     np.testing.assert_allclose(stacked.times(kernel), stacked.whole() @ kernel, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_what_is_traced_as_portable_has_no_custom_call_and_the_same_values(name: str) -> None:
+    rows, index = inputs(4)
+    function = PAIRS[name][0]
+
+    def learned(rows: jax.Array) -> Any:
+        return jax.value_and_grad(lambda rows: sum(part.sum() for part in jax.tree.leaves(function(rows, index))))(rows)
+
+    native = jax.jit(learned)
+    expected = native(rows)
+    with portable():
+        exported = jax.export.export(jax.jit(lambda rows: learned(rows)), platforms=["cpu"])(rows)
+    assert "stablehlo.custom_call" not in exported.mlir_module()
+    assert "stablehlo.custom_call" in native.lower(rows).as_text()
+    assert "ffi" in str(jax.make_jaxpr(learned)(rows))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-4), exported.call(rows), expected)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 from numpy.typing import NDArray
 
+from xpsql.algorithms.layers.running import following, running
 from xpsql.platform.operators.base import DenseSpec
 from xpsql.platform.ps.dense import DenseProgram, ShardDense, dealt
 
@@ -46,6 +48,30 @@ def test_updates_are_those_of_optax_on_each_array() -> None:
             updates, state = OPTIMIZERS["adam"].update(gradients(step)[spec.name], state, values)
             values = optax.apply_updates(values, updates)
         np.testing.assert_allclose(found[spec.name], values, rtol=1e-6)
+
+
+def test_a_parameter_with_an_optimizer_of_its_own_keeps_its_state_and_no_other() -> None:
+    own = running("mean", (4,), momentum=0.9)
+    program = DenseProgram((SPECS[0], own), OPTIMIZERS["adam"], seed=7)
+    assert program.columns == {"kernel": ("state_count", "state_mu", "state_nu", "w"), "mean": ("w",)}
+    part, expected = program.part(0, 1), np.zeros(4)
+    for step in range(5):
+        batch = np.random.default_rng(step).normal(size=4).astype(np.float32)
+        gradient = jax.grad(following)(jnp.asarray(part.pull()["mean"]), jnp.asarray(batch))
+        part.push({"mean": gradient, "kernel": gradients(step)["kernel"]})
+        expected = 0.9 * expected + 0.1 * batch
+    np.testing.assert_allclose(part.pull()["mean"], expected, rtol=1e-5)
+    alone = learned(parts("adam", 1), 0, 5)["kernel"]
+    np.testing.assert_allclose(part.pull()["kernel"], alone, rtol=1e-6)
+    again = program.part(0, 1)
+    again.load({(one.name, one.column): one.values for one in part.dump()})
+    np.testing.assert_array_equal(again.pull()["mean"], part.pull()["mean"])
+
+
+def test_following_a_statistic_adds_nothing_to_the_loss_and_moves_the_statistic_nowhere() -> None:
+    parameter, statistic = jnp.array([1.0, 2.0]), jnp.array([3.0, -1.0])
+    assert following(parameter, statistic) == 0
+    np.testing.assert_array_equal(jax.grad(following, argnums=1)(parameter, statistic), 0)
 
 
 @pytest.mark.parametrize("num_shards", [2, 3, 5])

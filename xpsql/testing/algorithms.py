@@ -37,7 +37,7 @@ class AlgorithmTrial:
     Args:
         part: the algorithm's part.
         options: its options; None: its defaults.
-        layout: LAYOUT, or the multi-valued slots of it alone: SEQUENCES.
+        layout: LAYOUT, with one label or two, or the multi-valued slots of it alone: SEQUENCES.
     """
 
     def __init__(self, part: Part[Any, Algorithm], options: Any = None, layout: Layout = LAYOUT) -> None:
@@ -70,7 +70,7 @@ class AlgorithmTrial:
             "bag_weight": np.array([1, 1, 1, 1, 0.5, 2, 0], np.float32),
             "dense": random.normal(size=(EXAMPLES, 4)).astype(np.float32)[:, :dense],
             "dense_index": np.array([12, 13, 14, 15], np.int32)[:dense],
-            "label": np.array([[0, 1, 1, 0, 1, 0]], np.float32),
+            "label": np.array([[0, 1, 1, 0, 1, 0], [0, 0, 1, 0, 1, 0]], np.float32)[: max(1, len(self._layout.labels))],
             "weight": np.array([1, 2, 1, 0.5, 1, 1], np.float32),
         }
         for sampling in learns.augment if isinstance(learns, Online) else ():
@@ -120,8 +120,9 @@ def shapes_are_kept(trial: AlgorithmTrial) -> None:
         found = {**learned.gradients, **learned.dense}[name].shape
         if found != values.shape:
             raise AssertionError(f"the gradient of {name} has shape {found}, expected {values.shape}")
-    if learned.predictions.shape != (EXAMPLES, 1):
-        raise AssertionError(f"predictions have shape {learned.predictions.shape}, expected {(EXAMPLES, 1)}")
+    expected = trial.inputs().label.T.shape
+    if learned.predictions.shape != expected:
+        raise AssertionError(f"predictions have shape {learned.predictions.shape}, expected {expected}")
 
 
 def finite_input_gives_finite_results(trial: AlgorithmTrial) -> None:

@@ -110,14 +110,23 @@ def loss_step(algorithm: Algorithm) -> Callable[[Mapping[str, Any], Inputs], jax
 
 
 def complete(algorithm: Algorithm, inputs: Inputs, offered: Offered | None) -> Inputs:
-    return inputs if offered is None else with_offered(inputs, offered, algorithm.intercept)
+    """Return the inputs with what operators offer of features, the statistics that the algorithm asks for last."""
+    if offered is None:
+        return inputs
+    values, inputs_of_slots = jnp.asarray(offered.values), offered.values.shape[1] - len(algorithm.statistics)
+    if algorithm.statistics:
+        inputs = inputs._replace(statistics=values[:, inputs_of_slots:])
+    if not inputs_of_slots:
+        return inputs
+    return with_offered(inputs, offered._replace(values=values[:, :inputs_of_slots]), algorithm.intercept)
 
 
 def inputs_of(batch: Batch, dense: NDArray[np.float32], random: NDArray[np.uint32] | None) -> Inputs:
     """Return a batch as the step takes it; labels as [num_labels, batch], which the step turns."""
-    values = (batch.scalar, batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight)
-    histories = tuple(map(History._make, batch.histories))
-    return Inputs._make((*values, dense, batch.dense_index, batch.label, batch.weight, random, batch.sampled_index, histories))
+    bags = batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight
+    rest = dense, batch.dense_index, batch.label, batch.weight, random, batch.sampled_index
+    values: list[Any] = [batch.scalar, *bags, *rest, tuple(map(History._make, batch.histories))]
+    return Inputs(*values)
 
 
 def random_of(batch: Batch, seed: int) -> NDArray[np.uint32]:
