@@ -21,6 +21,7 @@ from .former import FormerArguments
 from .inputs import Inputs, Layout
 from .learns import Losses, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
 from .losses import Loss
+from .sums import Sums
 
 if TYPE_CHECKING:
     import optax
@@ -40,6 +41,7 @@ __all__ = [
     "Sampling",
     "Scores",
     "Solved",
+    "Sums",
     "Supervised",
     "Unlabelled",
     "Unsupervised",
@@ -74,6 +76,7 @@ class Algorithm(metaclass=FormerArguments):
         chained: a label can be 1 only where the one before it is, and its element of the intercept is its score given that one.
         logarithmic: it takes continuous slots on a logarithmic scale, sign(x) log(1 + |x|), standardised there.
         statistics: of rows that its functions see as `Inputs.statistics`: count, updates, shows, clicks; of the first table.
+        sums: how its scores are sums over features, as `learns` has them; None where they are more than that.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
         least_batch: examples per update of a short log, at least, where the statement does not say.
     """
@@ -91,6 +94,7 @@ class Algorithm(metaclass=FormerArguments):
     chained: bool = False
     logarithmic: bool = False
     statistics: tuple[str, ...] = ()
+    sums: Sums | None = None
     large_batches: bool = False
     least_batch: int = 1
 

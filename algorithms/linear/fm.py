@@ -14,6 +14,7 @@ from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.initial import uniform
 from ..layers.lookups import sums, taken
 from ..losses import LossOptions, loss_of
+from ..sums import sums_of
 from .scores import linear_scores
 
 
@@ -47,6 +48,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
         optimizer=optimizer,
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
+        sums=sums_of(loss, "weights", "vectors"),
     )
 
 

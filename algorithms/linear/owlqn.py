@@ -13,6 +13,7 @@ from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Solved, Supervised
 from ..losses import LOGLOSS, SQUARED
 from ..solver import Doubles, Known, Objective
+from ..sums import sums_of
 from .quasi_newton import minimise
 from .scores import linear_scores
 
@@ -77,6 +78,7 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
         optimizer=lambda table: Operator({"w": Column(table.dim)}, optimizer=True, name="owlqn"),
         learns=Solved(Supervised(scores, loss), solve),
         intercept=options.intercept,
+        sums=sums_of(loss, "weights", None),
     )
 
 

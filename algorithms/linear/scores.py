@@ -14,6 +14,7 @@ from ...platform.options import option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.lookups import taken, totals
 from ..losses import Loss
+from ..sums import sums_of
 
 ACCUMULATOR = 1.0  # of AdaGrad: damps the first updates of a feature, whose gradients say little
 
@@ -56,6 +57,7 @@ def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorith
         begins_at_mean=True,
         operators=operators,
         multi_label=True,
+        sums=sums_of(loss, "weights", None),
         large_batches=True,
     )
 

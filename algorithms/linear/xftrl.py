@@ -12,6 +12,7 @@ from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..losses import LossOptions, loss_of
+from ..sums import sums_of
 from .scores import linear_scores
 
 
@@ -42,6 +43,7 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
         intercept=options.intercept,
         begins_at_mean=True,
         multi_label=True,
+        sums=sums_of(loss, "weights", None),
         large_batches=True,
     )
 

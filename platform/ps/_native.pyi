@@ -285,6 +285,105 @@ class Arguments:
             KeyError: there is none of this name.
         """
 
+def score_sums(
+    weights: npt.NDArray[np.float32],
+    vectors: npt.NDArray[np.float32] | None,
+    scalar: npt.NDArray[np.int32],
+    intercept: bool,
+    bag_index: npt.NDArray[np.int32],
+    bag_example: npt.NDArray[np.int32],
+    bag_weight: npt.NDArray[np.float32],
+    dense: npt.NDArray[np.float32],
+    dense_index: npt.NDArray[np.int32],
+    link: str,
+) -> npt.NDArray[np.float32]:
+    """Return the predictions of a linear model or factorization machine, float32[batch, labels], the same bits as RowScorer's.
+
+    Args:
+        weights: float32[n, labels].
+        vectors: float32[n, dim], or None for a linear model.
+        scalar: int32[lines, batch], a row per slot and example.
+        intercept: the last line is the intercept's, which meets no other feature.
+        bag_index, bag_example, bag_weight: [k], the row, example and value of each further feature.
+        dense: float32[batch, columns], values of features whose rows are dense_index, int32[columns].
+        link: "identity" or "sigmoid".
+
+    Raises:
+        IndexError: an index leaves the rows or the batch.
+    """
+
+IMAGE_HEAD_BYTES: int
+"""Bytes of an image before its buckets."""
+
+def fill_image(memory: npt.NDArray[np.uint8], keys: npt.NDArray[np.uint64], values: npt.NDArray[np.float32]) -> None:
+    """Put rows into an image whose header and offsets are written, in place.
+
+    Args:
+        memory: uint8[bytes], writable.
+        keys: uint64[n], none of them the image's `empty`.
+        values: float32[n, dim].
+
+    Raises:
+        ValueError: it is no image, or a slice has no room.
+    """
+
+class Image:
+    """The rows of a table for reading; platform/scoring/image.py has the format. Threads may share it."""
+
+    def __init__(self, memory: npt.NDArray[np.uint8]) -> None:
+        """Read an image where it is.
+
+        Raises:
+            ValueError: it is none.
+        """
+
+    def __len__(self) -> int: ...
+    @property
+    def dim(self) -> int:
+        """Floats of a row."""
+
+    def gather(self, keys: npt.NDArray[np.uint64], outs: npt.NDArray[np.float32]) -> None:
+        """Copy the rows of keys, uint64[n], into outs, float32[n or more, dim]; zeros of keys that have none."""
+
+class RowScorer:
+    """Scores rows of Arrow or of Python by a linear model or factorization machine. Threads may share it."""
+
+    def __init__(
+        self,
+        columns: Sequence[tuple[str, str, str, int, bool, bool, int, float, float]],
+        weights: Image,
+        vectors: Image | None,
+        intercept: int | None,
+        link: str,
+    ) -> None:
+        """Make a scorer.
+
+        Args:
+            columns: of each input: its kind ("categorical", "multi-valued", "weighted", "continuous", "vector"), its name, the
+                letter of the type of its values (features.hpp), the seed of its keys, whether these are ready-made ids, whether
+                NULL is a feature, the elements of a vector, and the mean and deviation of a continuous one.
+            intercept: its key; None for none.
+        """
+
+    def score_arrow(self, capsules: tuple[Any, Any], order: Sequence[int]) -> npt.NDArray[np.float32] | None:
+        """Return predictions float32[rows * labels]; None where a column has a type that is read elsewhere.
+
+        Args:
+            capsules: a record batch that was validated, by Arrow's PyCapsule protocol.
+            order: which column of the batch each input is.
+
+        Raises:
+            ValueError: offsets or indices lead out of their arrays.
+        """
+
+    def score_objects(self, rows: list[Any], context: object) -> npt.NDArray[np.float32] | None:
+        """Return predictions float32[rows * labels]; None where a value is not of its column's own type, or missing.
+
+        Args:
+            rows: dicts by the columns' names.
+            context: a dict of columns that all rows have in common, or None.
+        """
+
 class Store:
     """Rows of typed columns by 64-bit key.
 

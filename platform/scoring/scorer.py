@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...algorithms.base import Algorithm, Packaged
+from ...algorithms.base import Algorithm, Packaged, Sums
 from ...algorithms.learner import Predict
 from ...warehouse.manifest import Split
 from ...warehouse.package import read_package
@@ -23,6 +23,7 @@ from ..input.offered import offered_of
 from ..input.prefetch import Ahead
 from ..input.scaling import Scales, scale
 from ..input.splits import chunk_rows
+from ..ps._native import score_sums
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..training.compiled import prepare_jax
@@ -113,7 +114,9 @@ class Scorer:
         sizes: what rows are padded to; those of `padding` where it is None.
 
     Attributes:
+        sums: how its scores are sums over features, which are added without JAX; None for others.
         compiles: a program is compiled for each shape.
+        scales: what continuous slots are standardised by, and labels.
 
     Raises:
         StatementError, ModelError: the version's parts or files cannot be used.
@@ -126,13 +129,16 @@ class Scorer:
         self._encoder = Encoder(self._columns, algorithm, version.manifest.seed)
         self._pull = pull
         num_labels = len(self._columns.labels) if self._columns.standardised else 0
-        self._scales = Scales.of(moments_of_version(version, self._columns), num_labels)
+        self.scales = Scales.of(moments_of_version(version, self._columns), num_labels)
         learns = algorithm.learns
         self._sizes = padding() if sizes is None else sizes
         self._outputs = algorithm.outputs
-        self.compiles = not isinstance(learns, Packaged)
+        self.sums = None if self._columns.offered or algorithm.outputs else algorithm.sums
+        self.compiles = not isinstance(learns, Packaged) and self.sums is None
         if isinstance(learns, Packaged):
             self._say = self._by_package(learns.learner.load(read_package(version.package)))
+        elif self.sums is not None:
+            self._say = self._by_sums(self.sums)
         else:
             self._say = self._by_rows(algorithm)
 
@@ -226,18 +232,30 @@ class Scorer:
 
         return say
 
+    def _by_sums(self, sums: Sums) -> Callable[[Batch], Said]:
+        intercept = self._columns.intercept
+
+        def say(batch: Batch) -> Said:
+            dense, rows = scale(batch.dense, self.scales.slots, len(batch.weight)), self._pull(batch.keys, batch.size).weights
+            vectors = None if sums.vectors is None else rows[sums.vectors]
+            bag = (batch.bag_index, batch.bag_example, batch.bag_weight)
+            found = score_sums(rows[sums.weights], vectors, batch.scalar, intercept, *bag, dense, batch.dense_index, sums.link)
+            return Said(self.scales.restored(found[: batch.examples]), {})
+
+        return say
+
     def _by_rows(self, algorithm: Algorithm) -> Callable[[Batch], Said]:
         step, labelled = score_step(algorithm), bool(self._columns.labels)
 
         def say(batch: Batch) -> Said:
-            dense, examples = scale(batch.dense, self._scales.slots, len(batch.weight)), batch.examples
+            dense, examples = scale(batch.dense, self.scales.slots, len(batch.weight)), batch.examples
             pulled = self._pull(batch.keys, batch.size)
             parameters = {**pulled.weights, **pulled.dense}
             said = step(parameters, inputs_of(batch, dense, None), offered_of(batch, pulled.offered))
             outputs = {name: np.asarray(said.outputs[name])[:examples] for name in algorithm.outputs}  # in this order
             if not labelled:
                 return Said(np.empty((examples, 0), np.float32), outputs)
-            return Said(self._scales.restored(np.asarray(said.predictions)[:examples]), outputs)
+            return Said(self.scales.restored(np.asarray(said.predictions)[:examples]), outputs)
 
         return say
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -12,40 +13,105 @@ from .inputs import Input, by_lower_name
 from .refusal import RequestError, RequestLimits
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
+MOST_SCHEMAS = 64
+UNREADABLE = (RequestError, pa.ArrowException, OSError, ValueError, struct.error, IndexError, TypeError, KeyError)
 RECORD_BATCH, DICTIONARY_BATCH = 3, 2  # of the union MessageHeader in Arrow's format/Message.fbs
 
 
-def table_of(body: bytes, inputs: Sequence[Input], limits: RequestLimits) -> pa.Table:
-    """Return the rows of a stream as the columns of a version.
+class Stream(NamedTuple):
+    """The batches of a stream, and which of their columns each input is; None where these are not of the inputs' types."""
 
-    Raises:
-        RequestError: it is no such stream, is compressed, lacks a column, or has values that are none of a column's type.
+    schema: pa.Schema
+    batches: list[pa.RecordBatch]
+    order: tuple[int, ...] | None
+
+    @property
+    def rows(self) -> int:
+        return sum(batch.num_rows for batch in self.batches)
+
+
+class StreamReader:
+    """Reads the streams of requests for a version; what it finds about a schema it keeps, since clients send the same. Threads
+    may share it.
+
+    Args:
+        inputs: the version's columns.
     """
-    try:
-        check(body, limits)
-        with pa.ipc.open_stream(body) as reader:
-            own = by_lower_name(reader.schema.names)
-            batches = list(reader)
-            for batch in batches:
+
+    def __init__(self, inputs: Sequence[Input]) -> None:
+        self._inputs = inputs
+        self._orders: dict[bytes, tuple[int, ...] | None] = {}
+
+    def read(self, body: bytes, limits: RequestLimits) -> Stream:
+        """Return a stream whose batches have memory for all that they say; what offsets say is not checked.
+
+        Raises:
+            RequestError: it is no such stream, or compressed, or has too many rows.
+        """
+        try:
+            check(body, limits)
+            with pa.ipc.open_stream(body) as reader:
+                schema, batches = reader.schema, list(reader)
+                for batch in batches:
+                    batch.validate()
+        except UNREADABLE as error:
+            raise unreadable(error) from error
+        return Stream(schema, batches, self._order(body, schema))
+
+    def table(self, stream: Stream) -> pa.Table:
+        """Return the rows of a stream as the columns of the version.
+
+        Raises:
+            RequestError: the stream is damaged, lacks a column, or has values that are none of a column's type.
+        """
+        own = by_lower_name(stream.schema.names)
+        try:
+            for batch in stream.batches:
                 batch.validate(full=True)  # offsets may lead anywhere
-            found = pa.Table.from_batches(batches, reader.schema)
-    except RequestError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, struct.error, IndexError, TypeError, KeyError) as error:
-        raise RequestError(400, f"The body is no Arrow IPC stream that can be read: {error}") from error
-    arrays = []
+            found = pa.Table.from_batches(stream.batches, stream.schema)
+        except UNREADABLE as error:
+            raise unreadable(error) from error
+        arrays = []
+        for column in self._inputs:
+            name = own.get(column.name.lower())
+            if name is None or found.schema.names.count(name) > 1:
+                problem = "lacks" if name is None else "has twice"
+                raise RequestError(400, f"The stream {problem} the column {column.name} ({type_words(column.type)}).")
+            chunks = [column.cast(chunk) for chunk in one_type(found.column(name)).chunks]
+            arrays.append(pa.chunked_array(chunks, None if chunks else column.type))
+        return pa.table(arrays, names=[column.name for column in self._inputs])
+
+    def _order(self, body: bytes, schema: pa.Schema) -> tuple[int, ...] | None:
+        told = body[: 8 + struct.unpack_from("<I", body, 4)[0]]
+        if told not in self._orders:
+            if len(self._orders) >= MOST_SCHEMAS:
+                self._orders.clear()
+            self._orders[told] = order_of(schema, self._inputs)
+        return self._orders[told]
+
+
+def order_of(schema: pa.Schema, inputs: Sequence[Input]) -> tuple[int, ...] | None:
+    """Return which column of a schema each input is, where all are there in the inputs' types or as dictionaries of those."""
+    names = [name.lower() for name in schema.names]
+    order = []
     for column in inputs:
-        name = own.get(column.name.lower())
-        if name is None or found.schema.names.count(name) > 1:
-            problem = "lacks" if name is None else "has twice"
-            raise RequestError(400, f"The stream {problem} the column {column.name} ({type_words(column.type)}).")
-        chunks = found.column(name)
-        arrays.append(
-            pa.chunked_array(
-                [column.cast(chunk) for chunk in one_type(chunks).chunks], None if chunks.num_chunks else column.type
-            )
-        )
-    return pa.table(arrays, names=[column.name for column in inputs])
+        if names.count(column.name.lower()) != 1:
+            return None
+        at = names.index(column.name.lower())
+        kind = schema.types[at]
+        if (kind.value_type if pa.types.is_dictionary(kind) else kind) != column.type:
+            return None
+        order.append(at)
+    return tuple(order)
+
+
+def unreadable(error: Exception) -> RequestError:
+    """Return what refuses a stream, for the error that reading it gave."""
+    return (
+        error
+        if isinstance(error, RequestError)
+        else RequestError(400, f"The body is no Arrow IPC stream that can be read: {error}")
+    )
 
 
 def one_type(chunks: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hmac
 import json
 import re
@@ -38,10 +39,11 @@ class Response(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """An answered request for predictions."""
+    """An answered request for predictions; `table` gives its rows as columns of the version, for the log."""
 
     response: Response
-    table: pa.Table
+    rows: int
+    table: Callable[[], pa.Table]
     predictions: dict[str, pa.Array]
 
 
@@ -110,7 +112,7 @@ class Service:
             loaded = self._served.find(name, number)
             model = loaded.model
             scored = score(loaded, headers, body, protocol, self.limits)
-            status, rows = scored.response.status, scored.table.num_rows
+            status, rows = scored.response.status, scored.rows
             if self._log is not None:
                 self._log.offer(loaded, scored.table, scored.predictions, time.perf_counter() - began)
             return scored.response
@@ -134,28 +136,45 @@ def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int
     Raises:
         RequestError: its rows cannot be read or scored.
     """
-    arrow = headers.get("content-type", "").partition(";")[0].strip().lower() == arrow_stream.CONTENT_TYPE
-    request = None
-    if arrow:
-        table = arrow_stream.table_of(body, loaded.inputs, limits)
-    elif protocol == 1:
-        table = instances.table_of(instances.parsed(body, limits), loaded.inputs, limits)
-    else:
-        request = tensors.request_of(body, headers.get(tensors.LENGTH_HEADER), limits)
-        table = tensors.table_of(request, loaded.inputs, limits)
     try:
-        predictions = loaded.predict(table)
+        if headers.get("content-type", "").partition(";")[0].strip().lower() == arrow_stream.CONTENT_TYPE:
+            return score_stream(loaded, body, limits)
+        return score_instances(loaded, body, limits) if protocol == 1 else score_tensors(loaded, headers, body, limits)
     except DataError as error:
         raise RequestError(400, str(error)) from error
-    if arrow:
-        response = Response(200, {"content-type": arrow_stream.CONTENT_TYPE}, arrow_stream.stream_of(predictions))
-    elif request is not None:
-        content, json_bytes = tensors.answer(request, predictions, loaded.model, loaded.number)
-        own = {"content-type": JSON} if json_bytes is None else {"content-type": BYTES, tensors.LENGTH_HEADER: str(json_bytes)}
-        response = Response(200, own, content)
-    else:
-        response = told(200, {**instances.answer(predictions), "model_version": str(loaded.number)})
-    return Scoring(response, table, predictions)
+
+
+def score_stream(loaded: Loaded, body: bytes, limits: RequestLimits) -> Scoring:
+    stream = loaded.streams.read(body, limits)
+    table, predictions = functools.partial(loaded.streams.table, stream), None
+    if stream.order is not None and stream.batches:
+        try:
+            predictions = loaded.predict_batches(stream.batches, stream.order)
+        except ValueError as error:
+            raise arrow_stream.unreadable(error) from error
+    if predictions is None:
+        predictions = loaded.predict(table())
+    response = Response(200, {"content-type": arrow_stream.CONTENT_TYPE}, arrow_stream.stream_of(predictions))
+    return Scoring(response, stream.rows, table, predictions)
+
+
+def score_instances(loaded: Loaded, body: bytes, limits: RequestLimits) -> Scoring:
+    rows, context = instances.split(instances.parsed(body, limits), limits)
+    table = functools.partial(instances.of_rows, rows, context, loaded.inputs)
+    predictions = loaded.predict_objects(rows, context or None)
+    if predictions is None:
+        predictions = loaded.predict(table())
+    response = told(200, {**instances.answer(predictions), "model_version": str(loaded.number)})
+    return Scoring(response, len(rows), table, predictions)
+
+
+def score_tensors(loaded: Loaded, headers: Mapping[str, str], body: bytes, limits: RequestLimits) -> Scoring:
+    request = tensors.request_of(body, headers.get(tensors.LENGTH_HEADER), limits)
+    table = tensors.table_of(request, loaded.inputs, limits)
+    predictions = loaded.predict(table)
+    content, json_bytes = tensors.answer(request, predictions, loaded.model, loaded.number)
+    own = {"content-type": JSON} if json_bytes is None else {"content-type": BYTES, tensors.LENGTH_HEADER: str(json_bytes)}
+    return Scoring(Response(200, own, content), table.num_rows, lambda: table, predictions)
 
 
 def metadata(loaded: Loaded) -> dict[str, Any]:

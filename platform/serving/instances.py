@@ -36,21 +36,21 @@ def refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no value of JSON; send it as a string")
 
 
-def table_of(request: Any, inputs: Sequence[Input], limits: RequestLimits) -> pa.Table:
-    """Return the rows of a request as the columns of a version.
+def split(request: Any, limits: RequestLimits) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the rows of a request, and what all of them have in common.
 
     Raises:
-        RequestError: it has another form, or values that are none of their columns' types.
+        RequestError: it has another form.
     """
     if not isinstance(request, dict):
         raise RequestError(400, f"Expected an object, {FORMS}.")
     if "instances" in request:
-        return of_rows(rows_of(request, "instances", limits), {}, inputs)
+        return rows_of(request, "instances", limits), {}
     if "candidates" in request:
         context = request.get("context", {})
         if not isinstance(context, dict):
             raise RequestError(400, f"context must be an object of columns. Expected {FORMS}.")
-        return of_rows(rows_of(request, "candidates", limits), context, inputs)
+        return rows_of(request, "candidates", limits), context
     raise RequestError(400, f"Expected {FORMS}.")
 
 
@@ -66,7 +66,11 @@ def rows_of(request: Mapping[str, Any], name: str, limits: RequestLimits) -> lis
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], inputs: Sequence[Input]) -> pa.Table:
-    """Return rows, and what all of them have in common, as the columns of a version."""
+    """Return rows, and what all of them have in common, as the columns of a version.
+
+    Raises:
+        RequestError: a column is missing, or a value is none of its column's type.
+    """
     shared, first = by_lower_name(context), by_lower_name(rows[0]) if rows else {}
     arrays = []
     for column in inputs:

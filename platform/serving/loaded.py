@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from
 from ..ps.ladder import LOWEST, Ladder, rung
+from ..scoring.image import ImageWeights
 from ..scoring.prediction import predictions_of
-from ..scoring.scorer import Padding, Scorer, Shape
-from ..scoring.weights import Weights
+from ..scoring.scorer import Padding, Scored, Scorer, Shape
+from .arrow_stream import StreamReader
 from .inputs import Input
+from .rows import row_scorer
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 BATCH_SIZES = (1, 16, 128, 1024)
 VALUES_PER_ROW = (8, 64)
 """Values of multi-valued slots per row of a batch that programs are compiled for; more take a slow first request."""
+NO_ROWS = pa.table({})
 STEP = 8
 """Rows of features of a program are at most so many times those that a batch has, where all have fewer than they could."""
 
@@ -79,11 +84,11 @@ class Loaded:
 
     Args:
         version: its files are needed while it is made, not after.
-        told: called for each program that is compiled.
+        told: is given what went wrong with the version's images, a line each.
 
     Attributes:
         model, number, training: which version it is.
-        inputs: the columns that it scores.
+        inputs: the columns that it scores; streams: reads them from streams of Arrow.
         outputs: the columns of its predictions.
         created: when its training began, where the manifest tells; since: when it was loaded.
 
@@ -91,20 +96,24 @@ class Loaded:
         ModelError, StatementError: its parts or files cannot be used.
     """
 
-    def __init__(self, version: Version, told: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, version: Version, told: Callable[[str], None]) -> None:
         manifest = version.manifest
         self.model, self.number, self.training = manifest.model, version.number, manifest.training
         self.columns = columns_from(manifest)
         self.inputs = tuple(map(Input.of, {slot.column: slot for slot in self.columns.slots}.values()))
+        self.streams = StreamReader(self.inputs)
         self.outputs = tuple(predictions_of(version))
         self.created = manifest.finished or manifest.created
-        self._scorer = Scorer(version, Weights(version, 0, 1).pull, sizes_of(self.columns))
+        weights = ImageWeights(version, told)
+        self._scorer = scorer = Scorer(version, weights.pull, sizes_of(self.columns))
+        self._rows = None
+        if scorer.sums is not None:
+            self._rows = row_scorer(scorer.sums, weights, self.columns, self.inputs, scorer.scales)
         row = pa.table([pa.nulls(1, column.type) for column in self.inputs], names=[column.name for column in self.inputs])
         self._scorer.predict(row)
         if self._scorer.compiles:
             for shape in programs_of(self.columns):
                 self._scorer.compile(row, shape)
-                told()
         self.since = datetime.now(UTC)
 
     def predict(self, table: pa.Table) -> dict[str, pa.Array]:
@@ -116,5 +125,37 @@ class Loaded:
         Raises:
             DataError: a value cannot be encoded.
         """
-        columns = self._scorer.scored(table).columns
-        return dict(zip((field.name for field in self.outputs), columns, strict=True))
+        return self._named(self._scorer.scored(table))
+
+    def predict_objects(self, rows: list[dict[str, Any]], context: dict[str, Any] | None) -> dict[str, pa.Array] | None:
+        """Return the predictions of rows of JSON; None where these have to be made a table of, to be scored or refused.
+
+        Args:
+            context: columns that all rows have in common.
+        """
+        return self._shaped(None if self._rows is None else self._rows.score_objects(rows, context))
+
+    def predict_batches(self, batches: Sequence[pa.RecordBatch], order: Sequence[int]) -> dict[str, pa.Array] | None:
+        """Return the predictions of rows of Arrow; see predict_objects.
+
+        Args:
+            batches: validated; one at least.
+            order: which of their columns each of `inputs` is, in its type or as a dictionary of that.
+
+        Raises:
+            ValueError: memory of the batches leads out of itself.
+        """
+        if self._rows is None:
+            return None
+        found = [self._rows.score_arrow(batch.__arrow_c_array__(), order) for batch in batches]
+        scored = [predictions for predictions in found if predictions is not None]
+        return self._shaped(np.concatenate(scored) if len(scored) == len(batches) else None)
+
+    def _shaped(self, predictions: NDArray[np.float32] | None) -> dict[str, pa.Array] | None:
+        if predictions is None:
+            return None
+        restored = self._scorer.scales.restored(predictions.reshape(-1, len(self.outputs)))
+        return self._named(Scored(NO_ROWS, restored, {}))
+
+    def _named(self, scored: Scored) -> dict[str, pa.Array]:
+        return dict(zip((field.name for field in self.outputs), scored.columns, strict=True))

@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     """A scored request."""
 
     loaded: Loaded
-    table: pa.Table
+    table: Callable[[], pa.Table]
     predictions: dict[str, pa.Array]
     at: datetime
     latency_seconds: float
@@ -66,9 +66,15 @@ class RequestLog:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._thread.start()
 
-    def offer(self, loaded: Loaded, table: pa.Table, predictions: dict[str, pa.Array], latency_seconds: float) -> None:
-        """Take a scored request, or not; never waits."""
-        if not table.num_rows or self._draw.random() >= self._fraction:
+    def offer(
+        self, loaded: Loaded, table: Callable[[], pa.Table], predictions: dict[str, pa.Array], latency_seconds: float
+    ) -> None:
+        """Take a scored request, or not; never waits.
+
+        Args:
+            table: gives its rows, in the columns of the version.
+        """
+        if self._draw.random() >= self._fraction:
             return
         try:
             self._entries.put_nowait(Entry(loaded, table, predictions, datetime.now(UTC), latency_seconds))
@@ -87,8 +93,8 @@ class RequestLog:
             try:
                 entry = self._entries.get(timeout=SECONDS)
                 ended = entry is None
-                if entry is not None:
-                    self._kept.setdefault(entry.loaded, []).append(rows_of(entry))
+                if entry is not None and (rows := rows_of(entry)).num_rows:
+                    self._kept.setdefault(entry.loaded, []).append(rows)
             except queue.Empty:
                 pass
             old = time.monotonic() - self._since >= SECONDS
@@ -106,7 +112,8 @@ class RequestLog:
 
 def rows_of(entry: Entry) -> pa.Table:
     """Return a request as rows of the log."""
-    loaded, table, count = entry.loaded, entry.table, entry.table.num_rows
+    loaded, table = entry.loaded, entry.table()
+    count = table.num_rows
     columns = {column.name: plain(table.column(column.name)) for column in loaded.inputs}
     added = {
         AT: pa.repeat(pa.scalar(entry.at, TIMESTAMP), count),

@@ -99,7 +99,7 @@ class Served:
 
     def _load(self, name: str) -> Loaded:
         with self._models.reading(name, self._number) as version:
-            return Loaded(version)
+            return Loaded(version, self._told)
 
     def _note(self, key: str, loaded: Loaded, problem: str) -> None:
         """Count a version that could not be loaded, and tell it once."""

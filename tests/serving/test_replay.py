@@ -43,7 +43,7 @@ def replayed(session: xpsql.Session, model: str, source: str) -> list[dict[str, 
     return list(session.sql(f"SELECT * FROM ML.REPLAY(MODEL {model}, {source})").arrow().to_pylist())
 
 
-@pytest.mark.parametrize(("model", "most"), [("ctr", 1e-7), ("deep", 1e-6)])
+@pytest.mark.parametrize(("model", "most"), [("ctr", 0.0), ("deep", 1e-6)])
 def test_what_was_served_is_what_the_rows_give_offline(session: xpsql.Session, log: Path, model: str, most: float) -> None:
     rows = replayed(session, model, f"TABLE parquet.`{log}/served_model={model}`")
     assert len(rows) == 220

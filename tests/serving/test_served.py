@@ -119,7 +119,7 @@ def test_no_request_sees_two_versions_or_waits_for_one_to_be_loaded(own: xpsql.S
 def test_every_program_is_compiled_before_a_version_serves(session: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     from xpsql.platform.training.compiled import compilations
 
-    loaded = Loaded(session.models.version("deep", None))
+    loaded = Loaded(session.models.version("deep", None), print)
     compiled: list[float] = []
     with compilations(compiled.append):
         for count in (1, 2, 16, 17, 100, 129, 1000, 1500):

@@ -7,6 +7,9 @@ void bind_arguments(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
 void bind_counter(nanobind::module_& module);
 void bind_hash(nanobind::module_& module);
+void bind_image(nanobind::module_& module);
+void bind_row_scorer(nanobind::module_& module);
+void bind_sums(nanobind::module_& module);
 void bind_unique(nanobind::module_& module);
 void bind_placement(nanobind::module_& module);
 void bind_codec(nanobind::module_& module);
@@ -16,11 +19,14 @@ void bind_store(nanobind::module_& module);
 }  // namespace xpsql
 
 NB_MODULE(_native, module) {
-    module.doc() = "Hashing, uniqueness, placement, counters and the row store of the parameter server.";
+    module.doc() = "Hashing, uniqueness, placement, counters and the row store of the parameter server; images of weights and scores of them.";
     xpsql::bind_arguments(module);
     xpsql::bind_arrays(module);
     xpsql::bind_counter(module);
     xpsql::bind_hash(module);
+    xpsql::bind_image(module);
+    xpsql::bind_row_scorer(module);
+    xpsql::bind_sums(module);
     xpsql::bind_unique(module);
     xpsql::bind_placement(module);
     xpsql::bind_codec(module);

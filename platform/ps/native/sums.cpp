@@ -1,0 +1,85 @@
+// Bindings of scores that are sums, over rows that were pulled.
+#include "sums.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include "arrays.hpp"
+
+namespace xpsql {
+
+Link link_named(const std::string& name) {
+    if (name == "identity") return Link::identity;
+    if (name == "sigmoid") return Link::sigmoid;
+    throw nb::value_error(("a link is identity or sigmoid, got " + name).c_str());
+}
+
+namespace {
+
+struct Rows {
+    Span<const float> values;
+    size_t rows = 0, dim = 0;
+    In array;
+
+    Rows() = default;
+    Rows(const In& given, const char* name) : array(given) {
+        values = view<float>(array, name, {any_length, any_length});
+        rows = array.shape(0);
+        dim = array.shape(1);
+    }
+    const float* at(int32_t row) const { return values.data + static_cast<size_t>(row) * dim; }
+};
+
+void check_within(Span<const int32_t> index, size_t end, const char* name) {
+    bool inside = true;
+    for (size_t i = 0; i < index.size; ++i) inside &= static_cast<uint32_t>(index[i]) < end;
+    if (!inside) throw nb::index_error((std::string(name) + " leaves the rows").c_str());
+}
+
+nb::ndarray<nb::numpy, float, nb::ndim<2>> score_sums(const In& weights_in, const nb::object& vectors_in, const In& scalar_in,
+                                                      bool intercept, const In& bag_index_in, const In& bag_example_in,
+                                                      const In& bag_weight_in, const In& dense_in, const In& dense_index_in,
+                                                      const std::string& link_name) {
+    const Link link = link_named(link_name);
+    const Rows weights(weights_in, "weights"), vectors = vectors_in.is_none() ? Rows() : Rows(nb::cast<In>(vectors_in), "vectors");
+    const auto scalar = view<int32_t>(scalar_in, "scalar", {any_length, any_length});
+    const size_t lines = scalar_in.shape(0), batch = scalar_in.shape(1);
+    const auto bag_index = view<int32_t>(bag_index_in, "bag_index");
+    const auto values = static_cast<int64_t>(bag_index.size);
+    const auto bag_example = view<int32_t>(bag_example_in, "bag_example", {values});
+    const auto bag_weight = view<float>(bag_weight_in, "bag_weight", {values});
+    const auto dense_index = view<int32_t>(dense_index_in, "dense_index");
+    const auto columns = static_cast<int64_t>(dense_index.size);
+    const auto dense = view<float>(dense_in, "dense", {static_cast<int64_t>(batch), columns});
+    const size_t rows = vectors.dim ? std::min(weights.rows, vectors.rows) : weights.rows;
+    check_within(scalar, rows, "scalar");
+    check_within(bag_index, rows, "bag_index");
+    check_within(dense_index, rows, "dense_index");
+    check_within(bag_example, batch, "bag_example");
+    Result<float> out(product(batch, weights.dim));
+    {
+        nb::gil_scoped_release unlocked;
+        Sums sums(batch, weights.dim, vectors.dim);
+        const auto add = [&](size_t example, int32_t row, float value, bool meets) {
+            sums.add(example, weights.at(row), value);
+            if (meets && vectors.dim) sums.add_vector(example, vectors.at(row), value);
+        };
+        for (size_t l = 0; l < lines; ++l)
+            for (size_t b = 0; b < batch; ++b) add(b, scalar[l * batch + b], 1, !(intercept && l + 1 == lines));
+        for (size_t i = 0; i < bag_index.size; ++i) add(static_cast<size_t>(bag_example[i]), bag_index[i], bag_weight[i], true);
+        for (size_t b = 0; b < batch; ++b)
+            for (size_t c = 0; c < dense_index.size; ++c) add(b, dense_index[c], dense[b * dense_index.size + c], true);
+        sums.finish(link, out.data());
+    }
+    auto flat = out.take(batch * weights.dim);
+    return nb::ndarray<nb::numpy, float, nb::ndim<2>>(flat.data(), {batch, weights.dim}, nb::cast(flat));
+}
+
+}  // namespace
+
+void bind_sums(nb::module_& module) {
+    using namespace nb::literals;
+    module.def("score_sums", score_sums, "weights"_a, "vectors"_a.none(), "scalar"_a, "intercept"_a, "bag_index"_a, "bag_example"_a,
+               "bag_weight"_a, "dense"_a, "dense_index"_a, "link"_a);
+}
+
+}  // namespace xpsql
