@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from .errors import StatementError
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
+    import polars as pl
     import pyarrow as pa
 
 SHOWN_ROWS = 20
 
+Row = tuple[Any, ...]
+
 
 class Result:
-    """The rows of a statement.
+    """The rows of a statement, all in memory.
+
+    It has a length, gives its rows as tuples when iterated over, and is an Arrow stream to any library that takes one
+    (`polars.DataFrame(result)`, `pyarrow.table(result)`).
 
     Attributes:
         table: the rows, or None for a statement that has no result.
@@ -22,6 +29,12 @@ class Result:
 
     def __init__(self, table: pa.Table | None) -> None:
         self.table = table
+        self._fetched = 0
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.arrow().column_names)
 
     def arrow(self) -> pa.Table:
         """Return the rows as an Arrow table; one without columns where there is no result."""
@@ -29,9 +42,52 @@ class Result:
 
         return pa.table({}) if self.table is None else self.table
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Give the rows by Arrow's C stream interface; see the Arrow PyCapsule interface."""
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas frame; pandas must be installed."""
         return self.arrow().to_pandas()
+
+    df = to_pandas
+
+    def pl(self) -> pl.DataFrame:
+        """Return the rows as a Polars frame; Polars must be installed.
+
+        Raises:
+            StatementError: it is not.
+        """
+        try:
+            import polars as pl
+        except ModuleNotFoundError as error:
+            raise StatementError("A Polars frame needs the package polars: pip install polars.") from error
+        return pl.DataFrame(self.arrow())
+
+    def __len__(self) -> int:
+        return int(self.arrow().num_rows)
+
+    def __bool__(self) -> bool:
+        """A result is true, whatever it holds: ask `len` for its rows."""
+        return True
+
+    def __iter__(self) -> Iterator[Row]:
+        return rows_of(self.arrow())
+
+    def fetchone(self) -> Row | None:
+        """Return the next row, or None after the last one."""
+        found = self.fetchmany(1)
+        return found[0] if found else None
+
+    def fetchmany(self, size: int = 1) -> list[Row]:
+        """Return the next rows, `size` at most."""
+        found = list(rows_of(self.arrow().slice(self._fetched, size)))
+        self._fetched += len(found)
+        return found
+
+    def fetchall(self) -> list[Row]:
+        """Return the rows that have not been fetched."""
+        return self.fetchmany(len(self) - self._fetched)
 
     def show(self, rows: int = SHOWN_ROWS) -> None:
         """Print the first rows."""
@@ -56,3 +112,12 @@ class Result:
         from .display import html_table
 
         return "OK" if self.table is None else html_table(self.table, SHOWN_ROWS)
+
+
+def rows_of(table: pa.Table) -> Iterator[Row]:
+    """Yield the rows of a table as tuples of Python's values; a map is a dict."""
+    from .display import values
+
+    for batch in table.to_batches():
+        columns = [values(column) for column in batch.columns]
+        yield from zip(*columns, strict=True)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .engines import ENGINES
+from .engines.base import INTERNAL
 from .engines.kind import EngineKind
 from .errors import StatementError, Subject, XpsqlError, brief, suggestion
 from .local import local_path
+from .model import Model
 from .options import Value, parse
 from .progress import Reporter, reporter_for
 from .result import Result
+from .sql.parameters import Parameters
 from .sql.script import Step, parse_script, refusing_depth
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from .engines.base import Engine
 
 DEFAULT_WAREHOUSE = "xpsql_warehouse"
+WORD = re.compile(r"\w+")
 
 
 class Session:
@@ -49,11 +54,13 @@ class Session:
         self.resumes = resumes
         self.closed = False
 
-    def sql(self, text: str, /, **variables: object) -> Result:
+    def sql(self, text: str, /, parameters: Parameters | None = None, **variables: object) -> Result:
         """Run one or more statements separated by `;` and return the result of the last one.
 
         Args:
             text: the statements; all of ours are parsed before the first one runs.
+            parameters: the values of `?` as a list, or of `:name` as a dict: numbers, texts, bytes, dates, times, None and
+                lists of these. Each becomes a literal of its type.
             variables: the values of `${name}`, put in as `str` writes them, without quotes; None is NULL. `${name:-default}`
                 needs none.
 
@@ -61,15 +68,57 @@ class Session:
             XpsqlError: with what was expected, what came and what to do; statements after the one that failed do not run.
         """
         result = Result(None)
-        for result in self.run(text, {name: "NULL" if value is None else str(value) for name, value in variables.items()}):  # noqa: B007
+        written = {name: "NULL" if value is None else str(value) for name, value in variables.items()}
+        for result in self.run(text, written, parameters):  # noqa: B007
             pass
         return result
 
-    def run(self, text: str, variables: Mapping[str, str]) -> Iterator[Result]:
+    def run(self, text: str, variables: Mapping[str, str], parameters: Parameters | None) -> Iterator[Result]:
         """Run statements one by one, giving the result of each before the next one starts."""
         self.check_open()
-        for step in parse_script(text, variables, self.engine.statements):
+        for step in parse_script(text, variables, parameters, self.engine.statements):
             yield self.run_step(step)
+
+    def register(self, name: str, frame: object) -> None:
+        """Let statements of this session read a frame as a table, by a name that hides any other of that name.
+
+        Args:
+            name: a plain word, compared without case.
+            frame: of pandas or Polars, an Arrow table, batch or reader, or anything with `__arrow_c_stream__`. The embedded
+                engine scans Arrow's memory where it is; a stream is read first. Spark gets a file in the warehouse.
+
+        Raises:
+            StatementError: the name is no word, or `frame` no frame.
+        """
+        from .frames import arrow_of
+
+        self.check_open()
+        if not WORD.fullmatch(name) or name.lower().startswith(INTERNAL):
+            raise StatementError(f"Expected a name of letters, digits and _ that does not begin with {INTERNAL}, got {name!r}.")
+        self.engine.register_rows(name, arrow_of(frame))
+
+    def unregister(self, name: str) -> None:
+        """Forget a frame that was registered.
+
+        Raises:
+            StatementError: there is none of this name.
+        """
+        self.check_open()
+        if not self.engine.unregister(name):
+            raise StatementError(f"No frame is registered as {name!r}.{suggestion(name, self.engine.relations())}")
+
+    def model(self, name: str, version: int | None = None) -> Model:
+        """Return a model, to predict and to look at from Python.
+
+        Args:
+            version: its number; None for the one that is served when it is asked.
+
+        Raises:
+            ModelError: there is no such model or version.
+        """
+        self.check_open()
+        self.models.find(name, version)
+        return Model(self, name, version)
 
     def run_step(self, step: Step) -> Result:
         self.check_open()
@@ -94,6 +143,10 @@ class Session:
         if not self.closed:
             self.closed = True
             self.engine.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(list(self.models.names(None)))} models"
+        return f"<xpsql.Session on {self.engine.name}, warehouse {str(self.models.warehouse)!r}, {state}>"
 
     def __enter__(self) -> Session:
         return self

@@ -34,6 +34,13 @@ SIMPLER = {
     pa.binary_view(): pa.binary(),
     pa.date64(): pa.date32(),
 }
+LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
 
 
 def spark_type(kind: pa.DataType, named: Callable[[str], str] = str) -> str:
@@ -86,7 +93,7 @@ def simple(kind: pa.DataType) -> pa.DataType:
         return pa.map_(simple(kind.key_type), simple(kind.item_type))
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, simple(field.type)) for field in kind])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if any(is_list(kind) for is_list in LISTS):
         return pa.list_(simple(kind.value_type))
     return SIMPLER.get(kind, kind)
 

@@ -45,6 +45,9 @@ class PlainEngine:
         paths = [str(file) for file in files]
         self.connection.sql(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM read_parquet({paths})")
 
+    def register_rows(self, name: str, rows: pa.Table) -> None:
+        self.connection.register(name, rows)
+
     def relations(self) -> list[str]:
         return [row[0] for row in self.connection.sql("SHOW TABLES").fetchall()]
 

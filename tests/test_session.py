@@ -61,7 +61,7 @@ def test_a_closed_session_runs_nothing(tmp_path: Path) -> None:
 
 def test_a_session_that_is_closed_between_two_statements_runs_no_more(tmp_path: Path) -> None:
     session = plain_session(tmp_path)
-    results = session.run("SELECT 1; SELECT 2", {})
+    results = session.run("SELECT 1; SELECT 2", {}, None)
     next(results)
     session.close()
     with pytest.raises(XpsqlError, match="This session is closed"):
@@ -88,7 +88,7 @@ def test_a_statement_that_nests_too_deeply_is_an_error_of_its_own(tmp_path: Path
 
 def test_results_come_one_by_one_before_the_next_statement_runs(tmp_path: Path) -> None:
     with plain_session(tmp_path) as session:
-        results = session.run("SELECT 1; SELECT * FROM nowhere", {})
+        results = session.run("SELECT 1; SELECT * FROM nowhere", {}, None)
         assert next(results).arrow().num_rows == 1
         with pytest.raises(StatementError) as raised:
             next(results)

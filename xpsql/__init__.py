@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TrainingError,
         XpsqlError,
     )
+    from .platform.model import Model
     from .platform.result import Result
     from .platform.session import Session, connect
 
@@ -33,6 +34,7 @@ __all__ = [
     "CheckpointError",
     "DataError",
     "LostError",
+    "Model",
     "ModelError",
     "NotAvailableError",
     "OptionError",
@@ -46,7 +48,7 @@ __all__ = [
     "connect",
 ]
 
-MODULES = {"connect": "session", "Session": "session", "Result": "result"}
+MODULES = {"connect": "session", "Session": "session", "Result": "result", "Model": "model"}
 
 
 def __getattr__(name: str) -> Any:
@@ -60,6 +62,13 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(f".platform.{MODULES.get(name, 'errors')}", __name__), name)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Give IPython the magic `%%xpsql`; `%load_ext xpsql` calls it."""
+    from .platform.notebook import load
+
+    load(shell)
 
 
 def __dir__() -> list[str]:

@@ -66,7 +66,7 @@ def multi_task(options: MultiTaskOptions, layout: Layout) -> Algorithm:
             probabilities.
     """
     labels, loss = layout.labels, weighed(loss_of(options), options, layout)
-    network = Tasks(options, layout)
+    network = TaskHeads(options, layout)
     chained = options.chain
 
     def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
@@ -86,7 +86,7 @@ def multi_task(options: MultiTaskOptions, layout: Layout) -> Algorithm:
     return replace(made, outputs=outputs, chained=True)
 
 
-class Tasks:
+class TaskHeads:
     """The network: experts, where there are any, and the labels' towers.
 
     Attributes:

@@ -218,7 +218,7 @@ def execute(text: str, name: str, chosen: Choices) -> None:
     write = FORMATS[chosen.format]
     with failing(text, name, chosen.debug), opened(chosen) as session:
         written = False
-        for result in session.run(text, chosen.variables):
+        for result in session.run(text, chosen.variables, None):
             if result.table is not None:
                 if written:
                     separate(chosen.format)

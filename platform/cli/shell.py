@@ -64,7 +64,7 @@ def read_statements(
 def run(session: Session, text: str, variables: Mapping[str, str], write: Callable[[pa.Table], None], debug: bool) -> None:
     """Run what was entered; an error is shown and the shell goes on."""
     try:
-        for result in session.run(text, variables):
+        for result in session.run(text, variables, None):
             click.echo("OK") if result.table is None else write(result.table)
     except KeyboardInterrupt as stopped:
         click.echo(interruption(stopped), err=True)

@@ -173,6 +173,17 @@ class Engine(Protocol):
         """Make Parquet files a temporary view of this session, replacing one of that name."""
         ...
 
+    def register_rows(self, name: str, rows: pa.Table) -> None:
+        """Make rows in memory a temporary view of this session, replacing one of that name.
+
+        Their types become Spark's, as those of files do.
+        """
+        ...
+
+    def unregister(self, name: str) -> bool:
+        """Drop a temporary view of this session; return whether there was one."""
+        ...
+
     def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
         """Write the rows of a query as a table, of the warehouse or of Spark's catalog, and return how many there are.
 

@@ -1,8 +1,9 @@
-"""ML.PREDICT: a query's rows with a version's predictions, as Parquet files."""
+"""ML.PREDICT: a query's rows with a version's predictions, in memory or as Parquet files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..cores import cores
-from ..engines.base import Engine, Scan, staged
+from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.columns import columns_from
 from ..input.slots import matched
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
+from .kept import SCORERS
 from .scorer import Request, Scored, Scorer
 from .tasks import score_on
-from .weights import Weights
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 SMALL_ROWS = 100_000
 """Up to so many rows, of the input and of the version, the driver scores alone: tasks take longer to start."""
+
+FEW_ROWS = 4096
+"""Up to so many predictions stay in memory."""
 
 
 class Prediction:
@@ -51,7 +55,7 @@ class Prediction:
             raise StatementError(f"The input already has the column {', '.join(sorted(clash))}; rename it with AS.")
         self.schema = pa.schema([*self._found.schema, *added])
 
-    def write(self, columns: frozenset[str] | None, folder: Path, reporter: Reporter) -> list[Path]:
+    def write(self, columns: frozenset[str] | None, folder: Path, reporter: Reporter) -> pa.Table | list[Path]:
         """Score the rows.
 
         Args:
@@ -59,8 +63,10 @@ class Prediction:
             folder: empty; the files go here. With an engine of tasks, all machines share it.
 
         Returns:
-            The files, in the order of the input's rows.
+            A few rows as a table, more as files; in the order of the input's rows.
         """
+        if isinstance(self._found, Staged) and self._engine.tasks is None:
+            return self._stream(columns, folder / "predictions.parquet", reporter)
         scan = staged(self._engine, self._query, self._found, folder / "input")
         carried = [name for name in scan.schema.names if columns is None or name.lower() in columns]
         request = request_of(self._version, scan, self._inputs, carried)
@@ -71,6 +77,34 @@ class Prediction:
             return score_on(self._engine.tasks, request, folder, reporter)
         finally:
             reporter.finish("")
+
+    def _stream(self, columns: frozenset[str] | None, path: Path, reporter: Reporter) -> pa.Table | list[Path]:
+        """Score the rows of a query that cannot be read in place, as they come."""
+        carried = [name for name in self._found.schema.names if columns is None or name.lower() in columns]
+        names = list(self._inputs)
+        schema = pa.schema([self.schema.field(name) for name in [*carried, *predictions_named(self._version)]])
+        share_work(cores())
+        scorer, done = SCORERS.of(self._version), 0
+        kept: list[pa.Table] = []
+        reporter.start(f"ML.PREDICT with {self._version.manifest.model} v{self._version.number}", None)
+        with ExitStack() as stack:
+            stack.callback(reporter.finish, "")
+            writer: pq.ParquetWriter | None = None
+            for batch in self._engine.reader(self._query):
+                rows = pa.Table.from_batches([batch])
+                said = scorer.scored(rows.select(list(self._inputs.values())).rename_columns(names))
+                kept.append(pa.table([*rows.select(carried).columns, *said.columns], names=schema.names).cast(schema))
+                done += rows.num_rows
+                reporter.update(done, {})
+                if writer is None and done > FEW_ROWS:
+                    writer = stack.enter_context(pq.ParquetWriter(path, schema, compression="lz4"))
+                while writer is not None and kept:
+                    writer.write_table(kept.pop(0))
+        return [path] if writer is not None else pa.concat_tables([schema.empty_table(), *kept])
+
+
+def predictions_named(version: Version) -> list[str]:
+    return [field.name for field in predictions_of(version)]
 
 
 def inputs_of(version: Version, schema: pa.Schema) -> Mapping[str, str]:
@@ -115,7 +149,7 @@ def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Report
 def scorer_here(request: Request) -> Scorer:
     """Return what scores in this process."""
     share_work(cores())
-    return Scorer(request.version, Weights(request.version, 0, 1).pull)
+    return SCORERS.of(request.version)
 
 
 def is_small(request: Request) -> bool:

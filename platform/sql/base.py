@@ -47,10 +47,10 @@ class Statement(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One call of a table function, parsed: `ML.NAME(MODEL model [VERSION version] [, TABLE t | (query)] [, argument ...])`.
+    """One call of a table function, parsed: `ML.NAME([MODEL model [VERSION version]] [, TABLE t | (query)] [, argument ...])`.
 
     Attributes:
-        model: the model's name.
+        model: the model's name; empty where none is named.
         version: as written, or None for the one served.
         data: the data's query (`SELECT * FROM t` for a table), or None where no data is given; run it under
             `data.locating()`, so that its errors get their place in the statement.
@@ -101,6 +101,7 @@ class TableFunction(NamedTuple):
         data: whether it takes TABLE t | (query): "required", "optional" or "none".
         arguments: what the arguments after that are, for messages: ("a slot", "a value", "k"); all are required.
         run: gives the rows, the query of the rows, or what makes them.
+        model: whether it takes MODEL name: "required", "optional" or "none".
     """
 
     name: str
@@ -109,3 +110,4 @@ class TableFunction(NamedTuple):
     data: str
     arguments: tuple[str, ...]
     run: Callable[[StatementContext, Call], pa.Table | str | Pending]
+    model: str = "required"

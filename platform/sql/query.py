@@ -26,11 +26,13 @@ from .base import Call, Pending, TableFunction
 from .cursor import Cursor
 from .functions import FUNCTIONS
 from .scopes import inlined
+from .versions import NamedVersion, read_version
 
 if TYPE_CHECKING:
     from .context import StatementContext
 
 
+ALL_OF_CALL = re.compile(r"SELECT\s+\*\s+FROM\s+xpsql_call_[0-9a-f]{12}", re.IGNORECASE)
 CREATE_VIEW = re.compile(r"CREATE (OR REPLACE )?(GLOBAL )?(TEMP |TEMPORARY )?VIEW\b")
 
 
@@ -74,7 +76,7 @@ class Query:
             return
         with own_folder(context) as folder, ExitStack() as stack:
             passage, pending = expand(self, context, folder, stack)
-            if pending:
+            if pending and not takes_all(passage):
                 check_names(passage, context)
             finish(pending, context, folder)
             yield passage
@@ -115,14 +117,21 @@ def read_call(cursor: Cursor) -> CallSite:
     refuse_view(cursor)
     cursor.expect("ML", ".")
     function = find_function(cursor)
-    cursor.expect("(", "MODEL")
-    model = cursor.identifier("a model name")
-    version = cursor.integer("a version number") if cursor.accept("VERSION") else None
+    cursor.expect("(")
+    model, version = read_model(cursor, function)
     data = read_data(cursor, function)
     arguments = tuple(read_argument(cursor, what) for what in function.arguments)
     cursor.expect(")")
     start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
     return CallSite(start, end, cursor.span(first), function, model, version, data, arguments)
+
+
+def read_model(cursor: Cursor, function: TableFunction) -> NamedVersion:
+    """Read `MODEL m [VERSION n]` where a function takes it."""
+    if function.model == "none" or (function.model == "optional" and not cursor.peek("MODEL")):
+        return NamedVersion("", None)
+    cursor.expect("MODEL")
+    return read_version(cursor)
 
 
 def find_function(cursor: Cursor) -> TableFunction:
@@ -179,9 +188,9 @@ def expand(query: Query, context: StatementContext, folder: Path, stack: ExitSta
             continue
         if isinstance(result, Pending):
             pending[view] = result
-            context.engine.register(view, [written(result.schema.empty_table(), folder / view / "columns.parquet")])
+            show(context, view, result.schema.empty_table(), folder / view / "columns.parquet")
         else:
-            context.engine.register(view, [written(result, folder / view / "rows.parquet")])
+            show(context, view, result, folder / view / "rows.parquet")
     return passage, pending
 
 
@@ -189,8 +198,15 @@ def finish(pending: Mapping[str, Pending], context: StatementContext, folder: Pa
     """Make the results that are still to be made."""
     for view, result in pending.items():
         made = result.make()
-        path = folder / view / "rows.parquet"
-        context.engine.register(view, [written(made, path)] if isinstance(made, pa.Table) else made)
+        if isinstance(made, pa.Table):
+            show(context, view, made, folder / view / "rows.parquet")
+        else:
+            context.engine.register(view, made)
+
+
+def takes_all(statement: Passage) -> bool:
+    """Return whether a statement is `SELECT * FROM` the result of one call, which names nothing that could be wrong."""
+    return bool(ALL_OF_CALL.fullmatch(statement.text.strip()))
 
 
 def check_names(statement: Passage, context: StatementContext) -> None:
@@ -245,9 +261,12 @@ def run_call(
         raise error.at(error.position or site.position) from error.__cause__
 
 
-def written(rows: pa.Table, path: Path) -> Path:
-    """Write a function's rows where a view can read them."""
+def show(context: StatementContext, view: str, rows: pa.Table, path: Path) -> None:
+    """Make a function's rows a view: in memory, or as a file where an engine has tasks, which are on other machines."""
+    if context.engine.tasks is None:
+        context.engine.register_rows(view, rows)
+        return
     import pyarrow.parquet as pq
 
     pq.write_table(rows, path)
-    return path
+    context.engine.register(view, [path])

@@ -11,6 +11,7 @@ from ..engines.spark_sql.passage import Passage
 from ..errors import Position, StatementError, suggestion
 from .base import Command, Statement
 from .cursor import Cursor
+from .parameters import Parameters, bound
 from .query import Query
 from .statements import STATEMENTS
 
@@ -25,20 +26,23 @@ class Step(NamedTuple):
     position: Position
 
 
-def parse_script(text: str, variables: Mapping[str, str], others: Statements) -> tuple[Step, ...]:
+def parse_script(
+    text: str, variables: Mapping[str, str], parameters: Parameters | None, others: Statements
+) -> tuple[Step, ...]:
     """Parse every statement of a script; nothing runs.
 
     Args:
         text: the script. `${name}` is replaced everywhere but in comments; `$${name}` stands for `${name}`.
             `${name:-default}` is the default where the name has no value, or an empty one, as in shells.
         variables: the values of names.
+        parameters: the values of `?` or `:name`, which become literals; None where there are none.
         others: the statements of the engine.
 
     Raises:
-        StatementError: a statement of ours that cannot be read, one that neither we nor the engine have, or a variable without
-            value; positions are the script's.
+        StatementError: a statement of ours that cannot be read, one that neither we nor the engine have, or a variable or
+            parameter without value; positions are the script's.
     """
-    passage = substituted(Passage.of(text), variables)
+    passage = substituted(Passage.of(text), variables, parameters)
     return tuple(parse_step(cursor, others) for cursor in statements(passage))
 
 
@@ -122,19 +126,20 @@ def unknown(cursor: Cursor, names: list[tuple[str, ...]]) -> StatementError:
     return cursor.expected(f"a word that follows {' '.join(names[0][:depth])}" if depth else "a statement", valid)
 
 
-def substituted(passage: Passage, variables: Mapping[str, str]) -> Passage:
-    """Return the text with its variables replaced.
+def substituted(passage: Passage, variables: Mapping[str, str], parameters: Parameters | None) -> Passage:
+    """Return the text with its variables and parameters replaced; what takes their place is not searched for others.
 
     Raises:
-        StatementError: a variable without value.
+        StatementError: a variable or parameter without value.
     """
-    edits = []
-    for token in tokenize(passage):
+    tokens = tokenize(passage)
+    edits = bound(passage, tokens, parameters)
+    for token in tokens:
         if token.kind in ("variable", "string", "quoted"):
             for match in VARIABLE.finditer(token.text):
                 start = token.start + match.start()
                 edits.append((start, start + len(match.group()), value(passage, start, match.group(), variables)))
-    return passage.replaced(edits)
+    return passage.replaced(sorted(edits))
 
 
 def value(passage: Passage, start: int, written: str, variables: Mapping[str, str]) -> str:

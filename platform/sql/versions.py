@@ -7,14 +7,14 @@ from typing import NamedTuple
 from .cursor import Cursor
 
 
-class Named(NamedTuple):
+class NamedVersion(NamedTuple):
     """A model, and one of its versions or None for the one served."""
 
     model: str
     version: int | None
 
 
-def read_version(cursor: Cursor) -> Named:
+def read_version(cursor: Cursor) -> NamedVersion:
     """Read `name [VERSION n]`."""
     model = cursor.identifier("a model name")
-    return Named(model, cursor.integer("a version number") if cursor.accept("VERSION") else None)
+    return NamedVersion(model, cursor.integer("a version number") if cursor.accept("VERSION") else None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pandas as pd
 import pyarrow as pa
@@ -41,6 +43,7 @@ class PandasEngine:
     def __init__(self, warehouse: Path) -> None:
         self._tables = Tables(warehouse)
         self._views: dict[str, list[str]] = {}
+        self._folder = Path(mkdtemp())
 
     def execute(self, statement: str) -> pa.Table | None:
         match read(statement):
@@ -87,6 +90,14 @@ class PandasEngine:
     def register(self, name: str, files: Sequence[Path]) -> None:
         self._views[name.lower()] = [str(file.absolute()) for file in files]
 
+    def register_rows(self, name: str, rows: pa.Table) -> None:
+        path = self._folder / f"{name.lower()}.parquet"
+        pq.write_table(rows, path)
+        self.register(name, [path])
+
+    def unregister(self, name: str) -> bool:
+        return self._views.pop(name.lower(), None) is not None
+
     def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
         table = self._run(read_query(query).text)
         self._put(read_name(name).name, table, "replace" if replace else "new", name)
@@ -100,6 +111,7 @@ class PandasEngine:
 
     def close(self) -> None:
         self._views.clear()
+        shutil.rmtree(self._folder)
 
     def _put(self, name: str, table: pa.Table, change: Change, statement: str) -> None:
         with self._tables.draft() as draft:

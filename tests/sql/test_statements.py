@@ -50,7 +50,7 @@ def test_a_script_parses_as_its_case_says(case: Case) -> None:
 
 
 def check_commands(case: Case) -> None:
-    commands = [step.command for step in parse_script(case.script, case.variables, DuckDBEngine.statements)]
+    commands = [step.command for step in parse_script(case.script, case.variables, None, DuckDBEngine.statements)]
     command: Any = commands[-1] if commands else None
     names = {**getattr(command, "__dict__", {}), "command": command, "commands": commands}
     for expectation in case.expectations:
@@ -59,7 +59,7 @@ def check_commands(case: Case) -> None:
 
 def check_error(case: Case, kind: str, line: str, column: str, text: str, message: str) -> None:
     with pytest.raises(errors.StatementError) as raised:
-        parse_script(case.script, case.variables, DuckDBEngine.statements)
+        parse_script(case.script, case.variables, None, DuckDBEngine.statements)
     error = raised.value
     assert type(error) is getattr(errors, kind)
     assert error.position == (int(line), int(column), ast.literal_eval(text))

@@ -30,7 +30,7 @@ def test_a_statement_documents_itself(statement: Statement) -> None:
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
 def test_a_statement_refuses_what_is_none_at_its_place(statement: Statement) -> None:
     with pytest.raises(StatementError) as raised:
-        parse_script(f"SELECT 1;\n{statement.name.lower()} ? ?", {}, DuckDBEngine.statements)
+        parse_script(f"SELECT 1;\n{statement.name.lower()} ? ?", {}, None, DuckDBEngine.statements)
     position = raised.value.position
     assert position is not None
     assert (position.line, position.text) == (2, "?")
@@ -38,10 +38,10 @@ def test_a_statement_refuses_what_is_none_at_its_place(statement: Statement) -> 
 
 def test_a_statement_that_an_extension_of_the_engine_may_have_goes_to_it() -> None:
     others = Statements(("DROP",), others=True)
-    steps = parse_script("VACUUM t; DROP NAMESPACE n; DROP MODEL m", {}, others)
+    steps = parse_script("VACUUM t; DROP NAMESPACE n; DROP MODEL m", {}, None, others)
     assert [type(step.command) for step in steps] == [Query, Query, DropModel]
     with pytest.raises(StatementError, match="Expected MODEL, got 'm'"):
-        parse_script("CONTINUE m", {}, others)
+        parse_script("CONTINUE m", {}, None, others)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)

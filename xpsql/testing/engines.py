@@ -228,6 +228,20 @@ def a_registered_view_is_replaced(trial: EngineTrial) -> None:
         assert rows(engine, "SELECT ad FROM log") == [("a",)]
 
 
+def rows_in_memory_are_a_view_until_they_are_unregistered(trial: EngineTrial) -> None:
+    """`register_rows` makes a table a temporary view in Spark's types; `unregister` drops it, and says whether it was there."""
+    wide = pa.table({"n": pa.array([1, 2], pa.uint32()), "ad": pa.array(["x", None]).dictionary_encode()})
+    with trial.engine() as engine:
+        engine.register_rows("log", wide)
+        assert rows(engine, "SELECT n, ad FROM log") == [(1, "x"), (2, None)]
+        assert engine.schema("SELECT n, ad FROM log").types == [pa.int64(), pa.string()]
+        engine.register_rows("log", wide.slice(1))
+        assert rows(engine, "SELECT n FROM log") == [(2,)]
+        assert engine.unregister("log")
+        assert not engine.unregister("log")
+        refused(lambda: engine.schema("SELECT n FROM log"), "log")
+
+
 def relations_and_columns_are_listed(trial: EngineTrial) -> None:
     """For completion and error messages: names without those that statements make for themselves."""
     with trial.engine() as engine:
@@ -294,6 +308,7 @@ ENGINE_CHECKS: tuple[Callable[[EngineTrial], None], ...] = (
     staged_rows_keep_the_query_s_order,
     files_are_written_by_the_function_that_is_given,
     a_registered_view_is_replaced,
+    rows_in_memory_are_a_view_until_they_are_unregistered,
     relations_and_columns_are_listed,
     a_view_can_be_dropped_if_it_is_there,
     the_engine_says_what_it_runs,

@@ -18,6 +18,7 @@ from ..spark_sql.statements import QUERY_STARTS, STATEMENTS, name_sql, read, rea
 from ..spark_sql.tree import QueryText
 from .definitions import Definitions
 from .files.source import FileSource, check_names
+from .memory import MemorySource
 from .queries import Queries
 from .relations import Relations
 from .scans import scan_of
@@ -83,6 +84,14 @@ class DuckDBEngine:
         if files:
             check_names(files[0])
         self._relations.temporary[name.lower()] = FileSource.of_files([str(file.absolute()) for file in files])
+
+    def register_rows(self, name: str, rows: pa.Table) -> None:
+        """Make rows in memory a temporary view; queries scan them where they are."""
+        self._relations.temporary[name.lower()] = MemorySource(rows)
+
+    def unregister(self, name: str) -> bool:
+        """Drop a temporary view."""
+        return self._relations.temporary.pop(name.lower(), None) is not None
 
     def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
         """Write the rows of a query as a warehouse table, and return how many there are.

@@ -21,6 +21,7 @@ from ..spark_sql.statements import FORMATS, unqualified
 from .connection import cursor
 from .failures import explained
 from .files.source import FileSource, open_source
+from .memory import MemorySource
 from .results import simplified
 from .translation.transpile import translate
 
@@ -43,7 +44,7 @@ class Relations:
     """
 
     def __init__(self, tables: Tables, views: Views) -> None:
-        self.temporary: dict[str, FileSource | View] = {}
+        self.temporary: dict[str, FileSource | MemorySource | View] = {}
         self._tables = tables
         self._views = views
         self._numbers = itertools.count(1)
@@ -53,7 +54,7 @@ class Relations:
         names = {*self.temporary, *self._tables.names(), *self._views.names()}
         return sorted(name for name in names if not name.startswith(INTERNAL))
 
-    def find(self, name: str, position: Position | None, qualified: bool = False) -> FileSource | View:
+    def find(self, name: str, position: Position | None, qualified: bool = False) -> FileSource | MemorySource | View:
         """Return what a name stands for; temporary views come first, unless a database is named.
 
         Raises:
@@ -67,7 +68,7 @@ class Relations:
             return view
         raise absent("table or view", name, self.names(), position)
 
-    def resolve(self, node: exp.Table, connection: DuckDBPyConnection) -> FileSource | View:
+    def resolve(self, node: exp.Table, connection: DuckDBPyConnection) -> FileSource | MemorySource | View:
         """Return what a reference stands for.
 
         Raises:
@@ -107,37 +108,50 @@ class Relations:
         # A connection whose result is still being read takes no other statement.
         with cursor(connection) as own:
             try:
-                yield self._bind(query, own, made, ())
+                yield self._bind(query, (own, connection), made, ())
             finally:
                 for name in reversed(made):
                     own.execute(f"DROP VIEW IF EXISTS {name}")
 
-    def _bind(self, query: exp.Query, connection: DuckDBPyConnection, made: list[str], within: tuple[str, ...]) -> Bound:
-        """Make the relations of a query, and return it as DuckDB's SQL over them."""
-        names = []
+    def _bind(
+        self, query: exp.Query, ways: tuple[DuckDBPyConnection, DuckDBPyConnection], made: list[str], within: tuple[str, ...]
+    ) -> Bound:
+        """Make the relations of a query, and return it as DuckDB's SQL over them.
+
+        Args:
+            ways: the connection on which relations are made, and the one on which the query runs.
+        """
+        connection, names = ways[0], []
         for node, relation in [(node, self.resolve(node, connection)) for node in names_in(query)]:
             name = f"xpsql_relation_{next(self._numbers)}"
-            if isinstance(relation, FileSource):
-                with explained(""):
-                    connection.execute(f"CREATE VIEW {name} AS {simplified(connection, relation.sql)}")
+            if isinstance(relation, View):
+                self._make_view(relation, node.name, name, ways, made, within)
             else:
-                self._make_view(relation, node.name, name, connection, made, within)
+                sql = relation.sql if isinstance(relation, FileSource) else relation.open(*ways)
+                with explained(""):
+                    connection.execute(f"CREATE VIEW {name} AS {simplified(connection, sql)}")
             made.append(name)
             names.append(name)
             rename(node, name)
         return Bound(translate(query, connection), lambda: {c for n in names for c in connection.table(n).columns})
 
     def _make_view(
-        self, view: View, shown: str, name: str, connection: DuckDBPyConnection, made: list[str], within: tuple[str, ...]
+        self,
+        view: View,
+        shown: str,
+        name: str,
+        ways: tuple[DuckDBPyConnection, DuckDBPyConnection],
+        made: list[str],
+        within: tuple[str, ...],
     ) -> None:
         """Make a view of the session or the warehouse one of DuckDB, inside of the views that lead to it."""
         if view.query in within:
             raise StatementError(f"The view {shown} reads itself.")
         try:
-            bound = self._bind(parse_query(view.query), connection, made, (*within, view.query))
+            bound = self._bind(parse_query(view.query), ways, made, (*within, view.query))
             columns = f" ({', '.join(map(quoted, view.columns))})" if view.columns else ""
             with explained(view.query, bound.columns):
-                connection.execute(f"CREATE VIEW {name}{columns} AS {bound.sql}")
+                ways[0].execute(f"CREATE VIEW {name}{columns} AS {bound.sql}")
         except StatementError as error:
             # Its position is one in the view's text, not in the statement's.
             raise StatementError(f"The view {shown} cannot be read: {error}") from error

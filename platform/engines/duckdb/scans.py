@@ -12,6 +12,7 @@ from ..parquet_scan import ParquetScan
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.tree import QueryText
 from .files.source import FileSource
+from .memory import MemorySource
 from .projection import PIECE, projection_of
 from .references import references
 from .relations import Relations, names_in, rename
@@ -66,6 +67,8 @@ def origin_of(tree: exp.Expr, relations: Relations, queries: Queries) -> FileSou
     if isinstance(found, FileSource):
         rename(origin, PIECE)
         return found
+    if isinstance(found, MemorySource):
+        return None
     inner = parse_query(found.query)
     columns = [exp.to_identifier(column, quoted=True) for column in found.columns]
     alias = exp.TableAlias(this=exp.to_identifier(origin.alias_or_name, quoted=True), columns=columns)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from ....warehouse.scratch import scratch
 from ... import udf
 from ...errors import StatementError
+from ...spark_types import spark_schema
 from ..base import INTERNAL, Scan, Staged, Statements, WriteFile
 from ..changes import WITH_REPLACE, exists
+from ..parquet import ROW_GROUP_ROWS
 from ..parquet_scan import staged_scan
 from ..spark_sql.lexer import tokens_of
 from ..spark_sql.passage import place
@@ -54,6 +58,8 @@ class SparkEngine:
         self.spark = spark
         self.tasks = SparkTasks(spark)
         self._owned = owned
+        self._warehouse = warehouse
+        self._registered: dict[str, ExitStack] = {}
         self._files = SparkFiles(spark, warehouse)
         self._tables = SparkTables(spark, warehouse, self._files, self._frame)
         udf.register_in_spark(spark)
@@ -117,6 +123,25 @@ class SparkEngine:
             self.spark.read.parquet(*map(pattern, files)).createOrReplaceTempView(name)
 
     @interruptible
+    def register_rows(self, name: str, rows: pa.Table) -> None:
+        """Make rows a temporary view, of a Parquet file in the warehouse, where tasks on other machines read it."""
+        self.unregister(name)
+        with ExitStack() as stack:
+            path = stack.enter_context(scratch(self._warehouse)) / "rows.parquet"
+            pq.write_table(rows.cast(spark_schema(rows.schema)), path, row_group_size=ROW_GROUP_ROWS)
+            self.register(name, [path])
+            self._registered[name.lower()] = stack.pop_all()
+
+    @interruptible
+    def unregister(self, name: str) -> bool:
+        """Drop a temporary view."""
+        with self._explained(NO_TEXT):
+            dropped = self.spark.catalog.dropTempView(name)
+        if (files := self._registered.pop(name.lower(), None)) is not None:
+            files.close()
+        return dropped
+
+    @interruptible
     def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
         """Write the rows of a query as a table: one of the warehouse, or of Spark's catalog as the name or the format says."""
         frame, count = counted(self._frame(query))
@@ -141,6 +166,8 @@ class SparkEngine:
 
     def close(self) -> None:
         """Stop the application, if it is ours; otherwise leave no table of the warehouse in its catalog."""
+        for files in self._registered.values():
+            files.close()
         if self._owned:
             self.spark.stop()
         else:

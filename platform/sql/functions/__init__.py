@@ -5,11 +5,17 @@ from __future__ import annotations
 from ..base import TableFunction
 from .evaluate import EVALUATE
 from .feature_info import FEATURE_INFO
+from .models import MODELS
 from .nearest import NEAREST
+from .options import OPTIONS
 from .predict import PREDICT
 from .related import RELATED
 from .replay import REPLAY
 from .training_info import TRAINING_INFO
+from .versions import VERSIONS
 from .weights import WEIGHTS
 
-FUNCTIONS: tuple[TableFunction, ...] = (PREDICT, EVALUATE, TRAINING_INFO, WEIGHTS, FEATURE_INFO, NEAREST, RELATED, REPLAY)
+FUNCTIONS: tuple[TableFunction, ...] = (
+    *(PREDICT, EVALUATE, TRAINING_INFO, WEIGHTS, FEATURE_INFO, NEAREST, RELATED, REPLAY),
+    *(MODELS, VERSIONS, OPTIONS),
+)

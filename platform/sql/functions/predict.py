@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from ..base import Call, Pending, TableFunction
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ def run(context: StatementContext, call: Call) -> Pending:
     with data.locating():
         prediction = Prediction(version, context.engine, data.text)
 
-    def write() -> list[Path]:
+    def write() -> pa.Table | list[Path]:
         with data.locating():
             return prediction.write(call.columns, call.folder, context.reporter)
 

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from ...display import cell
 from ...errors import StatementError
+from ...models.options import literal
 from ...options import signs
 from ...parts import built_in, find
 from ..base import Statement
 from ..cursor import Cursor
-from ..versions import Named, read_version
+from ..versions import NamedVersion, read_version
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest, PartEntry, SlotEntry
@@ -30,7 +31,7 @@ PLAIN = ("weight", "time", "group", "parent", "examples", "rows", "created", "fi
 class DescribeModel:
     """Properties of a version, one row each."""
 
-    named: Named
+    named: NamedVersion
 
     def run(self, context: StatementContext) -> pa.Table:
         rows = [p for p in properties(context.models.find(*self.named)) if p[1] is not None]
@@ -94,15 +95,6 @@ def written(kind: str, part: PartEntry) -> str:
         sign = signs(find(kind, built_in(kind), part.name, None).options)
     options = ", ".join(f"{name} {sign.get(name, '=')} {literal(value)}" for name, value in part.options.items())
     return f"{part.name}({options})" if options else part.name
-
-
-def literal(value: Any) -> str:
-    """Return a value from JSON as SQL writes it."""
-    if value is None or isinstance(value, bool):
-        return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
-    if isinstance(value, list | tuple):
-        return f"({', '.join(map(literal, value))})"
-    return f"'{value}'" if isinstance(value, str) else str(value)
 
 
 def kind(slot: SlotEntry) -> str:

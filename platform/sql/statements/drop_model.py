@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...errors import StatementError
 from ..base import Statement
 from ..cursor import Cursor
-from ..versions import Named, read_version
+from ..versions import NamedVersion, read_version
 
 if TYPE_CHECKING:
     from ..context import StatementContext
@@ -21,7 +21,7 @@ class DropModel:
     Where the version was the one served, it is told which one is served from now on.
     """
 
-    named: Named
+    named: NamedVersion
     if_exists: bool
 
     def run(self, context: StatementContext) -> None:

@@ -16,7 +16,7 @@ from ...options import option
 from ...options import parse as parse_options
 from ..base import Statement
 from ..cursor import Cursor
-from ..versions import Named, read_version
+from ..versions import NamedVersion, read_version
 
 if TYPE_CHECKING:
     from ..context import StatementContext
@@ -48,7 +48,7 @@ class ExportTable:
     With `base`, only the rows that differ from that version's, and tombstones of those that went, by a column `deleted`.
     """
 
-    named: Named
+    named: NamedVersion
     table: Passage
     options: ExportOptions
     base: int | None
@@ -74,7 +74,7 @@ class ExportTable:
 class ExportFiles:
     """Write the columns of ML.WEIGHTS to files in a folder, with the manifest and the dense parameters beside them."""
 
-    named: Named
+    named: NamedVersion
     folder: Path
     format: str
     replace: bool
@@ -101,14 +101,14 @@ def parse(cursor: Cursor) -> ExportTable | ExportFiles:
     return parse_table(cursor, named) if cursor.accept("TABLE") else parse_files(cursor, named)
 
 
-def parse_table(cursor: Cursor, named: Named) -> ExportTable:
+def parse_table(cursor: Cursor, named: NamedVersion) -> ExportTable:
     table = cursor.table()
     base = cursor.integer("a version number") if cursor.accept("DELTA", "FROM", "VERSION") else None
     given = cursor.options() if cursor.accept("WITH") else {}
     return ExportTable(named, table, parse_options(ExportOptions, given, Subject("WITH")), base)
 
 
-def parse_files(cursor: Cursor, named: Named) -> ExportFiles:
+def parse_files(cursor: Cursor, named: NamedVersion) -> ExportFiles:
     from ...models.exports import FORMATS
 
     position = cursor.position()

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...models.listings import models_table
 from ..base import Statement
 from ..cursor import Cursor
 
 if TYPE_CHECKING:
-    from ....warehouse.version import Version
     from ..context import StatementContext
-
-SCHEMA = pa.schema(
-    [
-        ("name", pa.string()),
-        ("version", pa.int64()),
-        ("status", pa.string()),
-        ("algorithm", pa.string()),
-        ("examples", pa.int64()),
-        ("rows", pa.int64()),
-        ("auc", pa.float64()),
-        ("created", pa.timestamp("us", "UTC")),
-        ("progress", pa.string()),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -37,32 +22,7 @@ class ShowModels:
     like: str | None
 
     def run(self, context: StatementContext) -> pa.Table:
-        found = ((name, context.models.present(name)) for name in context.models.names(self.like))
-        # A model may have been dropped between the two looks.
-        return pa.Table.from_pylist([row(name, versions) for name, versions in found if versions], SCHEMA)
-
-
-def row(name: str, versions: Sequence[Version]) -> dict[str, Any]:
-    """Tell about the served version, or the newest one without its number where none is served; and how far the newest one has
-    come where its training has not ended."""
-    version = next((v for v in versions if v.served), versions[-1])
-    manifest = version.manifest
-    return {
-        "name": name,
-        "version": version.number if version.served else None,
-        "status": manifest.status,
-        "algorithm": manifest.algorithm.name,
-        "examples": manifest.examples_total,
-        "rows": manifest.rows,
-        "auc": manifest.metrics.get("auc"),
-        "created": manifest.created,
-        "progress": progress(versions[-1]),
-    }
-
-
-def progress(newest: Version) -> str | None:
-    text = newest.progress
-    return None if text is None else f"version {newest.number} {newest.manifest.status}: {text}"
+        return models_table(context.models, self.like)
 
 
 def parse(cursor: Cursor) -> ShowModels:

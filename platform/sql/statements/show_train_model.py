@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..base import Statement
 from ..cursor import Cursor
-from ..versions import Named, read_version
+from ..versions import NamedVersion, read_version
 
 if TYPE_CHECKING:
     from ..context import StatementContext
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class ShowTrainModel:
     """The text of the statement, as it was written."""
 
-    named: Named
+    named: NamedVersion
 
     def run(self, context: StatementContext) -> pa.Table:
         return pa.table({"statement": [context.models.find(*self.named).manifest.statement]})

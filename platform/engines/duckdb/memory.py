@@ -1,0 +1,32 @@
+"""Tables in memory as relations: DuckDB scans Arrow's own memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..base import internal_name
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+@dataclass(frozen=True)
+class MemorySource:
+    """A table that the session was given.
+
+    Attributes:
+        rows: its rows, which no query copies.
+        name: what a connection knows them by.
+    """
+
+    rows: pa.Table
+    name: str = field(default_factory=lambda: internal_name("rows"))
+
+    def open(self, *connections: DuckDBPyConnection) -> str:
+        """Let connections scan the rows until they close, and return the query of them."""
+        for connection in connections:
+            connection.register(self.name, self.rows)
+        return f"SELECT * FROM {self.name}"

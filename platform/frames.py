@@ -1,0 +1,42 @@
+"""Frames of other libraries as Arrow tables: pandas, Polars, Arrow, and whatever else gives an Arrow stream."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+
+from .errors import StatementError
+
+FRAMES = "a pandas or Polars frame, an Arrow table, batch or reader, or an object with __arrow_c_stream__"
+
+
+def arrow_of(frame: object) -> pa.Table:
+    """Return a frame as an Arrow table over the same memory where its columns are Arrow's, or arrays of numbers side by side.
+
+    A stream is read to its end. The index of a pandas frame is left out; what pandas means by missing is NULL.
+
+    Raises:
+        StatementError: it is no frame, a column has values of several types, or two columns have one name.
+    """
+    table = read(frame)
+    count = Counter(map(str.lower, table.column_names))
+    wrong = [repr(name) for name in table.column_names if not name or count[name.lower()] > 1]
+    if wrong:
+        raise StatementError(f"Columns are not told apart by their names: {', '.join(wrong)}. Rename them in the frame.")
+    return table
+
+
+def read(frame: object) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "columns"):
+        try:
+            return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        except pa.ArrowException as error:
+            raise StatementError(f"The frame has no columns of one type each: {'; '.join(map(str, error.args))}.") from error
+    if hasattr(frame, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(frame).read_all()
+    raise StatementError(f"Expected {FRAMES}; got {type(frame).__name__}.")

@@ -1,0 +1,99 @@
+"""The models of a warehouse and their versions as tables: what SHOW MODELS, SHOW VERSIONS and their table functions give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..training.metrics import headlines
+from ..training.metrics.labels import key
+
+if TYPE_CHECKING:
+    from ...warehouse.models import Models
+    from ...warehouse.version import Version
+
+MODELS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("version", pa.int64()),
+        ("status", pa.string()),
+        ("algorithm", pa.string()),
+        ("examples", pa.int64()),
+        ("rows", pa.int64()),
+        ("auc", pa.float64()),
+        ("created", pa.timestamp("us", "UTC")),
+        ("progress", pa.string()),
+    ]
+)
+
+VERSIONS = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("status", pa.string()),
+        ("served", pa.bool_()),
+        ("parent", pa.int64()),
+        ("once", pa.string()),
+        ("examples", pa.int64()),
+        ("rows", pa.int64()),
+        ("created", pa.timestamp("us", "UTC")),
+        ("seconds", pa.float64()),
+        ("error", pa.string()),
+        ("progress", pa.string()),
+    ]
+)
+
+
+def models_table(models: Models, like: str | None) -> pa.Table:
+    """Return a row for each model whose name matches a pattern."""
+    found = ((name, models.present(name)) for name in models.names(like))
+    # A model may have been dropped between the two looks.
+    return pa.Table.from_pylist([row_of_model(name, versions) for name, versions in found if versions], MODELS)
+
+
+def row_of_model(name: str, versions: Sequence[Version]) -> dict[str, Any]:
+    """Tell about the served version, or the newest one without its number where none is served; and how far the newest one has
+    come where its training has not ended."""
+    version = next((v for v in versions if v.served), versions[-1])
+    manifest = version.manifest
+    return {
+        "name": name,
+        "version": version.number if version.served else None,
+        "status": manifest.status,
+        "algorithm": manifest.algorithm.name,
+        "examples": manifest.examples_total,
+        "rows": manifest.rows,
+        "auc": manifest.metrics.get("auc"),
+        "created": manifest.created,
+        "progress": progress(versions[-1]),
+    }
+
+
+def progress(newest: Version) -> str | None:
+    text = newest.progress
+    return None if text is None else f"version {newest.number} {newest.manifest.status}: {text}"
+
+
+def versions_table(versions: Sequence[Version], with_model: bool) -> pa.Table:
+    """Return a row for each version, with the headline metrics of its labels; the model's name comes first if wanted."""
+    names = list(dict.fromkeys([*headlines(), *(name for version in versions for name in headlines_of(version))]))
+    fields = [(field.name, field.type) for field in VERSIONS]
+    at = VERSIONS.names.index("rows") + 1
+    model = [("model", pa.string())] if with_model else []
+    schema = pa.schema([*model, *fields[:at], *((name, pa.float64()) for name in names), *fields[at:]])
+    return pa.Table.from_pylist(
+        [{"model": version.manifest.model, **row_of_version(version, names)} for version in versions], schema
+    )
+
+
+def headlines_of(version: Version) -> list[str]:
+    """Return the metrics shown of a version: the headlines of each label, `auc` of the first and `auc(buy)` of another one."""
+    return [key(name, label) for label in (None, *version.manifest.labels[1:]) for name in headlines()]
+
+
+def row_of_version(version: Version, names: Sequence[str]) -> dict[str, Any]:
+    manifest = version.manifest
+    metrics = {name: manifest.metrics.get(name) for name in names}
+    fields = {name: getattr(manifest, name) for name in VERSIONS.names if name not in ("served", "progress", "once")}
+    return {**fields, **metrics, "once": manifest.settings.get("once"), "served": version.served, "progress": version.progress}

@@ -1,0 +1,78 @@
+"""The options of a version as a table: what was given, and what was the default."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..errors import StatementError
+from ..options import Described, describe
+from ..parts import built_in, find
+from ..training.plan import Settings
+
+if TYPE_CHECKING:
+    from ...warehouse.manifest import Manifest, PartEntry
+
+SCHEMA = pa.schema(
+    [
+        ("clause", pa.string()),
+        ("part", pa.string()),
+        ("option", pa.string()),
+        ("value", pa.string()),
+        ("default", pa.string()),
+        ("given", pa.bool_()),
+    ]
+)
+
+Row = dict[str, Any]
+
+
+def options_of(manifest: Manifest) -> pa.Table:
+    """Return a row for each option of a version's algorithm, operators and training."""
+    return pa.Table.from_pylist(list(rows(manifest)), SCHEMA)
+
+
+def rows(manifest: Manifest) -> Iterator[Row]:
+    yield from of_part("USING", "algorithm", manifest.algorithm)
+    for operator in manifest.operators:
+        yield from of_part("OPERATORS", "operator", operator)
+    settings = {option.name: option for option in describe(Settings)}
+    for name, value in manifest.settings.items():
+        default = settings[name].default if name in settings else None
+        yield row("WITH", None, name, value, default, plain(value) != plain(default))
+
+
+def of_part(clause: str, kind: str, part: PartEntry) -> Iterator[Row]:
+    """Give the options of an algorithm or operator: those that it declares, and those that were given."""
+    declared: list[Described] = []
+    with contextlib.suppress(StatementError):
+        declared = describe(find(kind, built_in(kind), part.name, None).options)
+    given: Mapping[str, Any] = part.options
+    for option in declared:
+        name = option.name.partition(" ")[0]  # a bound is declared with its sign
+        yield row(clause, part.name, name, given.get(name, option.default), option.default, name in given)
+    known = {option.name.partition(" ")[0] for option in declared}
+    for name in given.keys() - known:
+        yield row(clause, part.name, name, given[name], None, True)
+
+
+def row(clause: str, part: str | None, option: str, value: Any, default: Any, given: bool) -> Row:
+    written = {"value": literal(value), "default": literal(default)}
+    return {"clause": clause, "part": part, "option": option, **written, "given": given}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def literal(value: Any) -> str:
+    """Return a value from JSON as SQL writes it."""
+    if value is None or isinstance(value, bool):
+        return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(literal, value))})"
+    return f"'{value}'" if isinstance(value, str) else str(value)

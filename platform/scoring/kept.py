@@ -1,0 +1,59 @@
+"""Scorers that a process keeps, so that the next rows of a version wait neither for its files nor for the compiler."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from .scorer import Scorer
+from .weights import Weights
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+MOST_SCORERS = 8
+MOST_FLOATS = 1 << 24
+"""Weights that are kept in all: 64 MiB. A larger version is loaded anew by each statement."""
+
+Key = tuple[str, str, str]
+
+
+class Scorers:
+    """The scorers of the versions that were used last; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, tuple[Scorer, int]] = OrderedDict()
+
+    def of(self, version: Version) -> Scorer:
+        """Return what scores with a version, loaded if it is not kept."""
+        key = key_of(version)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][0]
+        scorer, floats = Scorer(version, Weights(version, 0, 1).pull), floats_of(version)
+        if floats <= MOST_FLOATS:
+            with self._lock:
+                self._kept[key] = scorer, floats
+                while len(self._kept) > MOST_SCORERS or sum(held for _, held in self._kept.values()) > MOST_FLOATS:
+                    self._kept.popitem(last=False)
+        return scorer
+
+
+def key_of(version: Version) -> Key:
+    """Return what tells a version from one of the same number that was made after it was dropped."""
+    manifest = version.manifest
+    return str(version.folder), manifest.training, str(manifest.finished)
+
+
+def floats_of(version: Version) -> int:
+    """Return how many floats its weights are."""
+    manifest = version.manifest
+    dense = sum(math.prod(entry.shape) for entry in manifest.dense)
+    return dense + (manifest.rows or 0) * sum(table.dim for table in manifest.tables)
+
+
+SCORERS = Scorers()
