@@ -6,7 +6,8 @@ are what readers need, or the name of an array of its optimizer's state; `shape`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,20 @@ def write_dense(folder: Path, part: int, arrays: Iterable[tuple[str, str, Floats
     path = folder / part_name(part)
     with creating(path):
         pq.write_table(table, path, compression="none", use_dictionary=False)
+
+
+def copy_dense(folder: Path, target: Path, without: Collection[str]) -> None:
+    """Copy a version's arrays to a new folder but those of some parameters; no folder where none is left.
+
+    Raises:
+        ModelError: a file is damaged, the disk is full, or the target is not writable.
+    """
+    if not without:
+        shutil.copytree(folder, target)
+        return
+    kept = [(name, column, values) for (name, column), values in read_dense(folder).items() if name not in without]
+    if kept:
+        write_dense(target, 0, kept)
 
 
 def read_dense(folder: Path, column: str | None = None) -> dict[tuple[str, str], Floats]:

@@ -106,11 +106,15 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class DenseEntry:
-    """A dense parameter: its shape, and what is kept of it: the arrays of its optimizer's state, and its values "w"."""
+    """A dense parameter: its shape, and what is kept of it: the arrays of its optimizer's state, and its values "w".
+
+    One that is `train_only` is for versions that continue this one; predictions and exports do without it.
+    """
 
     name: str
     shape: tuple[int, ...] = ()
     columns: tuple[str, ...] = ()
+    train_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,11 @@ class Manifest:
     xpsql: str = ""
     stream: str | None = None
     position: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def train_only(self) -> frozenset[str]:
+        """The dense parameters that predictions and exports do without."""
+        return frozenset(entry.name for entry in self.dense if entry.train_only)
 
     @property
     def begun(self) -> bool:

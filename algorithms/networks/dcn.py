@@ -83,7 +83,7 @@ def dcn(options: DcnOptions, layout: Layout) -> Algorithm:
 
     layers = tuple(spec for cross in crosses for spec in cross.specs())
     outputs = tuple(spec._replace(init=None) for spec in output.specs())
-    return deep(options, layout, (*tower.specs, *layers, *outputs), scores, loss_of(options))
+    return deep(options, layout, (*tower.specs, *layers, *outputs), scores, loss_of(options), "dcn")
 
 
 DCN = Part("dcn", DcnOptions, dcn)

@@ -12,12 +12,14 @@ from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout, Online, Parameters, Supervised
+from ..base import Algorithm, Inputs, Layout, Online, Parameters, Scores
 from ..layers.activations import ACTIVATIONS
 from ..layers.initial import uniform
 from ..layers.pooling import stacked
 from ..layers.stacked import Stacked
-from ..losses import Loss, LossOptions
+from ..linear.scores import linear_scores
+from ..losses import Loss
+from .booster import Booster, BoosterOptions
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DeepOptions(LossOptions):
+class DeepOptions(BoosterOptions):
     """The options of wide_deep, deepfm and dcn."""
 
     dim: int = option(8, "elements of a feature's vector; 16 for tens of millions of examples", minimum=1, maximum=1024)
@@ -58,20 +60,31 @@ def deep(
     options: DeepOptions,
     layout: Layout,
     dense: tuple[DenseSpec, ...],
-    scores: Callable[[Parameters, Inputs], jax.Array],
+    scores: Scores,
     loss: Loss,
+    algorithm: str,
+    finish: Callable[[jax.Array], jax.Array] = lambda scores: scores,
+    random: bool = False,
 ) -> Algorithm:
     """Return a network with a linear part: FTRL for its table `weights`, AdaGrad for `vectors`, Adam for layers.
 
     Args:
         dense: the parameters of the layers.
-        scores, loss: what it minimises.
+        scores, loss: what it minimises; with a booster, which has the same linear part, more.
+        algorithm: its name, for messages.
+        finish: makes scores of what layers and linear part give together.
+        random: an update needs random numbers, without dropout too.
     """
+    booster = Booster(options, options.activation, num_inputs(options, layout), len(layout.labels), options.dropout, algorithm)
 
     def optimizer(table: TableSpec) -> Operator:
         if table.name == "weights":
             return ftrl(FtrlOptions(alpha=options.alpha), table)
         return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
+
+    def boosted(parameters: Parameters, inputs: Inputs, booster: Booster) -> jax.Array:
+        deep_part = booster.apply(parameters, network_inputs(parameters, inputs, layout), inputs.random)
+        return finish(linear_scores(parameters["weights"], inputs) + deep_part)
 
     def dense_optimizer() -> optax.GradientTransformation:
         import optax  # costs 0.2 s, which algorithms without layers need not pay
@@ -82,8 +95,8 @@ def deep(
     return Algorithm(
         tables=(TableSpec("weights", len(layout.labels)), vectors),
         optimizer=optimizer,
-        learns=Online(Supervised(scores, loss), random=options.dropout > 0),
-        dense=dense,
+        learns=Online(booster.goal(scores, boosted, loss), random=random or options.dropout > 0),
+        dense=(*dense, *booster.specs),
         dense_optimizer=dense_optimizer,
         multi_label=True,
     )
@@ -106,7 +119,7 @@ def deep_tower(options: DeepOptions, layout: Layout, algorithm: str) -> Tower:
     Raises:
         OptionError: a hidden layer without a number of units or without an activation; names the algorithm.
     """
-    check_hidden(options.hidden, algorithm)
+    check_hidden(options.hidden, "hidden", algorithm)
     outputs = len(layout.labels)
     activations = activations_of(options.activation, options.hidden, algorithm)
     return Tower(num_inputs(options, layout), options.hidden, outputs, activations, False, options.dropout)

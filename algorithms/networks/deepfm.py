@@ -27,7 +27,7 @@ def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:
         x = network_inputs(parameters, inputs, layout)
         return linear_scores(parameters["weights"], inputs) + pairs + tower.apply(parameters, x, inputs.random)
 
-    return deep(options, layout, tower.specs, scores, loss_of(options))
+    return deep(options, layout, tower.specs, scores, loss_of(options), "deepfm")
 
 
 DEEPFM = Part("deepfm", DeepOptions, deepfm)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ...platform.errors import OptionError
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Supervised
+from ..base import Algorithm, Inputs, Layout, Output, Parameters
 from ..layers.experts import Level, Mixed
 from ..layers.parallel import Parallel
 from ..layers.stacked import Stacked
@@ -76,9 +76,8 @@ def multi_task(options: MultiTaskOptions, layout: Layout) -> Algorithm:
     def given(label: int, parameters: Parameters, inputs: Inputs) -> jax.Array:
         return jax.nn.sigmoid(network.scores(parameters, inputs)[:, label])
 
-    made = deep(options, layout, network.specs, scores, loss)
-    random = options.dropout > 0 or (options.base != "shared" and options.gate_dropout > 0)
-    made = replace(made, learns=Online(Supervised(scores, loss), random=random))
+    random = options.base != "shared" and options.gate_dropout > 0
+    made = deep(options, layout, network.specs, scores, loss, "multi_task", along if chained else (lambda own: own), random)
     if not chained:
         return made
     names = [f"{label}_given_{before}" for before, label in itertools.pairwise(labels)]
@@ -94,8 +93,8 @@ class TaskHeads:
     """
 
     def __init__(self, options: MultiTaskOptions, layout: Layout) -> None:
-        check_hidden(options.hidden, "multi_task")
-        check_hidden(options.expert_hidden, "multi_task")
+        check_hidden(options.hidden, "hidden", "multi_task")
+        check_hidden(options.expert_hidden, "expert_hidden", "multi_task")
         self._layout, labels = layout, len(layout.labels)
         inputs, own = num_inputs(options, layout), options.own_experts if options.base == "ple" else 0
         levels = {"shared": 0, "mmoe": 1, "ple": options.levels}[options.base]

@@ -51,12 +51,12 @@ class Tower:
         return self._output.apply(parameters, x, None)
 
 
-def check_hidden(hidden: tuple[object, ...], algorithm: str) -> None:
-    """Raise OptionError unless every hidden layer has a number of units."""
+def check_hidden(hidden: tuple[object, ...], option: str, algorithm: str) -> None:
+    """Raise OptionError unless every hidden layer has a number of units; `option` says them."""
     wrong = [units for units in hidden if not isinstance(units, int) or isinstance(units, bool) or units < 1]
     if wrong:
-        option = Subject("USING", algorithm, "hidden")
-        raise OptionError(f"{option} expects whole numbers of units, like (128, 64); got {wrong[0]!r}.", subject=option)
+        subject = Subject("USING", algorithm, option)
+        raise OptionError(f"{subject} expects whole numbers of units, like (128, 64); got {wrong[0]!r}.", subject=subject)
 
 
 def activations_of(names: tuple[str, ...], hidden: tuple[object, ...], algorithm: str) -> tuple[str, ...]:

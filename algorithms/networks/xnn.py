@@ -15,7 +15,7 @@ from ...platform.operators.admit import AdmitOptions, admit
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout, Online, Supervised
+from ..base import Algorithm, Inputs, Layout, Online
 from ..layers.activations import ACTIVATIONS
 from ..layers.dense import layer_norm
 from ..layers.initial import uniform
@@ -23,8 +23,9 @@ from ..layers.pooling import POOLINGS, dense_vectors, slot_vectors, stacked
 from ..layers.stacked import Stacked
 from ..linear.interactions import bi_interaction, pair_score
 from ..linear.scores import linear_scores
-from ..losses import LossOptions, loss_of
+from ..losses import loss_of
 from ..positions import groups_of
+from .booster import Booster, BoosterOptions
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ LONG = "long_vectors"
 
 
 @dataclass(frozen=True)
-class XnnOptions(LossOptions):
+class XnnOptions(BoosterOptions):
     dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
     long_dim: int = option(0, "elements of a second vector, for features that tell much; 0 for none", minimum=0, maximum=1024)
     long_information: float = option(10.0, "information that a feature must exceed to have it, in nats", minimum=0)
@@ -79,7 +80,7 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     al., Field-weighted Factorization Machines, WWW 2018 ('pairs'); Cheng et al., Wide & Deep Learning for Recommender Systems,
     2016 (wide).
     """
-    check_hidden(options.hidden, "xnn")
+    check_hidden(options.hidden, "hidden", "xnn")
     loss, network = loss_of(options), Network(options, layout)
 
     def optimizer(table: TableSpec) -> Operator:
@@ -100,7 +101,7 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)), *long),
         optimizer=optimizer,
-        learns=Online(Supervised(network.scores, loss), random=options.dropout > 0),
+        learns=Online(network.booster.goal(network.scores, network.boosted, loss), random=options.dropout > 0),
         intercept=options.wide,
         dense=network.specs,
         dense_optimizer=dense_optimizer,
@@ -125,10 +126,21 @@ class Network:
         self._tower = Tower(inputs, options.hidden, labels, activations, options.residual, options.dropout)
         pairs = pooled + len(layout.continuous) + len(layout.vectors)
         strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
-        self.specs = (*self._tower.specs, *((strength,) if options.interaction == "pairs" else ()))
+        self.booster = Booster(options, options.activation, inputs, labels, options.dropout, "xnn")
+        self.specs = (*self._tower.specs, *((strength,) if options.interaction == "pairs" else ()), *self.booster.specs)
 
     def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         """Return float32[batch, num_labels]."""
+        score, x = self._below(parameters, inputs)
+        return score + self._tower.apply(parameters, x, inputs.random)
+
+    def boosted(self, parameters: Mapping[str, jax.Array], inputs: Inputs, booster: Booster) -> jax.Array:
+        """Return the scores of a booster in the tower's place."""
+        score, x = self._below(parameters, inputs)
+        return score + booster.apply(parameters, x, inputs.random)
+
+    def _below(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> tuple[jax.Array, jax.Array | Stacked]:
+        """Return what is added to the tower's output, and what goes into it."""
         more, score = [inputs.dense], jnp.zeros(())
         if self._options.long_dim:
             more.append(self._slots(parameters[LONG], inputs).reshape(len(inputs.weight), -1))
@@ -143,7 +155,7 @@ class Network:
                 score += pair_score(slots, parameters["pairs"])
         if self._options.wide:
             score += linear_scores(parameters["weights"], inputs)
-        return score + self._tower.apply(parameters, self._inputs(parameters["vectors"], inputs, more), inputs.random)
+        return score, self._inputs(parameters["vectors"], inputs, more)
 
     def _inputs(self, vectors: jax.Array, inputs: Inputs, more: list[jax.Array]) -> jax.Array | Stacked:
         """Return what goes into the network: the vectors of slots, and more."""

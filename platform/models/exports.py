@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from ...warehouse.dense import copy_dense
 from ...warehouse.durable import clear, remove, storing, sync, sync_tree
 from ...warehouse.manifest import FILE
 from ...warehouse.scratch import sweep
@@ -43,7 +44,7 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str, re
 
     The rows are one file, on Spark one for each partition that has any, which executors write into the warehouse first.
     Beside the rows stand `_manifest.json`, with what is needed to score elsewhere (scales of continuous slots), `_dense` where
-    the model has dense parameters, and `_package` where another package learned it; readers of folders of files
+    predictions need dense parameters, and `_package` where another package learned it; readers of folders of files
     skip names that begin with `_`. What exports that were killed left beside it goes after a week.
 
     Raises:
@@ -59,7 +60,7 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str, re
             sweep(_left(folder))
             shutil.copyfile(version.folder / FILE, draft / MANIFEST)
             if version.dense.exists():
-                shutil.copytree(version.dense, draft / DENSE)
+                copy_dense(version.dense, draft / DENSE, version.manifest.train_only)
             if version.package.exists():
                 shutil.copytree(version.package, draft / PACKAGE)
         with weights(version, engine) as relation:

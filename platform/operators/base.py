@@ -130,13 +130,14 @@ class Counting(NamedTuple):
 
 
 class DenseSpec(NamedTuple):
-    """What an algorithm asks of a dense parameter: its name, where dots make a tree (`hidden_1.kernel`), its shape, how it
-    starts, a function of the seed (None: zeros), and what makes an optimizer of its own (None: the algorithm's)."""
+    """What an algorithm asks of a dense parameter: its name (dots make a tree), shape, how it starts, a function of the seed
+    (None: zeros), what makes an optimizer of its own (None: the algorithm's), and whether scoring and exports do without it."""
 
     name: str
     shape: tuple[int, ...]
     init: Callable[[int], jax.Array] | None = None
     optimizer: Callable[[], optax.GradientTransformation] | None = None
+    train_only: bool = False
 
 
 def keep_gradients(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
@@ -337,9 +338,8 @@ def push(chain: Operator, rows: Rows, gradients: jax.Array, context: Context) ->
         The stored columns' new values, and the transient columns' float32[n, Column.dim], 0 on padding.
     """
     new = updated(chain, rows, gradients, context)
-    transient = {name: c for name, c in chain.columns.items() if c.transient}
-    stored = {name: new[name] for name in chain.columns if name not in transient}
-    return stored, {name: jnp.where(context.valid[:, None], new[name], 0) for name in transient}
+    stored = {name: new[name] for name, column in chain.columns.items() if not column.transient}
+    return stored, {name: jnp.where(context.valid[:, None], new[name], 0) for name in chain.columns if name not in stored}
 
 
 def updated(chain: Operator, rows: Rows, gradients: jax.Array, context: Context) -> Rows:

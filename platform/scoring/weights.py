@@ -34,7 +34,8 @@ class Weights:
         self._offered = {table.name: table.columns[OFFERED] for table in tables if OFFERED in table.columns}
         self._dense: dict[str, Array] = {}
         if number == 0:
-            self._dense = {name: jnp.asarray(array) for (name, _), array in read_dense(version.dense, "w").items()}
+            stored, unused = read_dense(version.dense, "w"), version.manifest.train_only
+            self._dense = {name: jnp.asarray(array) for (name, _), array in stored.items() if name not in unused}
         for name, dim in self._dims.items():
             dims = {"w": dim, **({OFFERED: self._offered[name]} if name in self._offered else {})}
             store = self._stores[name] = Store([(column, "float32", floats) for column, floats in dims.items()])

@@ -57,7 +57,10 @@ def table_entries(recipe: Recipe) -> tuple[TableEntry, ...]:
 
 def dense_entries(recipe: Recipe) -> tuple[DenseEntry, ...]:
     """Describe the dense parameters as the manifest does."""
-    return tuple(DenseEntry(spec.name, spec.shape, recipe.dense.columns[spec.name]) for spec in recipe.dense.specs.values())
+    return tuple(
+        DenseEntry(spec.name, spec.shape, recipe.dense.columns[spec.name], spec.train_only)
+        for spec in recipe.dense.specs.values()
+    )
 
 
 def check_continues(recipe: Recipe, parent: Version) -> None:

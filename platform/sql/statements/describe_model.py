@@ -54,7 +54,7 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
     for slot in manifest.slots:
         yield f"slot {slot.name}", kind(slot)
     for dense in manifest.dense:
-        yield f"dense {dense.name}", f"float32{list(dense.shape)}"
+        yield f"dense {dense.name}", f"float32{list(dense.shape)}{', for training alone' if dense.train_only else ''}"
     yield "label", ", ".join(manifest.labels) or None
     yield "ignored", ", ".join(manifest.ignore) or None
     for name in PLAIN:
