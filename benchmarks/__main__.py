@@ -54,6 +54,11 @@ CHECKPOINT_TARGETS = {
 LONG_BATCH = 4096
 LONG_PASSES = 60  # of a million rows: about a minute on two cores
 ROW_TARGETS = {"xftrl": 500.0, "xnn": 2000.0}  # microseconds
+SERVING_TARGETS = {
+    "JSON, one row: HTTP layer, a CPU second": 20_000.0,
+    "Arrow, 100 rows: HTTP layer, a CPU second": 400_000.0,
+    "JSON, one row, 2000 requests/s: p99": 1.0,
+}
 CHAIN_TARGETS = {"one of each operator, ftrl": 1.5}
 
 
@@ -166,6 +171,15 @@ def prediction(run: Run) -> Iterator[Figure]:
         for line in lines:
             value, unit, name = line.split(maxsplit=2)
             yield Figure(f"Scorer.predict, {name}", float(value), unit, most if "one row" in name else None, at_least=False)
+
+
+def serving(run: Run) -> Iterator[Figure]:
+    """The service: its HTTP layer alone, and latencies at constant rates through loopback."""
+    seconds = "0.3" if run.quick else "3"
+    command = [sys.executable, "-m", "benchmarks.serving", run.log / "train.parquet", run.folder / "serving", seconds]
+    for line in measure(command).output.splitlines():
+        value, unit, name = line.split(maxsplit=2)
+        yield Figure(name, float(value), unit, SERVING_TARGETS.get(name), at_least=unit == "rows/s")
 
 
 def store(run: Run) -> Iterator[Figure]:
@@ -286,6 +300,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "algorithms_on_two_cores": algorithms_on_two_cores,
     "many_slots": many_slots,
     "prediction": prediction,
+    "serving": serving,
     "store": store,
     "command": command,
     "operators": operators,

@@ -26,6 +26,18 @@ def test_a_quick_run_prints_the_figures_of_a_training(tmp_path: Path) -> None:
         assert f"\n{name} " in done.stdout
 
 
+def test_the_service_is_measured(tmp_path: Path) -> None:
+    pytest.importorskip("granian")
+    make(tmp_path, [("train", 3000)], seed=7)
+    command = [sys.executable, "-m", "benchmarks.serving", str(tmp_path / "train.parquet"), str(tmp_path / "warehouse"), "0.05"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    names = [line.split(maxsplit=2)[2] for line in done.stdout.splitlines()]
+    assert len(names) == 1 + 3 + 3 * 2 * 2
+    assert "JSON, one row: HTTP layer, a CPU second" in names
+    assert "Arrow, 100 rows, 500 requests/s: p99" in names
+
+
 def test_round_trips_are_measured() -> None:
     command = [sys.executable, "-m", "benchmarks.round_trips", "xpsql"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
