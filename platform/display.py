@@ -89,6 +89,17 @@ def text_table(table: pa.Table, rows: int) -> str:
     return "\n".join([*lines, more(table, rows)] if table.num_rows > rows else lines)
 
 
+def line_table(table: pa.Table, rows: int) -> str:
+    """Return the first rows as a block each, with a line for each column: for rows wider than a screen."""
+    names = [one_line(name) for name in table.column_names]
+    width = max(map(width_of, names), default=0)
+    blocks = []
+    for number, row in enumerate(zip(*cells(table, rows), strict=True), 1):
+        lines = (f"{name}{' ' * (width - width_of(name))} | {value}" for name, value in zip(names, row, strict=True))
+        blocks.append("\n".join([f"-[ row {number} ]-", *lines]))
+    return "\n".join([*blocks, more(table, rows)] if table.num_rows > rows else blocks or ["no rows"])
+
+
 def width_of(text: str) -> int:
     """Return the columns of a terminal that a text takes; two for a wide character."""
     if text.isascii():

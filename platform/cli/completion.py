@@ -1,18 +1,23 @@
-"""What the shell completes: leading words of statements, keywords, functions, and names of models, tables and columns."""
+"""What the shell completes: leading words of statements, keywords, functions, and names of models, tables and columns; in a
+training algorithms, operators and options where they stand."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from ..errors import XpsqlError
+from .. import parts
+from ..engines.spark_sql.lexer import Token, level, tokens_of
+from ..errors import StatementError, XpsqlError
+from ..options import describe
 from ..session import Session
 from ..sql.clauses import CLAUSES
 from ..sql.functions import FUNCTIONS
 from ..sql.statements import STATEMENTS
+from ..training.plan import Settings
 
 WORD = re.compile(r"[\w.]+$")
 AFTER_RELATION = re.compile(r"\b(?:FROM|JOIN|TABLE|INTO|DESCRIBE)\s+[\w.]*$", re.IGNORECASE)
@@ -46,6 +51,8 @@ class Names(Completer):
         """Return the names that may come next: models after MODEL, tables after FROM, anything else elsewhere."""
         if AFTER_MODEL.search(before):
             return self.session.models.names()
+        if (names := of_training(before)) is not None:
+            return names
         functions = [f"ML.{function.name}" for function in FUNCTIONS]
         if AFTER_RELATION.search(before):
             return [*self.session.engine.relations(), *functions]
@@ -60,3 +67,52 @@ class Names(Completer):
                 yield from self.session.engine.columns(relation)
             except XpsqlError:
                 continue  # a table still being typed, or one that does not exist: it has no columns to offer
+
+
+def of_training(before: str) -> list[str] | None:
+    """Return what may come next in the clauses of a training: algorithms after USING, operators, options of either, settings
+    of WITH; None elsewhere, and where a value is expected."""
+    try:
+        tokens = tokens_of(WORD.sub("", before))
+    except StatementError:
+        return None  # a string is being typed
+    last = tokens[-1].text.upper() if tokens else ""
+    if last == "USING":
+        return part_names("algorithm")
+    around = opened(tokens)
+    if last not in ("(", ",") or not around:
+        return None
+    owner, place = tokens[around[-1]].text, around[-1]
+    if owner.upper() == "OPERATORS":
+        return part_names("operator")
+    if owner.upper() == "WITH":
+        return [option.name for option in describe(Settings)]
+    if place and tokens[place - 1].text.upper() == "USING":
+        return option_names("algorithm", owner)
+    if len(around) > 1 and tokens[around[-2]].text.upper() == "OPERATORS":
+        return option_names("operator", owner)
+    return None
+
+
+def opened(tokens: Sequence[Token]) -> list[int]:
+    """Return the numbers of the tokens before the parentheses that are open at the end, the outermost first."""
+    around: list[int] = []
+    for number, token in enumerate(tokens):
+        if level(token) > 0:
+            around.append(max(number - 1, 0))
+        elif level(token) < 0 and around:
+            around.pop()
+    return around
+
+
+def part_names(kind: str) -> list[str]:
+    return [*(part.name for part in parts.built_in(kind)), *(point.name for point in parts.plugged(kind))]
+
+
+def option_names(kind: str, name: str) -> list[str]:
+    """Return the options of a part, a bound without its sign; none where there is no such part."""
+    try:
+        part = parts.find(kind, parts.built_in(kind), name, None)
+    except StatementError:
+        return []
+    return [option.name.partition(" ")[0] for option in describe(part.options)]

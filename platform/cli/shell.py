@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -16,14 +17,62 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output
 
+from ..display import line_table
 from ..engines.spark_sql.lexer import tokenize
 from ..engines.spark_sql.passage import Passage
 from ..errors import StatementError
 from ..session import Session
 from .completion import Names
 from .failure import describe, interruption
+from .output import SHOWN_ROWS
 
 WORDS_TO_LEAVE = ("exit", "quit")
+HELP = """\
+Statements end with a semicolon; Tab completes words, names, options and columns. DESCRIBE ALGORITHM, DESCRIBE OPERATOR and
+DESCRIBE TRAIN MODEL list options.
+
+  help      this text
+  .tables   the tables and views
+  \\x        a line for each column of a row, and back
+  \\timing   how long each statement takes, and back
+  exit      leave, as Ctrl-D does"""
+
+
+class Commands:
+    """The shell's own words, which need no semicolon, and what they have changed.
+
+    Attributes:
+        lines: a row is shown as a block of lines.
+        timed: the time of each statement is shown.
+    """
+
+    words = ("help", ".tables", "\\x", "\\timing")
+
+    def __init__(self, session: Session, write: Callable[[pa.Table], None]) -> None:
+        self.lines = self.timed = False
+        self._session = session
+        self._write = write
+
+    def run(self, word: str) -> None:
+        """Run one of `words`."""
+        match word:
+            case "help":
+                click.echo(HELP)
+            case ".tables":
+                click.echo("\n".join(self._session.engine.relations()) or "There are no tables.")
+            case "\\x":
+                self.lines = not self.lines
+                click.echo(f"Rows are shown {'in lines' if self.lines else 'as a table'}.")
+            case "\\timing":
+                self.timed = not self.timed
+                click.echo(f"Times are {'shown' if self.timed else 'hidden'}.")
+
+    def write(self, table: pa.Table) -> None:
+        """Write the rows of a result as `lines` says."""
+        if self.lines:
+            click.echo(line_table(table, SHOWN_ROWS))
+        else:
+            self._write(table)
 
 
 def read_statements(
@@ -49,6 +98,7 @@ def read_statements(
         input=keys,
         output=screen,
     )
+    commands = Commands(session, write)
     while True:
         try:
             text = prompt.prompt()
@@ -56,16 +106,24 @@ def read_statements(
             continue
         except EOFError:
             return
-        if text.strip().rstrip(";").lower() in WORDS_TO_LEAVE:
+        word = word_of(text)
+        if word in WORDS_TO_LEAVE:
             return
-        run(session, text, variables, write, debug)
+        if word in commands.words:
+            commands.run(word)
+        else:
+            run(session, text, variables, commands, debug)
 
 
-def run(session: Session, text: str, variables: Mapping[str, str], write: Callable[[pa.Table], None], debug: bool) -> None:
+def run(session: Session, text: str, variables: Mapping[str, str], commands: Commands, debug: bool) -> None:
     """Run what was entered; an error is shown and the shell goes on."""
+    began = time.perf_counter()
     try:
         for result in session.run(text, variables, None):
-            click.echo("OK") if result.table is None else write(result.table)
+            click.echo("OK") if result.table is None else commands.write(result.table)
+            if commands.timed:
+                click.echo(f"Time: {time.perf_counter() - began:.3f} s")
+            began = time.perf_counter()
     except KeyboardInterrupt as stopped:
         click.echo(interruption(stopped), err=True)
     except Exception as error:
@@ -94,9 +152,14 @@ def bindings() -> KeyBindings:
     return keys
 
 
+def word_of(text: str) -> str:
+    """Return an entry as one of the shell's own words is compared."""
+    return text.strip().rstrip(";").lower()
+
+
 def finished(text: str) -> bool:
-    """Return whether an entry is complete: empty, a word to leave, or ended by a semicolon outside strings and comments."""
-    if not text.strip() or text.strip().lower() in WORDS_TO_LEAVE:
+    """Return whether an entry is complete: empty, a word of the shell, or ended by a semicolon outside strings and comments."""
+    if not text.strip() or word_of(text) in (*WORDS_TO_LEAVE, *Commands.words):
         return True
     try:
         tokens = tokenize(Passage.of(text))

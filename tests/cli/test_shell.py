@@ -12,7 +12,7 @@ from prompt_toolkit.output import DummyOutput
 from tests.plain import plain_session
 from xpsql.platform.cli.completion import Names
 from xpsql.platform.cli.output import write_csv
-from xpsql.platform.cli.shell import finished, read_statements
+from xpsql.platform.cli.shell import Commands, finished, read_statements
 from xpsql.platform.session import Session
 
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -103,3 +103,43 @@ def test_columns_of_the_tables_named_are_completed(session: Session) -> None:
 def test_models_are_completed_after_model(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session.models, "names", lambda: ["ctr", "cvr", "other"])
     assert completions(session, "SELECT * FROM ML.PREDICT(MODEL c") == ["ctr", "cvr"]
+
+
+def test_rows_are_shown_in_lines_and_times_on_demand(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    typed(session, "\\x\rSELECT 1 AS a, 'two' AS long;\r\\x\r\\timing\rSELECT 3 AS b;\r" + CTRL_D)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:5] == ["Rows are shown in lines.", "-[ row 1 ]-", "a    | 1", "long | two", "Rows are shown as a table."]
+    assert lines[5:8] == ["Times are shown.", "b", "3"]
+    assert lines[8].startswith("Time: ")
+
+
+def test_the_shell_lists_its_words_and_tables(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    typed(session, "help\r.tables\r" + CTRL_D)
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in Commands.words)
+    assert shown.endswith("clicks\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "other"),
+    [
+        ("TRAIN MODEL m USING ", "xftrl", "ftrl"),
+        ("TRAIN MODEL m USING xf", "xftrl", "fm"),
+        ("TRAIN MODEL m USING xftrl (", "alpha", "passes"),
+        ("TRAIN MODEL m USING xftrl (alpha = 0.1, ", "l1", "passes"),
+        ("TRAIN MODEL m USING xftrl OPERATORS (", "admit", "xftrl"),
+        ("TRAIN MODEL m USING xftrl OPERATORS (admit (min_count = 2), ", "safety", "xftrl"),
+        ("TRAIN MODEL m USING xftrl OPERATORS (admit (", "utility", "passes"),
+        ("TRAIN MODEL m USING xftrl LABEL y WITH (passes = 2, ", "batch_size", "alpha"),
+    ],
+)
+def test_parts_and_options_are_completed_where_they_stand(session: Session, before: str, wanted: str, other: str) -> None:
+    found = [completion.text for completion in Names(session).get_completions(Document(before), CompleteEvent())]
+    assert wanted in found
+    assert other not in found
+
+
+@pytest.mark.parametrize("before", ["SELECT sum(", "TRAIN MODEL m USING nothing (", "TRAIN MODEL m USING xftrl (loss = 'lo"])
+def test_elsewhere_no_option_is_offered(session: Session, before: str) -> None:
+    found = [completion.text for completion in Names(session).get_completions(Document(before), CompleteEvent())]
+    assert "alpha" not in found

@@ -92,7 +92,7 @@ class PandasEngine:
 
     def register_rows(self, name: str, rows: pa.Table) -> None:
         path = self._folder / f"{name.lower()}.parquet"
-        pq.write_table(rows, path)
+        pq.write_table(rows.cast(spark_schema(rows.schema)), path)
         self.register(name, [path])
 
     def unregister(self, name: str) -> bool:
