@@ -90,10 +90,10 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
         )
     classifier = options.loss == "logloss"
     check_positive_weight(options.positive_weight, classifier)
-    return learned_by(Booster(options), classifier)
+    return learned_by(XgboostLearner(options), classifier)
 
 
-class Booster(Learner):
+class XgboostLearner(Learner):
     """Trees as xgboost keeps them.
 
     Args:

@@ -18,7 +18,7 @@ UNREADABLE = (RequestError, pa.ArrowException, OSError, ValueError, struct.error
 RECORD_BATCH, DICTIONARY_BATCH = 3, 2  # of the union MessageHeader in Arrow's format/Message.fbs
 
 
-class Stream(NamedTuple):
+class ArrowStream(NamedTuple):
     """The batches of a stream, and which of their columns each input is; None where these are not of the inputs' types."""
 
     schema: pa.Schema
@@ -42,7 +42,7 @@ class StreamReader:
         self._inputs = inputs
         self._orders: dict[bytes, tuple[int, ...] | None] = {}
 
-    def read(self, body: bytes, limits: RequestLimits) -> Stream:
+    def read(self, body: bytes, limits: RequestLimits) -> ArrowStream:
         """Return a stream whose batches have memory for all that they say; what offsets say is not checked.
 
         Raises:
@@ -56,9 +56,9 @@ class StreamReader:
                     batch.validate()
         except UNREADABLE as error:
             raise unreadable(error) from error
-        return Stream(schema, batches, self._order(body, schema))
+        return ArrowStream(schema, batches, self._order(body, schema))
 
-    def table(self, stream: Stream) -> pa.Table:
+    def table(self, stream: ArrowStream) -> pa.Table:
         """Return the rows of a stream as the columns of the version.
 
         Raises:
