@@ -157,7 +157,7 @@ def test_settings_of_spark_are_refused_by_the_embedded_engine(tmp_path: Path) ->
 
 
 def test_an_interrupt_is_130(xpsql: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: Session, text: str, variables: object) -> None:
+    def interrupted(self: Session, text: str, variables: object, parameters: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Session, "run", interrupted)
@@ -166,7 +166,7 @@ def test_an_interrupt_is_130(xpsql: Command, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_interrupt_tells_how_to_go_on(xpsql: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: Session, text: str, variables: object) -> None:
+    def interrupted(self: Session, text: str, variables: object, parameters: object) -> None:
         stopped = KeyboardInterrupt()
         stopped.add_note("RESUME MODEL m goes on.")
         raise stopped
