@@ -22,7 +22,7 @@ from .progress import append_progress
 ROWS = ("rows", "dense", "candidates", "package")
 DATA = (*ROWS, "saved")
 """What a training writes at its end."""
-RESUMED = ("staged", "checkpoints")
+RESUMED = ("staged", "checkpoints", "best")
 """What RESUME goes on from."""
 
 
@@ -87,12 +87,20 @@ class Draft(VersionFiles):
         append_progress(self.folder, values)
 
     def adopt(self, written: VersionFiles) -> None:
-        """Make the rows that tasks wrote in a folder of `saved` those of the version; what other tasks wrote goes."""
+        """Make the rows that were written in a folder of `saved` or `best` those of the version; what else was written goes."""
         with storing(self.folder):
             for name in ROWS:
                 if (written.folder / name).exists():
                     (written.folder / name).rename(self.folder / name)
             clear(self.saved)
+            self.clear_best(lambda number: False)
+
+    def clear_best(self, stays: Callable[[int], bool]) -> None:
+        """Remove the rows of passes that cannot become the version's any more."""
+        with storing(self.folder):
+            for path in self.best(0).folder.parent.glob("*"):
+                if not (path.name.isdigit() and stays(int(path.name))):
+                    clear(path)
 
     def commit(self, manifest: Manifest, status: Literal["ready", "held"] = "ready") -> None:
         """Make the version appear: its files are made durable, then its manifest is replaced, which is the one atomic step.

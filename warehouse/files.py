@@ -67,9 +67,18 @@ class VersionFiles(Folders):
         return self.folder / "staged"
 
     @property
+    def apart(self) -> Path:
+        """Where rows go that a training is validated on; they are staged beside its input."""
+        return self.staged / "apart"
+
+    @property
     def saved(self) -> Path:
         """Where tasks write rows before they are the version's."""
         return self.folder / "saved"
+
+    def best(self, pass_number: int) -> VersionFiles:
+        """Where the rows of a pass go that may become the version's; kept by RESUME."""
+        return VersionFiles(self.folder / "best" / str(pass_number))
 
     def writer(self, table: TableEntry, part: int = 0) -> RowWriter:
         """Open a writer of one part of a table's rows; each shard writes its own."""

@@ -131,6 +131,9 @@ class Manifest:
         rows: keys that have rows, which are those of the first table.
         metrics: of its training, as ML.EVALUATE shows them.
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
+        validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
+        validation: the metrics of the rows held out, after the last pass, or the best where patience keeps it.
+        best_pass: the number of that pass, from 0.
         release: the condition of RELEASE WHEN, as written.
         evaluation: the metrics over all windows of its training.
         calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
@@ -173,6 +176,9 @@ class Manifest:
     rows: int = 0
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     evaluate: Mapping[str, Any] | None = None
+    validate: Mapping[str, Any] | None = None
+    validation: Mapping[str, float | None] = field(default_factory=dict)
+    best_pass: int | None = None
     release: str | None = None
     evaluation: Mapping[str, float | None] = field(default_factory=dict)
     calibration: tuple[tuple[float, float, int], ...] = ()

@@ -20,10 +20,10 @@ LEARNING = ("input_wait", "pace_wait", "pull", "compute", "push", "count")
 def progress_columns(metrics: Iterable[str]) -> dict[str, pa.DataType]:
     """Return the columns of ML.TRAINING_INFO.
 
-    A line with a `window` is of a window of EVALUATE, one with a `segment` of a value of its BY column; examples are those
-    measured. Where there are several labels, each has a line, and what is of no label is in the first's. Seconds are those of
-    all workers since the training began, by step. One with `recovery_seconds` is of a recovery from a lost task. A training
-    may add numbers of its own.
+    A line with a `window` is of a window of EVALUATE, one with a `segment` of a value of its BY column, one with `validation`
+    of the rows held out, after a pass; examples are those measured. Where there are several labels, each has a line, and the
+    first's has what is of no label. Seconds are those of all workers since the training began, by step. One with
+    `recovery_seconds` is of a recovery from a lost task. A training may add numbers of its own.
 
     Args:
         metrics: the names of the metrics of predictions.
@@ -38,6 +38,7 @@ def progress_columns(metrics: Iterable[str]) -> dict[str, pa.DataType]:
         "window": pa.int64(),
         "segment": pa.string(),
         "label": pa.string(),
+        "validation": pa.bool_(),
         **dict.fromkeys(metrics, pa.float64()),
         **dict.fromkeys(("max_weight", "min_weight", "max_abs_weight"), pa.float64()),
         "rows": pa.int64(),
@@ -90,13 +91,14 @@ def mend_progress(folder: Path, goes_on: bool) -> None:
 
 
 def latest(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out the lines of windows that a replay has measured again."""
+    """Leave out the lines of windows and validations that a replay has measured again."""
     last = {place(line): number for number, line in enumerate(lines)}
-    return [line for number, line in enumerate(lines) if "window" not in line or last[place(line)] == number]
+    replaced = ("window", "validation")
+    return [line for n, line in enumerate(lines) if not any(name in line for name in replaced) or last[place(line)] == n]
 
 
 def place(line: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(line.get(name) for name in ("pass", "split", "window", "segment", "label"))
+    return tuple(line.get(name) for name in ("pass", "split", "window", "segment", "label", "validation"))
 
 
 def progress_table(versions: Iterable[tuple[int, Path]], columns: Mapping[str, pa.DataType]) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -72,6 +73,7 @@ class Dealer:
         standing: Standing = Standing(),  # noqa: B008, it is immutable
     ) -> None:
         self._lock = threading.Lock()
+        self._last_pass = math.inf
         self._place = {turn: number for number, turn in enumerate(turns)}
         self._finished = {t: n for t, n in standing.finished.items() if standing.applied.get(t, 0) >= n}
         self._held: dict[int, list[Turn]] = {number: [] for number in range(num_workers)}
@@ -81,11 +83,16 @@ class Dealer:
     def next(self, worker: int) -> Dealt | None:
         """Return the next turn of a worker, None when there are no more."""
         with self._lock:
-            if not self._waiting[worker]:
+            if not self._waiting[worker] or self._waiting[worker][0].turn.pass_number > self._last_pass:
                 return None
             dealt = self._waiting[worker].popleft()
             self._held[worker].append(dealt.turn)
             return dealt
+
+    def open(self, pass_number: int) -> None:
+        """Deal no turns of later passes than this one, until another one is opened."""
+        with self._lock:
+            self._last_pass = pass_number
 
     def require(self, batches: Mapping[Turn, int]) -> None:
         """Require turns of this training, and numbers of batches that they can have.
@@ -120,9 +127,9 @@ class Dealer:
 
     @property
     def unfinished(self) -> int:
-        """How many turns are not finished."""
+        """How many turns are not finished, of the passes that are open."""
         with self._lock:
-            return len(self._place) - len(self._finished)
+            return sum(turn.pass_number <= self._last_pass and turn not in self._finished for turn in self._place)
 
     def _open(self, turns: Sequence[Turn], standing: Standing) -> deque[Dealt]:
         return deque(self._dealt(turn, standing) for turn in turns if turn not in self._finished)

@@ -69,7 +69,13 @@ class Encoder:
         Raises:
             DataError: see encode.
         """
-        chunk = self.unlabelled(table)
+        return self._scored(self.unlabelled(table))
+
+    def measured(self, table: pa.Table, where: Callable[[int], str]) -> Chunk:
+        """Encode rows to score that have labels; see chunk and scored."""
+        return self._scored(self.chunk(table, where))
+
+    def _scored(self, chunk: Chunk) -> Chunk:
         for augment in self._augment:
             if augment.scores:
                 chunk = augment.prepare(chunk, self._layout, NEVER)(chunk, 0, len(chunk.weight))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..training.metrics import headlines
+from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
 
 if TYPE_CHECKING:
@@ -89,11 +90,13 @@ def versions_table(versions: Sequence[Version], with_model: bool) -> pa.Table:
 
 def headlines_of(version: Version) -> list[str]:
     """Return the metrics shown of a version: the headlines of each label, `auc` of the first and `auc(buy)` of another one."""
-    return [key(name, label) for label in (None, *version.manifest.labels[1:]) for name in headlines()]
+    names = [key(name, label) for label in (None, *version.manifest.labels[1:]) for name in headlines()]
+    return [*names, *(f"{VALIDATION}{name}" for name in names if version.manifest.validation)]
 
 
 def row_of_version(version: Version, names: Sequence[str]) -> dict[str, Any]:
     manifest = version.manifest
-    metrics = {name: manifest.metrics.get(name) for name in names}
+    validation = {f"{VALIDATION}{name}": value for name, value in manifest.validation.items()}
+    metrics = {name: {**manifest.metrics, **validation}.get(name) for name in names}
     fields = {name: getattr(manifest, name) for name in VERSIONS.names if name not in ("served", "progress", "once")}
     return {**fields, **metrics, "once": manifest.settings.get("once"), "served": version.served, "progress": version.progress}

@@ -61,6 +61,7 @@ class Gang:
         if push.worker not in self._workers:
             raise TrainingError(f"Expected a push of a worker from 0 to {len(self._workers) - 1}, got one of {push.worker}.")
         with self._changed:
+            self._begin_round()
             self._waiting[push.worker] = push
             step = self._step
             self._apply_if_complete()
@@ -88,10 +89,18 @@ class Gang:
         return self._step > step or self._error is not None
 
     def leave(self, worker: int) -> None:
-        """Take a worker that has no more batches out of the steps to come."""
+        """Take a worker that has no more batches out of the steps to come.
+
+        When all have left, another round may begin, with all of them again.
+        """
         with self._changed:
+            self._begin_round()
             self._at_work.discard(worker)
             self._apply_if_complete()
+
+    def _begin_round(self) -> None:
+        if not self._at_work:
+            self._at_work = set(self._workers)
 
     def hold(self) -> int:
         """Apply no further step, until `standing` says which is the last or `release`; return how many are applied.

@@ -15,7 +15,8 @@ from ..errors import OptionError, Position, StatementError, Subject
 from ..input.roles import LABEL, SHARE
 from ..options import Value, parse
 from ..training.metrics.evaluate import Evaluate
-from ..training.metrics.gate import Condition
+from ..training.metrics.gate import VALIDATION, Condition
+from ..training.metrics.validate import Validate
 from ..training.plan import Settings, Use
 from .cursor import Cursor
 from .release import read_condition
@@ -25,6 +26,7 @@ GRAMMAR = """\
   [WEIGHT column] [TIME column] [GROUP column] [IGNORE ([column, ...])]
   [OPERATORS (operator [(option = value, ...)], ...)]
   [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
+  [VALIDATE ON {share | LAST share | (query)}]
   [RELEASE WHEN condition]
   [WITH (option = value, ...)]
 AS query"""
@@ -110,6 +112,19 @@ def read_batches(cursor: Cursor) -> int:
     return batches
 
 
+def read_validate(cursor: Cursor) -> Validate:
+    cursor.expect("ON")
+    if cursor.peek("("):
+        return Validate(None, False, cursor.parenthesised().text)
+    last, position = cursor.accept("LAST"), cursor.position()
+    if cursor.next_kind != "number":
+        raise cursor.expected("a share of the rows between 0 and 1, LAST share, or (query)")
+    share = float(cursor.number())
+    if not 0 < share < 1:
+        raise StatementError(f"VALIDATE ON expects a share of the rows between 0 and 1, got {share:g}.", position)
+    return Validate(share, last, None)
+
+
 def read_release(cursor: Cursor) -> Condition:
     cursor.expect("WHEN")
     return read_condition(cursor)
@@ -124,25 +139,37 @@ CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
     "IGNORE": read_ignored,
     "OPERATORS": read_operators,
     "EVALUATE": read_evaluate,
+    "VALIDATE": read_validate,
     "RELEASE": read_release,
     "WITH": Cursor.options,
 }
 
-JUDGED = {"EVALUATE": "evaluate", "RELEASE": "release"}
+JUDGED = {"EVALUATE": "evaluate", "VALIDATE": "validate", "RELEASE": "release"}
 """Clauses that judge a training, with the plan's field of each."""
 
 ROLES = {"LABEL": "labels", "WEIGHT": "weight", "TIME": "time", "GROUP": "group", "IGNORE": "ignore"}
 """Clauses that give columns a role, with the plan's field of each."""
 
 
-def check_release(evaluated: bool, clauses: Clauses) -> None:
-    """Refuse RELEASE WHEN without metrics to judge.
+def check_release(release: Condition | None, evaluated: bool, validated: bool, clauses: Clauses) -> None:
+    """Refuse RELEASE WHEN without the metrics that it judges.
+
+    Args:
+        release: the condition that the training would have.
 
     Raises:
-        StatementError: there is no EVALUATE EVERY.
+        StatementError: there is no EVALUATE EVERY, or no VALIDATE.
     """
-    if "RELEASE" in clauses and not evaluated:
-        raise StatementError("RELEASE WHEN needs EVALUATE EVERY: it judges those metrics. Add it.", clauses["RELEASE"].position)
+    if release is None:
+        return
+    names = [str(leaf.value) for leaf in release.tree.leaves() if leaf.kind == "metric"]
+    held_out = any(name.startswith(VALIDATION) for name in names)
+    position = clauses["RELEASE"].position if "RELEASE" in clauses else None
+    if held_out and not validated:
+        raise StatementError("RELEASE WHEN needs VALIDATE ON: it judges the metrics of rows held out. Add it.", position)
+    if not evaluated and not (held_out and all(name.startswith(VALIDATION) for name in names)):
+        either = "Add it, or judge validation.auc and the like" if validated else "Add it"
+        raise StatementError(f"RELEASE WHEN needs EVALUATE EVERY: it judges those metrics. {either}.", position)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..options import Value, written
 from ..training.metrics.evaluate import Evaluate
+from ..training.metrics.validate import Validate
 from . import clauses
 from .cursor import Cursor
 from .release import read_condition
@@ -20,8 +21,9 @@ def operators(manifest: Manifest) -> tuple[clauses.Given, ...]:
 
 
 def roles(manifest: Manifest) -> dict[str, Any]:
-    """Return the roles of a version's columns, its evaluation and its gate as fields of a plan."""
+    """Return the roles of a version's columns, its evaluation, validation and gate as fields of a plan."""
     evaluate = Evaluate(**manifest.evaluate) if manifest.evaluate else None
     release = read_condition(Cursor.of(manifest.release)) if manifest.release else None
     columns = {field: getattr(manifest, field) for field in clauses.ROLES.values()}
-    return {**columns, "evaluate": evaluate, "release": release}
+    validate = Validate(**manifest.validate) if manifest.validate else None
+    return {**columns, "evaluate": evaluate, "validate": validate, "release": release}

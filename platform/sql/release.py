@@ -4,14 +4,14 @@ condition  = conjunction {OR conjunction}
 conjunction = test {AND test}
 test       = NOT test | ( condition ) | sum (< | <= | > | >= | = | <> | !=) sum | sum [NOT] BETWEEN sum AND sum
 sum        = product {(+ | -) product};   product = term {(* | /) term}
-term       = number | - term | [PREVIOUS .] metric | ( sum );   metric = name [( label )]
+term       = number | - term | [PREVIOUS .] metric | ( sum );   metric = [VALIDATION .] name [( label )]
 """
 
 from __future__ import annotations
 
 from ..errors import suggestion
 from ..training.metrics import metric_names
-from ..training.metrics.gate import Condition, Node
+from ..training.metrics.gate import VALIDATION, Condition, Node
 from .cursor import Cursor
 
 SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
@@ -107,15 +107,18 @@ def term(cursor: Cursor) -> Node:
 
 def metric(cursor: Cursor, kind: str) -> Node:
     first, measured = cursor.index, metric_names(grouped=True)
+    validation = cursor.accept("validation", ".")
+    others = ("examples",) if validation else OF_TRAINING
     name = cursor.identifier("a metric").lower()
-    if name not in (*measured, *OF_TRAINING):
+    if name not in (*measured, *others):
         cursor.index = first
-        raise cursor.error(f"There is no metric {name!r}.{suggestion(name, (*measured, *OF_TRAINING))}")
+        raise cursor.error(f"There is no metric {name!r}.{suggestion(name, (*measured, *others))}")
+    called = f"{VALIDATION}{name}" if validation else name
     if not cursor.peek("("):
-        return Node(kind, name)
+        return Node(kind, called)
     if name not in measured:
         raise cursor.error(f"{name} is of no label. Write {name} alone.")
     cursor.expect("(")
     label = cursor.identifier("a label")
     cursor.expect(")")
-    return Node(kind, name, label=label)
+    return Node(kind, called, label=label)

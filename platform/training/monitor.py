@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...warehouse.progress import LEARNING, READING
-from ..errors import LostError
+from ..errors import LostError, XpsqlError
 from ..input.timing import Clocks, Compiled, Spent, summed
 from ..ps.messages import Description
 from ..ps.watermarks import Turn, as_lines, from_lines
@@ -21,13 +21,16 @@ from .metrics import headlines, metric_names
 from .metrics.labels import Values, flat
 from .metrics.metrics import LabelMetrics, Targets, weight_range
 from .metrics.passes import PassMetrics
+from .metrics.validations import Validated, Validations
 from .metrics.windows import Seen, Window, metrics_of
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
     from ..input.batches import Batch
     from ..progress import Reporter
+    from .checkpoints.checkpointer import Checkpointer
     from .reports import Report
+    from .rows import Kept
 
 PROGRESS_SECONDS = 2.0
 TELL_SECONDS = 0.25
@@ -44,17 +47,23 @@ class Monitor:
     Attributes:
         passes: the metrics of each pass.
         windows: of its evaluation, by key; a replay changes none that is whole.
+        validations: of the passes so far.
+        kept: the rows of the best pass, written; None without patience.
         recoveries: from losses of tasks, so far.
         compiled: what this process compiled meanwhile.
     """
 
-    def __init__(self, targets: Targets, draft: Draft, reporter: Reporter, evaluated: bool) -> None:
+    def __init__(
+        self, targets: Targets, draft: Draft, reporter: Reporter, evaluated: bool, patience: int | None = None
+    ) -> None:
         self.windows: dict[tuple[int, int, int], Window] = {}
         self.compiled = Compiled()
         self._clocks: list[Clocks] = []
         self._elsewhere: dict[tuple[int, int], Spent] = {}
         self._evaluated = evaluated
         self._targets = targets
+        self.validations = Validations(targets.ungrouped, patience)
+        self.kept: Kept | None = None
         self.passes = PassMetrics(targets.ungrouped, keeps_all=False)
         self._describe: Callable[[], Description] | None = None
         self._draft = draft
@@ -120,6 +129,32 @@ class Monitor:
         """Take in a window: a line of progress for it and for each of its segments."""
         with self._lock:
             self._close(window)
+
+    def validated(self, found: Validated) -> None:
+        """Take in the metrics of the rows held out after a pass: a line of progress."""
+        with self._lock:
+            self.validations.passes.append(found)
+            place = {"batch": self._batches, "pass": found.pass_number, "validation": True}
+            self._write_lines(place, self.validations.by_label(found), {})
+
+    def checkpointed(self, checkpointer: Checkpointer) -> bool:
+        """Take a checkpoint where the training has any; return whether what those before it need can go."""
+        try:
+            checkpointer.take_if_any()
+        except XpsqlError as error:
+            self.note(f"The checkpoint failed: {str(error).rstrip('.')}. The training goes on.")
+            return False
+        return True
+
+    def back_to(self, driver: DriverState | None) -> None:
+        """Forget the passes validated after a checkpoint that a training begins again from; None: all."""
+        with self._lock:
+            self._restore(driver)
+
+    def _restore(self, driver: DriverState | None) -> None:
+        self.kept = None if driver is None else driver.kept
+        passes = () if driver is None else driver.validated
+        self.validations.restore(passes, None if self.kept is None else self.kept.pass_number)
 
     def evaluation(self) -> Values:
         """Return the metrics over all windows of the first pass; see flat."""
@@ -193,8 +228,11 @@ class Monitor:
             opened: the windows that are open, as far as they are known.
         """
         with self._lock:
+            validated = tuple(self.validations.passes)
             lines, windows = (as_lines(finished), as_lines(self._counted)), tuple(self.windows.values())
-            return DriverState(*lines, self.metrics.tallies(), windows, tuple(opened), self.passes.examples, self.seconds)
+            return DriverState(
+                *lines, self.metrics.tallies(), windows, tuple(opened), self.passes.examples, self.seconds, validated, self.kept
+            )
 
     def go_on(self, driver: DriverState) -> None:
         """Go on from what a checkpoint kept."""
@@ -202,6 +240,7 @@ class Monitor:
             self.passes.go_on(driver.tallies, driver.examples)
             self.windows = {window.key: window for window in driver.windows}
             self._counted = from_lines(driver.counted)
+            self._restore(driver)
             self._began = time.monotonic() - driver.seconds
             self._reporter.go_on(driver.examples)
 

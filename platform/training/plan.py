@@ -12,9 +12,10 @@ from ..input.streams.base import StreamQuery
 from ..options import named_columns, option
 from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
+from .metrics.validate import Validate
 
-OPERATORS, EVALUATE, RELEASE = map(Subject, ("OPERATORS", "EVALUATE", "RELEASE"))
-PASSES, BASE_RATE = (Subject("WITH", option=name) for name in ("passes", "base_rate"))
+OPERATORS, EVALUATE, VALIDATE, RELEASE = map(Subject, ("OPERATORS", "EVALUATE", "VALIDATE", "RELEASE"))
+PASSES, BASE_RATE, PATIENCE = (Subject("WITH", option=name) for name in ("passes", "base_rate", "patience"))
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,13 @@ class Settings:
         maximum=1 << 20,
     )
     passes: int = option(1, "times the data is read", minimum=1, maximum=10_000)
+    patience: int | None = option(
+        None,
+        "passes without a lower loss of the first label on the rows of VALIDATE after which the training stops; the weights of "
+        "the best pass are kept",
+        minimum=1,
+        maximum=10_000,
+    )
     workers: int | None = option(
         None,
         "workers under way at once, each with a thread that reads ahead; with one, results are deterministic; raise it for "
@@ -150,6 +158,7 @@ class Plan:
     parent: int | None = None
     replace: bool = False
     evaluate: Evaluate | None = None
+    validate: Validate | None = None
     release: Condition | None = None
     passing: bool = False
     inherited: frozenset[str] = frozenset()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...warehouse.manifest import Split
-from ..engines.base import Scan
+from ..engines.base import Engine, Scan
 from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.batches import Batch
 from ..input.columns import Columns
 from ..input.encoder import Encoder
+from ..input.holdout import HeldOut
 from ..input.prefetch import Ahead
 from ..input.source import End, Source
 from ..input.splits import check_labels, chunk_batches, is_empty, vector_dims
@@ -25,6 +27,7 @@ from .plan import Plan, batch_size
 from .recipe import Recipe, recipe_of
 from .rows import check_continues
 from .segment import Segment
+from .validation import ValidationRows, divided, hold_out
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -38,6 +41,7 @@ class Prepared(NamedTuple):
         parent: the version that it continues.
         places: how many shards and workers it has.
         baseline: see baseline_of; empty where it continues.
+        hold_out: the rows that VALIDATE holds out; None without, and where workers learn.
         segment: what it takes of a stream, where it learns from one.
     """
 
@@ -50,14 +54,16 @@ class Prepared(NamedTuple):
     parent: Version | None
     places: Places
     baseline: tuple[float, ...]
+    hold_out: ValidationRows | None = None
     segment: Segment | None = None
 
     @property
     def num_examples(self) -> int | None:
         """The number of examples in all passes, rows that are added included, None where a filter decides."""
-        if not self.scan.exact:
+        rows = self.scan.num_rows if isinstance(self.scan, HeldOut) else sum(split.rows for split in self.splits)
+        if not (self.scan.scan if isinstance(self.scan, HeldOut) else self.scan).exact:
             return None
-        return sum(split.rows for split in self.splits) * self.encoder.copies * self.plan.settings.passes
+        return rows * self.encoder.copies * self.plan.settings.passes
 
     @property
     def encoder(self) -> Encoder:
@@ -90,8 +96,13 @@ class Prepared(NamedTuple):
         return Ahead(make, self.plan.settings.read_ahead, chunk_batches(self.batch_size))
 
 
-def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, places: Places) -> Prepared:
+def prepare(
+    plan: Plan, columns: Columns, scan: Scan, parent: Version | None, places: Places, engine: Engine, folder: Path
+) -> Prepared:
     """Look at the input; the parts are made again for vectors, whose lengths are known from it.
+
+    Args:
+        folder: where rows that VALIDATE ON (query) gives are staged.
 
     Raises:
         StatementError: it is empty, its labels cannot be learned from, or the parent cannot go on with the lengths of vectors.
@@ -100,6 +111,8 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
     splits = [split for split in scan.splits() if split.rows]
     if is_empty(scan, splits):
         raise StatementError("The query returns no rows; there is nothing to learn from.")
+    if plan.validate is not None and plan.validate.share is not None:
+        scan = divided(plan.validate, scan, splits)
     columns = vector_dims(columns, scan, splits)
     recipe = recipe_of(plan, columns)
     if parent is not None:
@@ -107,10 +120,11 @@ def prepare(plan: Plan, columns: Columns, scan: Scan, parent: Version | None, pl
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
     rows = sum(split.rows for split in splits)
-    places = fitting(places, plan.settings, rows, len(splits) * plan.settings.passes)
+    places = fitting(places, plan.settings, rows, len(splits) * (1 if plan.validate is not None else plan.settings.passes))
     size = batch_size(plan.settings, rows, places.workers, recipe.algorithm.large_batches, recipe.algorithm.least_batch)
+    hold = hold_out(plan, engine, scan, splits, columns, folder)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
-    return Prepared(plan, recipe, columns, scan, splits, size, parent, places, baseline)
+    return Prepared(plan, recipe, columns, scan, splits, size, parent, places, baseline, hold)
 
 
 def check_encryption(plan: Plan) -> None:

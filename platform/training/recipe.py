@@ -29,6 +29,7 @@ from ..ps.programs import Programs
 from .checked import checked
 from .compiled import limit_threads
 from .metrics import METRICS, metrics_for
+from .metrics.gate import VALIDATION
 from .metrics.metrics import Targets
 from .plan import BASE_RATE, OPERATORS, RELEASE, Plan
 
@@ -98,7 +99,10 @@ def check_release(plan: Plan, algorithm: Algorithm) -> None:
             labelled = ", ".join(plan.labels) or "none"
             message = f"{RELEASE} WHEN names {leaf.name}, and {leaf.label} is no label: LABEL has {labelled}."
             raise StatementError(message, subject=RELEASE)
-    named, targets = {leaf.value for leaf in leaves}, Targets.of(plan.labels, algorithm.classifier, plan.group is not None)
+    named, targets = (
+        {str(leaf.value).removeprefix(VALIDATION) for leaf in leaves},
+        Targets.of(plan.labels, algorithm.classifier, plan.group is not None),
+    )
     known = {metric.name for metric in metrics_for(targets.traits)}
     lacking = [metric for metric in METRICS if metric.name in named and metric.name not in known]
     never = [metric.name for metric in lacking if not metric.needs - {"groups"} <= targets.traits]

@@ -19,6 +19,7 @@ from .plan import Plan
 from .prepared import Prepared
 from .recipe import fitted, recipe_of
 from .segment import cut_again
+from .validation import divided, hold_out
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -53,12 +54,15 @@ def prepare_again(plan: Plan, draft: Draft, engine: Engine, parent: Version | No
     splits = list(manifest.splits) if segment is None else scan.splits()
     for split in splits:
         scan.check(split)
+    if plan.validate is not None and plan.validate.share is not None:
+        scan = divided(plan.validate, scan, splits)
     _, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     columns = vector_dims(columns, scan, splits)
     recipe = recipe_of(plan, columns)
+    hold = hold_out(plan, engine, scan, splits, columns, draft.apart)
     places = places_again(plan, manifest, engine, recipe.algorithm.serves)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
-    return Prepared(plan, recipe, columns, scan, splits, manifest.batch_size, parent, places, baseline, segment)
+    return Prepared(plan, recipe, columns, scan, splits, manifest.batch_size, parent, places, baseline, hold, segment)
 
 
 def scan_again(plan: Plan, manifest: Manifest, engine: Engine) -> Scan:

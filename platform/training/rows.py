@@ -230,6 +230,13 @@ class Held(NamedTuple):
     described: Description
 
 
+class Kept(NamedTuple):
+    """The rows of a pass that may become the version's, written beside them."""
+
+    pass_number: int
+    held: Held
+
+
 def total(shards: Iterable[Description]) -> Description:
     """Return what several shards hold together."""
     described = list(shards)

@@ -18,6 +18,7 @@ from ..input.columns import Columns
 from ..input.scaling import as_entry
 from .compiled import compilations, prepare_jax
 from .metrics.gate import judged
+from .metrics.labels import flat
 from .metrics.metrics import Metrics
 from .metrics.windows import without_windows
 from .monitor import Monitor
@@ -29,6 +30,7 @@ from .record import prepare_again, recorded
 from .rows import Held, check_continues, dense_entries, table_entries
 from .segment import Segment
 from .strategies import strategy_of
+from .validation import check_validation
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -62,6 +64,7 @@ def train(
     recipe, columns = fitted(plan, found.schema, parent.manifest if parent else None)
     if parent is not None:
         check_continues(recipe, parent)
+    check_validation(plan, recipe.algorithm)
     strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
     if engine.tasks is not None:
@@ -71,7 +74,7 @@ def train(
     with models.begin(plan.model, manifest_of(plan, columns, recipe, parent), plan.replace) as draft:
         try:
             scan = staged(engine, plan.query, found, draft.staged)
-            prepared = prepare(plan, columns, scan, parent, places)._replace(segment=segment)
+            prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart)._replace(segment=segment)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
             draft.checkpoints.names()  # a place that cannot be read is an error now
@@ -120,7 +123,7 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
         TrainingError: the version is held, its condition of release is false.
     """
     plan, recipe, columns = prepared.plan, prepared.recipe, prepared.columns
-    monitor = Monitor(prepared.targets, draft, reporter, plan.evaluate is not None)
+    monitor = Monitor(prepared.targets, draft, reporter, plan.evaluate is not None, plan.settings.patience)
     if (schedule := prepared.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
     reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)
@@ -137,18 +140,23 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
         if note is not None:
             monitor.note(note)
     evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
+    validations, kept = monitor.validations, monitor.validations.kept
+    validation = {} if kept is None else flat(validations.by_label(kept))
     failing = None
     if plan.release is not None:
-        failing = plan.release.failing(judged(evaluation, columns.labels), metrics_served(models, plan.model))
+        known = judged(evaluation or evaluation_of(monitor, held), validation, columns.labels)
+        failing = plan.release.failing(known, metrics_served(models, plan.model))
     draft.commit(
         dataclasses.replace(
             draft.manifest,
             slots=slot_entries(columns),
             dense=dense_entries(recipe),
-            examples=monitor.passes.examples,
+            examples=monitor.passes.examples if kept is None else kept.examples,
             rows=held.saved.rows,
             metrics=monitor.metrics.as_dict(),
             evaluation=evaluation,
+            validation=validation,
+            best_pass=None if kept is None else kept.pass_number,
             calibration=metrics.calibration(CALIBRATION_PARTS),
             base_rate=base_rate(monitor, prepared.parent),
             statistics={
@@ -218,7 +226,7 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     manifest: Manifest | None = manifests[number]
     while manifest is not None and not manifest.metrics:
         manifest = manifests.get(manifest.parent) if manifest.parent is not None else None
-    return {} if manifest is None else judged({**manifest.metrics, **manifest.evaluation}, manifest.labels)
+    return {} if manifest is None else judged({**manifest.metrics, **manifest.evaluation}, manifest.validation, manifest.labels)
 
 
 def base_rate(monitor: Monitor, parent: Version | None) -> float:
@@ -244,6 +252,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         ignore=columns.ignore,
         settings=dataclasses.asdict(plan.settings),
         evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,
+        validate=plan.validate._asdict() if plan.validate is not None else None,
         release=plan.release.text if plan.release is not None else None,
         tables=table_entries(recipe),
         seed=plan.settings.seed,

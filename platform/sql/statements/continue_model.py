@@ -87,7 +87,8 @@ class Continue:
         if self.name is not None and self.replace and once.has_learned(parent, self.name):
             parent = once.parent_to_replace(context.models, parent, self.name)
         manifest = parent.manifest
-        clauses.check_release("EVALUATE" in self.given or manifest.evaluate is not None, self.given)
+        roles = {**inherited.roles(manifest), **clauses.roles(self.given)}
+        clauses.check_release(roles["release"], roles["evaluate"] is not None, roles["validate"] is not None, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
         return Plan(
             statement=self.statement,
@@ -99,7 +100,7 @@ class Continue:
             parent=parent.number,
             inherited=self.inherited(manifest),
             stream=None if self.stream is None else self.stream.query,
-            **{**inherited.roles(manifest), **clauses.roles(self.given), **clauses.without_labels(algorithm, self.given)},
+            **{**roles, **clauses.without_labels(algorithm, self.given)},
         )
 
     def clause(self, word: str, default: Any) -> Any:

@@ -14,6 +14,7 @@ from ...errors import StatementError
 from ...models.options import literal
 from ...options import signs
 from ...parts import built_in, find
+from ...training.metrics.validate import Validate
 from ..base import Statement
 from ..cursor import Cursor
 from ..versions import NamedVersion, read_version
@@ -75,11 +76,12 @@ def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def gate(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
-    """Give the clauses EVALUATE and RELEASE, None where there is none."""
+    """Give the clauses EVALUATE, VALIDATE and RELEASE, None where there is none."""
     evaluate = manifest.evaluate
     if evaluate is not None:
         by = f" BY {evaluate['by']}" if evaluate["by"] else ""
         yield "evaluate", f"EVERY {evaluate['every']} BATCHES ON {evaluate['on']} BATCHES{by}"
+    yield "validate", Validate(**manifest.validate).text if manifest.validate is not None else None
     yield "release when", manifest.release
 
 

@@ -78,7 +78,8 @@ def parse_train(cursor: Cursor) -> Train:
         raise cursor.error("TRAIN MODEL needs USING algorithm before AS.")
     query = Query.of(cursor.remainder())
     stream = streams.stream_in(query)
-    clauses.check_release("EVALUATE" in given, given)
+    release = given["RELEASE"].value if "RELEASE" in given else None
+    clauses.check_release(release, "EVALUATE" in given, "VALIDATE" in given, given)
     plan = make_plan(cursor.span(first).text, model, given, query, stream, or_replace)
     streams.check_settings(stream, plan.settings, given)
     return Train(plan, given, query, stream, if_not_exists)

@@ -96,6 +96,11 @@ class Checkpointer:
         except XpsqlError as failed:
             self._note(f"The last checkpoint failed: {failed}")
 
+    def take_if_any(self) -> None:
+        """Take a checkpoint now, unless none are taken."""
+        if self._seconds:
+            self.take()
+
     def take(self) -> Checkpoint:
         """Take a checkpoint now.
 

@@ -7,7 +7,9 @@ from typing import NamedTuple
 from ...ps.transport.codec import Codec
 from ...ps.watermarks import Lines
 from ..metrics.metrics import Tally
+from ..metrics.validations import Validated
 from ..metrics.windows import Seen, Window
+from ..rows import Kept
 
 
 class DriverState(NamedTuple):
@@ -21,6 +23,8 @@ class DriverState(NamedTuple):
         open: what was seen of windows that were open, as far as the driver knows.
         examples: counted, of all passes.
         seconds: of work so far.
+        validated: the passes whose rows held out were scored.
+        kept: the rows of the best of them, written beside the version's; None without patience.
     """
 
     finished: Lines
@@ -30,6 +34,8 @@ class DriverState(NamedTuple):
     open: tuple[Seen, ...]
     examples: int
     seconds: float
+    validated: tuple[Validated, ...] = ()
+    kept: Kept | None = None
 
 
 DRIVER_STATE = Codec(DriverState)

@@ -15,6 +15,8 @@ from .labels import key
 Metrics = Mapping[str, float | None]
 """By name: `auc` of the first label, `auc(buy)` of any; labels in lower case."""
 
+VALIDATION = "validation."
+"""How the metrics of rows held out begin."""
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -116,7 +118,12 @@ def number(node: Node, metrics: Metrics, previous: Metrics | None) -> float:
     return float("nan") if node.kind == "/" and right == 0 else ARITHMETIC[node.kind](left, right)
 
 
-def judged(values: Metrics, labels: Sequence[str]) -> dict[str, float | None]:
-    """Return the metrics of all labels, see `flat`, as conditions name them: those of the first label by its name, too."""
+def judged(values: Metrics, validation: Metrics, labels: Sequence[str]) -> dict[str, float | None]:
+    """Return the metrics of all labels, see `flat`, as conditions name them: those of the first label by its name, too.
+
+    Args:
+        validation: of the rows held out.
+    """
     found = {name.lower(): value for name, value in values.items()}
+    found |= {f"{VALIDATION}{name.lower()}": value for name, value in validation.items()}
     return found | {key(name, label.lower()): value for label in labels[:1] for name, value in found.items() if "(" not in name}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....warehouse.checkpoints import Checkpoints
+from ....warehouse.files import VersionFiles
 from ....warehouse.storage import Storage
 from ...cores import cores
 from ...errors import CheckpointError
@@ -29,6 +29,7 @@ from ..metrics.windows import Collector, Key, Seen
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..rows import Held, begin, changed_programs, load, new_shard, save, total
+from ..validation import Pull, keep_pass, learn_by_pass, require_kept
 from .pace import Pace
 from .worker import Worker
 
@@ -44,7 +45,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     """
     (num_shards, num_workers), schedule = prepared.places, prepared.schedule
     epoch, checkpoints = draft.manifest.epoch, draft.checkpoints
-    shards, standing, opened = begin_here(prepared, checkpoints, epoch, monitor)
+    shards, standing, opened = begin_here(prepared, draft, epoch, monitor)
     if schedule is not None:
         for shard in shards.values():
             shard.watch()
@@ -61,10 +62,51 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
         return monitor.state(dealer.finished, [*opened.values(), *seen])
 
     taker = Beside(shards, pace, together, checkpoints.place, state)
-    with Checkpointer(checkpoints, epoch, settings.checkpoint_seconds, taker, monitor.note):
-        run_workers(prepared, epoch, client, dealer, pace, monitor, windows)
+    with Checkpointer(checkpoints, epoch, settings.checkpoint_seconds, taker, monitor.note) as checkpointer:
+        learn = functools.partial(run_workers, prepared, epoch, client, dealer, pace, monitor, windows)
+        if prepared.hold_out is None:
+            learn()
+        else:
+            passes = LocalPasses(shards, prepared, draft, monitor, dealer, pace, checkpointer, learn)
+            learn_by_pass(prepared, prepared.hold_out, monitor, passes)
+    if monitor.kept is not None:
+        draft.adopt(draft.best(monitor.kept.pass_number))
+        return monitor.kept.held
     saved = save(shards, num_shards, draft, draft.manifest.tables)
     return Held(saved, total(shard.describe() for shard in shards.values()))
+
+
+class LocalPasses(NamedTuple):
+    """Learns pass by pass; see Passes."""
+
+    shards: Mapping[int, Shard]
+    prepared: Prepared
+    draft: Draft
+    monitor: Monitor
+    dealer: Dealer
+    pace: Pace
+    checkpointer: Checkpointer
+    run: Callable[[], None]
+
+    def learn(self, number: int) -> None:
+        """See Passes."""
+        self.dealer.open(number)
+        if self.dealer.unfinished:
+            self.pace.begin()
+            self.run()
+
+    def pulls(self) -> Sequence[Pull]:
+        """See Passes."""
+        return [LocalClient(list(self.shards.values())).pull for _ in range(self.prepared.places.workers)]
+
+    def keep(self, number: int) -> None:
+        """See Passes."""
+
+        def write_rows(files: VersionFiles) -> Held:
+            saved = save(self.shards, self.prepared.places.shards, files, self.draft.manifest.tables)
+            return Held(saved, total(shard.describe() for shard in self.shards.values()))
+
+        keep_pass(number, write_rows, self.draft, self.monitor, self.checkpointer)
 
 
 class Begun(NamedTuple):
@@ -80,9 +122,9 @@ class Begun(NamedTuple):
     opened: dict[Key, Seen]
 
 
-def begin_here(prepared: Prepared, checkpoints: Checkpoints, epoch: int, monitor: Monitor) -> Begun:
+def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -> Begun:
     """Return what a training begins with: what a checkpoint has, else its parent."""
-    num_shards, columns = prepared.places.shards, prepared.columns
+    num_shards, columns, checkpoints = prepared.places.shards, prepared.columns, draft.checkpoints
 
     def fresh() -> dict[int, Shard]:
         return {n: new_shard(prepared.recipe, n, num_shards, columns, epoch) for n in range(num_shards)}
@@ -91,6 +133,7 @@ def begin_here(prepared: Prepared, checkpoints: Checkpoints, epoch: int, monitor
         shards = fresh()
         try:
             driver = read_driver(checkpoints, checkpoint)
+            require_kept(driver, draft)
             restore(shards, num_shards, checkpoints, checkpoint, epoch)
         except CheckpointError as error:
             fall_back(error, monitor.note)

@@ -24,7 +24,8 @@ class Pace:
     """
 
     def __init__(self, num_workers: int, slack: int | None, held_up: HeldUp) -> None:
-        self._begun: dict[int, int] = dict.fromkeys(range(num_workers), 0)
+        self._workers = range(num_workers)
+        self._begun: dict[int, int] = dict.fromkeys(self._workers, 0)
         self._under_way: dict[int, int] = {}
         self._slack = slack
         self._held_up = held_up
@@ -32,6 +33,12 @@ class Pace:
         self._last: int | None = None
         self._stopped = False
         self._changed = threading.Condition()
+
+    def begin(self) -> None:
+        """Let all workers begin again, after all have left, and not while they are held."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._last is None, WAIT_SECONDS)
+            self._begun, self._under_way, self._told = dict.fromkeys(self._workers, 0), {}, -1
 
     def step(self, worker: int) -> bool:
         """Wait until a worker, which has finished its step before, may begin the next one; False if it must stop instead.

@@ -10,13 +10,13 @@ import functools
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....warehouse.checkpoints import Checkpoints
 from ...engines.tasks import Tasks
 from ...errors import CheckpointError, LostError, TrainingError
 from ...input.dealing import Dealer, Dealt, Standing
-from ...ps.messages import Description
+from ...ps.messages import Description, Keys, Pulled
 from ...ps.remote import RemoteClient
 from ...ps.service import WATERMARKS, StandingRequest
 from ...ps.transport.checks import check_shape
@@ -31,7 +31,8 @@ from ..monitor import Monitor
 from ..online.pace import Pace
 from ..prepared import Prepared
 from ..reports import Report
-from ..rows import Held, merged_saved, total
+from ..rows import Held, Kept, merged_saved, total
+from ..validation import Pull, keep_pass, learn_by_pass, require_kept
 from .cluster import Cluster, cluster
 from .job import (
     PRESSED,
@@ -83,7 +84,8 @@ def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
             useless.add(checkpoint)
         finished, epoch = {**finished, **driver.finished}, epoch + 1
         draft.enter(epoch)
-        checkpoint, _ = newest(draft, useless, monitor)
+        checkpoint, state = newest(draft, useless, monitor)
+        monitor.back_to(state)
 
 
 def newest(draft: Draft, useless: Collection[str], monitor: Monitor) -> tuple[str, DriverState | None]:
@@ -98,6 +100,7 @@ def newest(draft: Draft, useless: Collection[str], monitor: Monitor) -> tuple[st
         if checkpoint.name not in useless:
             try:
                 state = read_driver(draft.checkpoints, checkpoint)
+                require_kept(state, draft)
                 monitor.note(f"Going on from checkpoint {checkpoint.name}, after {state.examples:,} examples.")
                 return checkpoint.name, state
             except CheckpointError as error:
@@ -125,18 +128,37 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, e
         with RemoteClient(addresses, on.contact.secret, ASK_SECONDS, public=on.contact.public) as client:
             driver.begin(client)
             with driver.checkpointer(draft.checkpoints, epoch, addresses):
-                driver.run_workers(job)
-            with RemoteClient(addresses, on.contact.secret, public=on.contact.public) as saving:
-                saved = merged_saved(saving.each(SAVE, Save(), SAVE_SECONDS))
-            held = Held(saved, driver.describe())
+                driver.learn(job, draft)
+            kept = driver.kept
+            held = driver.save(-1) if kept is None else kept.held
         on.end()
-    draft.adopt(saved_files(draft.folder, epoch))
+    draft.adopt(saved_files(draft.folder, epoch) if kept is None else draft.best(kept.pass_number))
     return held
 
 
 def taken(dealt: Dealt | None) -> NextTurn:
     """Return a turn, or that there are no more, as it travels."""
     return NextTurn(-1, -1, 0, 0, 0, 0) if dealt is None else NextTurn(*dealt.turn, *dealt[1:])
+
+
+class RemotePasses(NamedTuple):
+    """Learns pass by pass; see Passes."""
+
+    driver: Driver
+    job: Job
+    draft: Draft
+
+    def learn(self, number: int) -> None:
+        """See Passes."""
+        self.driver.learn_pass(self.job, number)
+
+    def pulls(self) -> Sequence[Pull]:
+        """See Passes."""
+        return [self.driver.pull]
+
+    def keep(self, number: int) -> None:
+        """See Passes."""
+        self.driver.keep(number, self.draft)
 
 
 class Driver:
@@ -157,7 +179,7 @@ class Driver:
         self._finished = finished
         self._dealer = Dealer((), self._num_workers, self._bsp)
         self._awaited: set[Turn] = set()  # given back, and not dealt again
-        self._generation = 0
+        self._generation = self._begun_with = 0
         self._begun = threading.Event()
         self._begin_pace()
 
@@ -185,17 +207,72 @@ class Driver:
             client: of the shards; used by one thread at a time.
         """
         self._client = client
-        self._dealer = Dealer(self._prepared.turns, self._num_workers, self._bsp, self._standing())
+        dealer = Dealer(self._prepared.turns, self._num_workers, self._bsp, self._standing())
+        if self._prepared.hold_out is not None:
+            self._begun_with = len(self._monitor.validations.passes)
+            dealer.open(self._begun_with)
+        self._dealer = dealer
         self._monitor.watch(self.describe)
         self._begun.set()
 
     @contextmanager
     def checkpointer(self, checkpoints: Checkpoints, epoch: int, addresses: Sequence[Address]) -> Iterator[None]:
         """Take checkpoints beside the block."""
+        self._addresses = addresses
         contact, seconds = self._on.contact, self._settings.checkpoint_seconds
         taker = Afar(addresses, contact, self._bsp, lambda: self._monitor.state(self.finished), self._recoveries.saved)
         with Checkpointer(checkpoints, epoch, seconds, taker, self._monitor.note) as self._checkpointer:
             yield
+
+    @property
+    def kept(self) -> Kept | None:
+        """The rows of the best pass; None where what the shards hold at the end becomes the version."""
+        return self._monitor.kept
+
+    def learn(self, job: Job, draft: Draft) -> None:
+        """Learn all passes, one after the other where rows are held out.
+
+        Raises:
+            LostError, XpsqlError: see run_workers.
+        """
+        rows = self._prepared.hold_out
+        if rows is None:
+            self.run_workers(job)
+        else:
+            learn_by_pass(self._prepared, rows, self._monitor, RemotePasses(self, job, draft))
+
+    def learn_pass(self, job: Job, number: int) -> None:
+        """Learn a pass; workers that ended with the one before are started again.
+
+        Raises:
+            LostError, XpsqlError: see run_workers.
+        """
+        if number != self._begun_with:
+            self._on.coordinator.dismiss("worker")
+            self._dealer.open(number)
+            self._begin_pace()
+            self._generation += 1
+            self.start_workers(self._on, job)
+        if self._dealer.unfinished:
+            self.run_workers(job)
+        else:
+            self._on.wait_for_workers()
+
+    def pull(self, keys: Keys, size: int) -> Pulled:
+        """Pull from the shards; used by one thread at a time."""
+        with self._asking:
+            return self._client.pull(keys, size)
+
+    def save(self, best: int) -> Held:
+        """Let the shards write what they hold; see Save."""
+        contact = self._on.contact
+        with RemoteClient(self._addresses, contact.secret, public=contact.public) as client:
+            saved = merged_saved(client.each(SAVE, Save(best), SAVE_SECONDS))
+        return Held(saved, self.describe())
+
+    def keep(self, number: int, draft: Draft) -> None:
+        """Let the shards write a pass that is the best so far."""
+        keep_pass(number, lambda files: self.save(number), draft, self._monitor, self._checkpointer)
 
     def run_workers(self, job: Job) -> None:
         """Let workers learn until all turns are finished.

@@ -108,7 +108,9 @@ class Pressed(NamedTuple):
 
 
 class Save(NamedTuple):
-    """A request to write what a shard holds into the version's folder."""
+    """A request to write what a shard holds into the version's folder, or that of a pass that may be the best; -1: none."""
+
+    best: int
 
 
 TAKE = Method("take", Take, NextTurn)
@@ -122,7 +124,7 @@ SAVE = Method("save", Save, Saved)
 def prepared_of(job: Job) -> Prepared:
     """Return what a worker needs to know."""
     recipe = recipe_of(job.plan, job.columns)
-    parts = job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places, job.baseline
+    parts = job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places, job.baseline, None
     return Prepared(*parts)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....warehouse.checkpoints import Checkpoints
+from ....warehouse.files import VersionFiles
 from ...engines.tasks import Task
 from ...ps._native import keep_freed_memory
 from ...ps.gang import Gang
@@ -88,8 +89,9 @@ def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: 
     def pressed(message: str, full: bool) -> None:
         member.call(PRESSED, Pressed(message, full), PRESSED_SECONDS)
 
-    def save_rows(_: Save) -> Saved:
-        return save({number: shard}, job.places.shards, saved_files(job.folder, job.epoch), job.tables)
+    def save_rows(request: Save) -> Saved:
+        files = saved_files(job.folder, job.epoch) if request.best < 0 else VersionFiles(job.folder).best(request.best)
+        return save({number: shard}, job.places.shards, files, job.tables)
 
     name, limit = f"Shard {number} of {job.contact.job}", job.memory_bytes
     pressure = None

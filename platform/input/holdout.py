@@ -1,0 +1,135 @@
+"""Rows of a scan that are held out of learning, for validation: a share of them, or the last ones."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...warehouse.manifest import Split
+from ..engines.base import Bounds, Scan
+from .splits import CHUNK_ROWS
+
+GOLDEN, FIRST, SECOND = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+SPLIT_BITS = np.uint64(40)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Some rows of a scan: those that are learned, or those that are held out; see Scan.
+
+    A row is known by its place: the number of its split, and its number among the rows that filters leave of the split. So it
+    is held out in every pass, on any number of workers, and after RESUME.
+
+    Attributes:
+        scan: gives all rows.
+        share: of the rows that is held out.
+        numbers: path and row group of each split -> its number.
+        rows: of each split of the scan, those that filters leave; all where the scan does not say they are fewer.
+        last: the last rows in order of learning are held out; else those whose hash falls into the share.
+        held: these are the rows held out.
+    """
+
+    scan: Scan
+    share: float
+    numbers: dict[tuple[str, int], int]
+    rows: tuple[int, ...]
+    last: bool
+    held: bool
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.scan.schema
+
+    @property
+    def staged(self) -> bool:
+        return self.scan.staged
+
+    @property
+    def bounded(self) -> bool:
+        return self.scan.bounded
+
+    @property
+    def exact(self) -> bool:
+        """Whether a split gives as many rows as it says: not here."""
+        return False
+
+    @property
+    def others(self) -> HeldOut:
+        """The other rows of the scan."""
+        return HeldOut(self.scan, self.share, self.numbers, self.rows, self.last, not self.held)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it gives."""
+        return sum(int(np.count_nonzero(self._chosen(n, 0, rows))) for n, rows in enumerate(self.rows))
+
+    def splits(self) -> list[Split]:
+        """List the splits of the scan."""
+        return self.scan.splits()
+
+    def read(self, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]:
+        """Read a split, without the other rows."""
+        number, row = self.numbers[split.path, split.row_group], 0
+        for table in self.scan.read(split, wanted, rows):
+            yield table.filter(pa.array(self._chosen(number, row, row + table.num_rows)))
+            row += table.num_rows
+
+    def check(self, split: Split) -> None:
+        """Refuse a split that changed."""
+        self.scan.check(split)
+
+    def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
+        """Yield what is known of a column, of all rows."""
+        return self.scan.bounds(splits, column)
+
+    def describe(self) -> str:
+        """Return how the scan is read."""
+        return self.scan.describe()
+
+    def entry(self) -> dict[str, Any]:
+        """Return what a manifest keeps of the scan."""
+        return self.scan.entry()
+
+    def over(self, splits: Sequence[Split]) -> HeldOut:
+        """Return the same over splits that were listed before."""
+        return HeldOut(self.scan.over(splits), self.share, self.numbers, self.rows, self.last, self.held)
+
+    def _chosen(self, number: int, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return which rows start:stop of a split these are, bool[stop - start]."""
+        if self.last:
+            learned = round(sum(self.rows) * (1 - self.share)) - sum(self.rows[:number])
+            held = np.arange(start, stop) >= learned
+        else:
+            held = drawn(number, start, stop) < self.share
+        return held if self.held else ~held
+
+
+def held_out(scan: Scan, splits: Sequence[Split], share: float, last: bool) -> HeldOut:
+    """Return the rows of a scan that are left to learn from.
+
+    Where they are the last ones, a scan whose filters drop rows is read once to count them.
+    """
+    rows = [split.rows for split in splits]
+    if not scan.exact and last:
+        column = scan.schema.names[:1]
+        rows = [sum(table.num_rows for table in scan.read(split, column, CHUNK_ROWS)) for split in splits]
+    numbers = {(split.path, split.row_group): number for number, split in enumerate(splits)}
+    return HeldOut(scan, share, numbers, tuple(rows), last, held=False)
+
+
+def drawn(number: int, start: int, stop: int) -> NDArray[np.float64]:
+    """Return a number in [0, 1) of each of some rows of a split, float64[stop - start], by a hash of its place.
+
+    Source: Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014, splitmix64.
+    """
+    place = (np.uint64(number) << SPLIT_BITS) + np.arange(start, stop, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        mixed = (place + np.uint64(1)) * GOLDEN
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * FIRST
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * SECOND
+    return (mixed ^ (mixed >> np.uint64(31))) * 2.0**-64
