@@ -71,10 +71,14 @@ CLAUSE_HELP = {
     "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named.",
     "EVALUATE": "After every m batches of a pass the next n are scored before they are learned from: a window, which is a row "
     "of ML.TRAINING_INFO; with BY, one more for each value of a column.",
+    "VALIDATE": "Rows that are never learned from, and scored after each pass: a share of them, drawn by a hash of the row's "
+    "place; `LAST` and a share, the last ones in the order of learning; or a query, whose columns are those of the "
+    "training's. With `patience`, passes end where these rows gain no more.",
     "RELEASE": "Which version may be served: a condition on the metrics over all windows of the first "
     "pass, such as `auc > 0.7 AND pcopc BETWEEN "
     "0.9 AND 1.1`, and on those of the version served, `auc > previous.auc`. Where it is false the version is `held` and the "
-    "statement fails. `auc` is the first label's, `auc(buy)` that of label `buy`. Metrics: "
+    "statement fails. `auc` is the first label's, `auc(buy)` that of label `buy`, "
+    "`validation.auc` that of the rows of VALIDATE. Metrics: "
     f"{', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
     "WITH": "Settings of the training, below.",
 }

@@ -132,6 +132,7 @@ def input_rows(
         ("estimated time", f"about {seconds:.1f} s of learning"),
         ("checkpoints", checkpoint_text(plan, size, seconds, places)),
         *evaluation_rows(schedule_of(plan.evaluate, splits, size_of_batch)),
+        *([("validation", f"{plan.validate.text}, after each pass")] if plan.validate is not None else []),
         *place_rows(places, plan),
     ]
 

@@ -68,6 +68,9 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
     if settings.patience is not None and settings.passes == 1:
         message = f"{PATIENCE} = {settings.patience} has no effect on one pass. Set passes above 1, or leave it out."
         raise StatementError(message, subject=PATIENCE)
+    if plan.stream is not None:
+        message = f"{VALIDATE} holds rows out of a query that ends, and a stream does not. Judge it by EVALUATE EVERY."
+        raise StatementError(message, subject=VALIDATE)
     learns = algorithm.learns
     if not isinstance(learns, Online):
         raise StatementError(

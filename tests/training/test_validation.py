@@ -19,6 +19,9 @@ from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.input.holdout import held_out
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training import parallelism
+from xpsql.platform.training.checkpoints.checkpointer import Checkpointer
+from xpsql.platform.training.metrics.validations import Validated
+from xpsql.platform.training.monitor import Monitor
 
 ROWS, SPLIT_ROWS = 4000, 500
 TRAIN = "TRAIN OR REPLACE MODEL m USING {using} {clauses} WITH (batch_size = 50 {more}) AS {query}"
@@ -64,7 +67,9 @@ def on_tasks(session: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> xpsql.S
     return session
 
 
-def train(session: xpsql.Session, query: str, clauses: str, more: str = "", using: str = "xftrl (alpha = 1)") -> dict[str, Any]:
+def train(
+    session: xpsql.Session, query: str, clauses: str, more: str = "", using: str = "xftrl (alpha = 0.3)"
+) -> dict[str, Any]:
     (row,) = session.sql(TRAIN.format(using=using, clauses=clauses, more=more, query=query)).arrow().to_pylist()
     return dict(row)
 
@@ -206,3 +211,55 @@ def test_what_cannot_be_validated_is_refused_where_it_stands(
         train(session, query, clauses, more, using)
     assert caught.value.position is not None
     assert not session.models.exists("m")
+
+
+@pytest.mark.parametrize("when", ["scored", "written"])
+def test_a_training_that_goes_on_keeps_the_best_pass_that_was_before(tmp_path: Path, query: str, when: str) -> None:
+    statement = TRAIN.format(
+        using="xftrl (alpha = 0.3)",
+        clauses="VALIDATE ON 0.2",
+        more=", workers = 1, passes = 12, patience = 2, checkpoint_seconds = 1e6",
+        query=query,
+    )
+    with xpsql.connect(tmp_path / "whole", reporter=SilentReporter()) as session:
+        session.sql(statement)
+        weights = rows(session, "SELECT * FROM ML.WEIGHTS(MODEL m) ORDER BY key")
+        whole = session.models.version("m").manifest
+    assert whole.best_pass is not None
+    assert whole.best_pass > 0
+    fail_at = whole.best_pass + (1 if when == "scored" else 0)
+
+    def validated(monitor: Monitor, found: Validated) -> None:
+        if when == "scored" and found.pass_number == fail_at:
+            raise TrainingError("stopped by the test")
+        monitor_validated(monitor, found)
+
+    def checkpointed(monitor: Monitor, checkpointer: Checkpointer) -> bool:
+        if when == "written" and monitor.validations.passes[-1].pass_number == fail_at:
+            raise TrainingError("stopped by the test")
+        return monitor_checkpointed(monitor, checkpointer)
+
+    monitor_validated, monitor_checkpointed = Monitor.validated, Monitor.checkpointed
+    with xpsql.connect(tmp_path / "broken", reporter=SilentReporter()) as session:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Monitor, "validated", validated)
+            patch.setattr(Monitor, "checkpointed", checkpointed)
+            with pytest.raises(TrainingError, match="stopped by the test"):
+                session.sql(statement)
+        session.sql("RESUME MODEL m")
+        assert rows(session, "SELECT * FROM ML.WEIGHTS(MODEL m) ORDER BY key") == weights
+        manifest = session.models.version("m").manifest
+        assert (manifest.best_pass, manifest.examples) == (whole.best_pass, whole.examples)
+        assert manifest.validation == whole.validation
+        assert len(rows(session, PASSES)) == whole.best_pass + 3
+
+
+def test_continue_takes_the_clause_over_and_explain_tells_it(session: xpsql.Session, query: str) -> None:
+    train(session, query, "VALIDATE ON LAST 0.25", ", passes = 4, patience = 1")
+    session.sql(f"CONTINUE MODEL m AS {query}")
+    manifest = session.models.version("m").manifest
+    assert manifest.validation["examples"] == ROWS // 4
+    explained = dict(zip(*session.sql(f"EXPLAIN CONTINUE MODEL m AS {query}").arrow().to_pydict().values(), strict=True))
+    assert explained["validation"] == "ON LAST 0.25, after each pass"
+    described = dict(zip(*session.sql("DESCRIBE MODEL m").arrow().to_pydict().values(), strict=False))
+    assert described["validate"] == "ON LAST 0.25"

@@ -88,6 +88,8 @@ class Continue:
             parent = once.parent_to_replace(context.models, parent, self.name)
         manifest = parent.manifest
         roles = {**inherited.roles(manifest), **clauses.roles(self.given)}
+        if self.stream is not None and "VALIDATE" not in self.given:  # of a stream no rows are held out
+            roles["validate"] = None
         clauses.check_release(roles["release"], roles["evaluate"] is not None, roles["validate"] is not None, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
         return Plan(
@@ -96,7 +98,7 @@ class Continue:
             algorithm=algorithm,
             operators=clauses.operators(self.clause("OPERATORS", inherited.operators(manifest))),
             query=query,
-            settings=clauses.settings({**carried(manifest), **self.clause("WITH", {})}),
+            settings=clauses.settings({**carried(manifest, roles["validate"] is not None), **self.clause("WITH", {})}),
             parent=parent.number,
             inherited=self.inherited(manifest),
             stream=None if self.stream is None else self.stream.query,
@@ -168,10 +170,10 @@ def check_named(given: clauses.Clauses, stream: streams.Streamed | None) -> None
         )
 
 
-def carried(manifest: Manifest) -> dict[str, Value]:
-    """Return the settings that a version hands on: all but the mean of labels that a new model begins with, its name, and what
-    is said of a stream."""
-    own = ("base_rate", "once", *streams.SETTINGS)
+def carried(manifest: Manifest, validated: bool) -> dict[str, Value]:
+    """Return the settings that a version hands on: all but the mean of labels that a new model begins with, its name, what is
+    said of a stream, and patience where no rows are held out."""
+    own = ("base_rate", "once", *streams.SETTINGS, *(() if validated else ("patience",)))
     return {name: value for name, value in written(manifest.settings).items() if name not in own}
 
 
