@@ -20,6 +20,7 @@ from ..input.splits import check_labels, chunk_batches, is_empty, vector_dims
 from ..ps.watermarks import Turn, turns_of
 from .baseline import baseline_of
 from .estimates import estimated_bytes, estimated_features
+from .hold_out import ValidationRows, divided, hold_out
 from .metrics.metrics import Targets
 from .metrics.windows import Schedule, schedule_of
 from .parallelism import Places, fitting
@@ -27,7 +28,6 @@ from .plan import Plan, batch_size
 from .recipe import Recipe, recipe_of
 from .rows import check_continues
 from .segment import Segment
-from .validation import ValidationRows, divided, hold_out
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

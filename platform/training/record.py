@@ -14,12 +14,12 @@ from ..engines.parquet_scan import ParquetScan
 from ..errors import StatementError
 from ..input.splits import vector_dims
 from .baseline import baseline_of
+from .hold_out import divided, hold_out
 from .parallelism import Places, places_of
 from .plan import Plan
 from .prepared import Prepared
 from .recipe import fitted, recipe_of
 from .segment import cut_again
-from .validation import divided, hold_out
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft

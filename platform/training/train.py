@@ -17,6 +17,7 @@ from ..errors import TrainingError
 from ..input.columns import Columns
 from ..input.scaling import as_entry
 from .compiled import compilations, prepare_jax
+from .hold_out import check_validation
 from .metrics.gate import judged
 from .metrics.labels import flat
 from .metrics.metrics import Metrics
@@ -30,7 +31,6 @@ from .record import prepare_again, recorded
 from .rows import Held, check_continues, dense_entries, table_entries
 from .segment import Segment
 from .strategies import strategy_of
-from .validation import check_validation
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft

@@ -5,32 +5,25 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import pyarrow as pa
 
-from ...algorithms.base import Algorithm, Online, Supervised
 from ...warehouse.files import VersionFiles
-from ...warehouse.manifest import Split
-from ..engines.base import Engine, Scan, staged
-from ..errors import CheckpointError, StatementError
+from ..errors import CheckpointError
 from ..input.batches import Ladders, batches
 from ..input.columns import Columns
 from ..input.encoder import Encoder
-from ..input.holdout import HeldOut, held_out
 from ..input.offered import offered_of
 from ..input.scaling import Scales, scale
 from ..input.source import row_of
 from ..input.splits import chunk_rows
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
+from .hold_out import ValidationRows
 from .metrics.metrics import LabelMetrics, Tally
-from .metrics.validate import Validate
 from .metrics.validations import Validated, Validations
 from .online.step import inputs_of, score_step
-from .plan import PATIENCE, VALIDATE, Plan
 from .recipe import Recipe
 from .rows import Held, Kept
 
@@ -44,104 +37,6 @@ if TYPE_CHECKING:
 BATCH_ROWS = 4096
 
 Pull = Callable[[Keys, int], Pulled]
-
-
-class ValidationRows(NamedTuple):
-    """The rows that a training is validated on."""
-
-    scan: Scan
-    splits: list[Split]
-
-
-def check_validation(plan: Plan, algorithm: Algorithm) -> None:
-    """Refuse a validation that the algorithm cannot have, and patience without one.
-
-    Raises:
-        StatementError: names the clause or option.
-    """
-    settings, name = plan.settings, plan.algorithm.name
-    if plan.validate is None:
-        if settings.patience is not None:
-            message = f"{PATIENCE} = {settings.patience} needs rows to judge passes by. Add VALIDATE ON 0.1, or leave it out."
-            raise StatementError(message, subject=PATIENCE)
-        return
-    if settings.patience is not None and settings.passes == 1:
-        message = f"{PATIENCE} = {settings.patience} has no effect on one pass. Set passes above 1, or leave it out."
-        raise StatementError(message, subject=PATIENCE)
-    if plan.stream is not None:
-        message = f"{VALIDATE} holds rows out of a query that ends, and a stream does not. Judge it by EVALUATE EVERY."
-        raise StatementError(message, subject=VALIDATE)
-    learns = algorithm.learns
-    if not isinstance(learns, Online):
-        raise StatementError(
-            f"{VALIDATE} scores rows after each pass; {name} learns all examples at once. Keep rows apart in the query, and "
-            "measure them by ML.EVALUATE.",
-            subject=VALIDATE,
-        )
-    if not isinstance(learns.goal, Supervised) or any(augment.copies > 1 for augment in learns.augment):
-        what = "adds rows that were not taken" if isinstance(learns.goal, Supervised) else "learns without labels"
-        raise StatementError(
-            f"{VALIDATE} compares predictions with labels, and {name} {what}. Leave it out, and measure by ML.EVALUATE.",
-            subject=VALIDATE,
-        )
-
-
-def divided(validate: Validate, scan: Scan, splits: Sequence[Split]) -> HeldOut:
-    """Return the rows of a scan that are left to learn from.
-
-    Raises:
-        StatementError: none is held out, or none is left.
-    """
-    assert validate.share is not None  # else another query gives them
-    learned = held_out(scan, splits, validate.share, validate.last)
-    held, left = learned.others.num_rows, learned.num_rows
-    if not held or not left:
-        raise StatementError(
-            f"{VALIDATE} {validate.text} holds {held:,} of {held + left:,} rows out and leaves {left:,}: both must be some. "
-            "Choose another share.",
-            subject=VALIDATE,
-        )
-    return learned
-
-
-def hold_out(
-    plan: Plan, engine: Engine, scan: Scan, splits: list[Split], columns: Columns, folder: Path
-) -> ValidationRows | None:
-    """Return the rows that VALIDATE holds out; None without.
-
-    Args:
-        scan: of the rows that are learned.
-        folder: where a query's rows are staged.
-    """
-    if plan.validate is None:
-        return None
-    if isinstance(scan, HeldOut):
-        return ValidationRows(scan.others, splits)
-    assert plan.validate.query is not None  # else the scan is divided
-    apart = scan_apart(engine, plan.validate.query, scan.schema, columns, folder)
-    return ValidationRows(apart, [split for split in apart.splits() if split.rows])
-
-
-def scan_apart(engine: Engine, query: str, learned: pa.Schema, columns: Columns, folder: Path) -> Scan:
-    """Return how the query of VALIDATE is read.
-
-    Raises:
-        StatementError: it cannot run, returns no rows, or lacks a column that is learned from, in the type that it has there.
-    """
-    found = engine.scan(query)
-    there = {field.name.lower(): field.type for field in found.schema}
-    for name in columns.learned:
-        wanted, came = learned.field(name).type, there.get(name.lower())
-        if came != wanted:
-            what = "lacks it" if came is None else f"returns {came}"
-            raise StatementError(
-                f"{VALIDATE} ON (query) must return the column {name} as {wanted}, as the training's query does; it {what}.",
-                subject=VALIDATE,
-            )
-    scan = staged(engine, query, found, folder)
-    if not any(split.rows for split in scan.splits()):
-        raise StatementError(f"{VALIDATE} ON (query) returns no rows; there is nothing to validate on.", subject=VALIDATE)
-    return scan
 
 
 class Validator:

@@ -53,6 +53,6 @@ def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monito
     """See Strategy."""
     if tasks is None:
         return local.learn_here(prepared, draft, monitor)
-    from ..tasks.driver import learn_on  # the transport takes a tenth of a second to load
+    from ..tasks.learn import learn_on  # the transport takes a tenth of a second to load
 
     return learn_on(tasks, prepared, draft, monitor)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....warehouse.checkpoints import Checkpoints
 from ...engines.tasks import Tasks
-from ...errors import CheckpointError, LostError, TrainingError
+from ...errors import LostError, TrainingError
 from ...input.dealing import Dealer, Dealt, Standing
 from ...ps.messages import Description, Keys, Pulled
 from ...ps.remote import RemoteClient
@@ -24,15 +24,13 @@ from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Handler
 from ...ps.watermarks import Turn, from_lines, highest, lowest
 from ..checkpoints.checkpointer import Checkpointer
-from ..checkpoints.driver_state import DriverState
-from ..checkpoints.files import fall_back, newest_first, read_driver
 from ..checkpoints.recovery import Recoveries
 from ..monitor import Monitor
 from ..online.pace import Pace
 from ..prepared import Prepared
 from ..reports import Report
 from ..rows import Held, Kept, merged_saved, total
-from ..validation import Pull, keep_pass, learn_by_pass, require_kept
+from ..validation import Pull, keep_pass, learn_by_pass
 from .cluster import Cluster, cluster
 from .job import (
     PRESSED,
@@ -49,91 +47,14 @@ from .job import (
     Stepped,
     StepRequest,
     Take,
-    job_of,
-    saved_files,
 )
 from .remote_checkpoints import ASK_SECONDS, Afar
-from .shard_task import host_shard
 from .worker_task import work
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
 
 SAVE_SECONDS = 3600.0
-
-
-def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
-    """Learn from the input on an engine's tasks, from the newest good checkpoint on, and let the shards write what they hold.
-
-    Raises:
-        DataError, TrainingError, ModelError: the first of any task; all others end.
-    """
-    recoveries, epoch, useless = Recoveries(monitor), draft.manifest.epoch, set[str]()
-    checkpoint, state = newest(draft, useless, monitor)
-    if state is not None:
-        monitor.go_on(state)
-    finished = {} if state is None else from_lines(state.finished)
-    while True:
-        driver = Driver(prepared, monitor, recoveries, finished)
-        try:
-            return learn_once(tasks, prepared, draft, driver, epoch, checkpoint)
-        except LostError as error:
-            recoveries.lost("the shards", error)
-        except CheckpointError as error:
-            fall_back(error, monitor.note)
-            useless.add(checkpoint)
-        finished, epoch = {**finished, **driver.finished}, epoch + 1
-        draft.enter(epoch)
-        checkpoint, state = newest(draft, useless, monitor)
-        monitor.back_to(state)
-
-
-def newest(draft: Draft, useless: Collection[str], monitor: Monitor) -> tuple[str, DriverState | None]:
-    """Return the name of the newest checkpoint that looks whole, and how far the training was; "" and None where there is none.
-
-    Tells which it is.
-
-    Args:
-        useless: names of some that did not prove whole.
-    """
-    for checkpoint in newest_first(draft.checkpoints, monitor.note):
-        if checkpoint.name not in useless:
-            try:
-                state = read_driver(draft.checkpoints, checkpoint)
-                require_kept(state, draft)
-                monitor.note(f"Going on from checkpoint {checkpoint.name}, after {state.examples:,} examples.")
-                return checkpoint.name, state
-            except CheckpointError as error:
-                fall_back(error, monitor.note)
-    return "", None
-
-
-def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, epoch: int, checkpoint: str) -> Held:
-    """Learn from where a checkpoint stands, to the end.
-
-    Args:
-        checkpoint: its name; empty: from the beginning.
-
-    Raises:
-        LostError: a task is lost that nobody replaces.
-        CheckpointError: the checkpoint is damaged.
-        XpsqlError: see learn_on.
-    """
-    places = prepared.places
-    with driver.cluster(tasks, f"{prepared.plan.model} v{draft.number}") as on:
-        job = job_of(prepared, draft, on.contact, epoch, checkpoint, tasks.memory_bytes())
-        on.start_shards(functools.partial(host_shard, job, on.certificate), places.shards)
-        driver.start_workers(on, job)
-        addresses = on.addresses()
-        with RemoteClient(addresses, on.contact.secret, ASK_SECONDS, public=on.contact.public) as client:
-            driver.begin(client)
-            with driver.checkpointer(draft.checkpoints, epoch, addresses):
-                driver.learn(job, draft)
-            kept = driver.kept
-            held = driver.save(-1) if kept is None else kept.held
-        on.end()
-    draft.adopt(saved_files(draft.folder, epoch) if kept is None else draft.best(kept.pass_number))
-    return held
 
 
 def taken(dealt: Dealt | None) -> NextTurn:
