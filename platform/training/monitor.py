@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..progress import Reporter
     from .checkpoints.checkpointer import Checkpointer
     from .reports import Report
-    from .rows import Kept
+    from .rows import KeptPass
 
 PROGRESS_SECONDS = 2.0
 TELL_SECONDS = 0.25
@@ -63,7 +63,7 @@ class Monitor:
         self._evaluated = evaluated
         self._targets = targets
         self.validations = Validations(targets.ungrouped, patience)
-        self.kept: Kept | None = None
+        self.kept: KeptPass | None = None
         self.passes = PassMetrics(targets.ungrouped, keeps_all=False)
         self._describe: Callable[[], Description] | None = None
         self._draft = draft

@@ -230,7 +230,7 @@ class Held(NamedTuple):
     described: Description
 
 
-class Kept(NamedTuple):
+class KeptPass(NamedTuple):
     """The rows of a pass that may become the version's, written beside them."""
 
     pass_number: int

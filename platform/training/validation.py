@@ -25,7 +25,7 @@ from .metrics.metrics import LabelMetrics, Tally
 from .metrics.validations import Validated, Validations
 from .online.step import inputs_of, score_step
 from .recipe import Recipe
-from .rows import Held, Kept
+from .rows import Held, KeptPass
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -101,7 +101,7 @@ def keep_pass(
     """
     files = draft.best(number)
     draft.clear_best(lambda kept: kept != number)
-    monitor.kept = Kept(number, write(files))
+    monitor.kept = KeptPass(number, write(files))
     if monitor.checkpointed(checkpointer):
         draft.clear_best(lambda kept: kept == number)
 

@@ -9,7 +9,7 @@ from ...ps.watermarks import Lines
 from ..metrics.metrics import Tally
 from ..metrics.validations import Validated
 from ..metrics.windows import Seen, Window
-from ..rows import Kept
+from ..rows import KeptPass
 
 
 class DriverState(NamedTuple):
@@ -35,7 +35,7 @@ class DriverState(NamedTuple):
     examples: int
     seconds: float
     validated: tuple[Validated, ...] = ()
-    kept: Kept | None = None
+    kept: KeptPass | None = None
 
 
 DRIVER_STATE = Codec(DriverState)

@@ -29,7 +29,7 @@ from ..monitor import Monitor
 from ..online.pace import Pace
 from ..prepared import Prepared
 from ..reports import Report
-from ..rows import Held, Kept, merged_saved, total
+from ..rows import Held, KeptPass, merged_saved, total
 from ..validation import Pull, keep_pass, learn_by_pass
 from .cluster import Cluster, cluster
 from .job import (
@@ -146,7 +146,7 @@ class Driver:
             yield
 
     @property
-    def kept(self) -> Kept | None:
+    def kept(self) -> KeptPass | None:
         """The rows of the best pass; None where what the shards hold at the end becomes the version."""
         return self._monitor.kept
 
