@@ -18,6 +18,7 @@ from .linear.svm import SVM
 from .linear.xftrl import XFTRL
 from .networks.dcn import DCN
 from .networks.deepfm import DEEPFM
+from .networks.din import DIN
 from .networks.multi_task import MULTI_TASK
 from .networks.wide_deep import WIDE_DEEP
 from .networks.xnn import XNN
@@ -36,6 +37,7 @@ ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
     DEEPFM,
     DCN,
     MULTI_TASK,
+    DIN,
     XSVD,
     SLRM,
     WORD2VEC,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 
@@ -56,6 +56,13 @@ class DeepOptions(BoosterOptions):
     init_scale: float = option(0.01, "standard deviation of new vectors; raise it for short logs", minimum=0)
 
 
+class LayerInputs(NamedTuple):
+    """What layers see: their width, and (parameters, inputs) -> the numbers of each example, that wide."""
+
+    width: int
+    inputs: Callable[[Parameters, Inputs], Stacked]
+
+
 def deep(
     options: DeepOptions,
     layout: Layout,
@@ -65,6 +72,7 @@ def deep(
     algorithm: str,
     finish: Callable[[jax.Array], jax.Array] = lambda scores: scores,
     random: bool = False,
+    seen: LayerInputs | None = None,
 ) -> Algorithm:
     """Return a network with a linear part: FTRL for its table `weights`, AdaGrad for `vectors`, Adam for layers.
 
@@ -74,8 +82,12 @@ def deep(
         algorithm: its name, for messages.
         finish: makes scores of what layers and linear part give together.
         random: an update needs random numbers, without dropout too.
+        seen: what the network sees, and a booster too; None: network_inputs.
     """
-    booster = Booster(options, options.activation, num_inputs(options, layout), len(layout.labels), options.dropout, algorithm)
+    seen = seen or LayerInputs(
+        num_inputs(options, layout), lambda parameters, inputs: network_inputs(parameters, inputs, layout)
+    )
+    booster = Booster(options, options.activation, seen.width, len(layout.labels), options.dropout, algorithm)
 
     def optimizer(table: TableSpec) -> Operator:
         if table.name == "weights":
@@ -83,7 +95,7 @@ def deep(
         return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
 
     def boosted(parameters: Parameters, inputs: Inputs, booster: Booster) -> jax.Array:
-        deep_part = booster.apply(parameters, network_inputs(parameters, inputs, layout), inputs.random)
+        deep_part = booster.apply(parameters, seen.inputs(parameters, inputs), inputs.random)
         return finish(linear_scores(parameters["weights"], inputs) + deep_part)
 
     def dense_optimizer() -> optax.GradientTransformation:

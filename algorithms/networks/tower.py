@@ -59,14 +59,19 @@ def check_hidden(hidden: tuple[object, ...], option: str, algorithm: str) -> Non
         raise OptionError(f"{subject} expects whole numbers of units, like (128, 64); got {wrong[0]!r}.", subject=subject)
 
 
-def activations_of(names: tuple[str, ...], hidden: tuple[object, ...], algorithm: str) -> tuple[str, ...]:
+def activations_of(
+    names: tuple[str, ...], hidden: tuple[object, ...], algorithm: str, named: str = "activation"
+) -> tuple[str, ...]:
     """Return the activation of each hidden layer.
+
+    Args:
+        named: the option that names them.
 
     Raises:
         OptionError: there are neither one nor as many as layers.
     """
     if len(names) not in (1, len(hidden)):
-        option = Subject("USING", algorithm, "activation")
+        option = Subject("USING", algorithm, named)
         message = f"{option} expects one for all hidden layers, or one for each of the {len(hidden)}; got {len(names)}."
         raise OptionError(message, subject=option)
     return names * len(hidden) if len(names) == 1 else names

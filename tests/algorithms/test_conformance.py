@@ -17,6 +17,7 @@ from xpsql.algorithms.layers.lookups import PREFIX
 from xpsql.algorithms.linear.scores import linear_scores
 from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
 from xpsql.algorithms.losses import LOGLOSS
+from xpsql.algorithms.networks.din import DinOptions
 from xpsql.platform.options import Part
 from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial, algorithms
 
@@ -25,6 +26,10 @@ PARTS = {part.name: part for part in ALGORITHMS if part.name != "xgboost"}  # wh
 
 OTHERS = {
     "word2vec": (algorithms.SEQUENCES, None),
+    "din": (
+        algorithms.LAYOUT._replace(histories=(("history", ("users", "items")),)),
+        DinOptions(target=("item", "user"), history=("items", "users"), dim=4, hidden=(8,), attention=(8, 4)),
+    ),
     "slrm": (Layout(scalar=("item",), bags=("tags",)), SlrmOptions(history="tags")),
 }
 

@@ -49,6 +49,10 @@ FLIGHTS = {
 }
 # Of others: a query of the flights, or of the routes that planes flew, and metrics.
 OTHERS = {
+    "din (target = (dest), history = (history))": (
+        "SELECT label, tailnum, dest, history FROM {routes}",
+        {"logloss": 0.4443, "auc": 0.6564},
+    ),
     "linear_regression": (
         "SELECT distance / 1000 AS label, carrier, origin, dest, hour FROM {flights}",
         {"mae": 0.2157, "rmse": 0.3290},
@@ -89,7 +93,7 @@ def flights_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def logs(flights_log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The flights; and where each plane flew, with where it had flown before."""
-    table, flown, history = pq.read_table(flights_log, columns=["tailnum", "dest"]), dict[str, list[str]](), []
+    table, flown, history = pq.read_table(flights_log, columns=["label", "tailnum", "dest"]), dict[str, list[str]](), []
     for plane, dest in zip(table["tailnum"].to_pylist(), table["dest"].to_pylist(), strict=True):
         before = flown.setdefault(plane, [])
         history.append(before[-HISTORY:])

@@ -27,6 +27,7 @@ class Use(NamedTuple):
 
 SPECIAL = {
     "multi_task": Use("(base = mmoe, experts = 2, gate_dropout = 0)"),
+    "din": Use("(target = (item), history = (tags), dim = 4, hidden = (8), attention = (8))"),
     "slrm": Use("(negatives = 3, l1 = 0.01)", "1 AS label, user AS item, tags AS history"),
     "word2vec": Use("(dim = 8)", "tags"),
     "xgboost": Use("(rounds = 10)", "label, user, item, price, vector"),

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..algorithms.augments.sampling import Sampling
 from ..algorithms.base import Algorithm, Inputs, Layout, Online, Solved
+from ..algorithms.inputs import History
 from ..algorithms.solver import Doubles, Known, Solve
 from ..platform.operators import OPERATORS
 from ..platform.operators.base import Context, Operator, Rows, TableSpec, chain, pull, push
@@ -24,7 +25,7 @@ from .operators import context, keys, new_rows, usual
 
 LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price", "age"), (("embedding", 2),))
 SEQUENCES = Layout(bags=("tags", "scores"), labels=())
-EXAMPLES, PADDING, ROWS, SEED, STEPS = 6, 4, 24, 7, 60
+EXAMPLES, PADDING, ROWS, SEED, STEPS, LONGEST = 6, 4, 24, 7, 60, 3
 ABSENT = ROWS - 1
 ACCELERATORS = ("cuda", "tpu")
 
@@ -37,7 +38,8 @@ class AlgorithmTrial:
     Args:
         part: the algorithm's part.
         options: its options; None: its defaults.
-        layout: LAYOUT, with one label or two, or the multi-valued slots of it alone: SEQUENCES.
+        layout: LAYOUT, with one label or two, or the multi-valued slots of it alone: SEQUENCES; with groups of histories if the
+            algorithm has some.
     """
 
     def __init__(self, part: Part[Any, Algorithm], options: Any = None, layout: Layout = LAYOUT) -> None:
@@ -77,16 +79,36 @@ class AlgorithmTrial:
             if isinstance(sampling, Sampling):
                 fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
         arrays: dict[str, Any] = {name: jnp.asarray(values) for name, values in fields.items()}
-        return Inputs(**arrays)
+        return Inputs(**arrays, histories=tuple(history_of(len(slots)) for _, slots in self._layout.histories))
+
+
+def history_of(fields: int) -> History:
+    """Return histories of 0 to 3 elements; of one element, a field is NULL."""
+    elements = [[16, 17, 18], [17], [], [3, 16], [18], [16, 16]]
+    rows = np.full((fields, EXAMPLES, LONGEST), ABSENT, np.int32)
+    mask = np.zeros((EXAMPLES, LONGEST), np.bool_)
+    for example, own in enumerate(elements):
+        mask[example, : len(own)] = True
+        for field in range(fields):
+            rows[field, example, : len(own)] = np.roll(own, field)
+    rows[1:, 0, 1] = ABSENT
+    return History(jnp.asarray(rows), jnp.asarray(mask))
 
 
 def padded(inputs: Inputs, examples: int) -> Inputs:
-    """Return the batch with more examples, of weight 0 and without features."""
+    """Return the batch with more examples, of weight 0 and without features, and longer histories."""
     return inputs._replace(
         scalar=jnp.pad(inputs.scalar, ((0, 0), (0, examples)), constant_values=ABSENT),
         dense=jnp.pad(inputs.dense, ((0, examples), (0, 0))),
         label=jnp.pad(inputs.label, ((0, 0), (0, examples))),
         weight=jnp.pad(inputs.weight, (0, examples)),
+        histories=tuple(
+            History(
+                jnp.pad(history.rows, ((0, 0), (0, examples), (0, PADDING)), constant_values=ABSENT),
+                jnp.pad(history.mask, ((0, examples), (0, PADDING))),
+            )
+            for history in inputs.histories
+        ),
     )
 
 
@@ -103,6 +125,7 @@ def alone(inputs: Inputs, example: int) -> Inputs:
         dense=inputs.dense[one],
         label=inputs.label[:, one],
         weight=inputs.weight[one],
+        histories=tuple(History(history.rows[:, one], history.mask[one]) for history in inputs.histories),
     )
 
 

@@ -1,0 +1,113 @@
+"""Target attention: how much each element of a history matters for the target of an example, by a small network of both."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.operators.base import DenseSpec
+from ..inputs import History
+from .activations import ACTIVATIONS
+from .dense import Layer, Parameters
+from .lookups import gathered, projected
+
+NEVER = -1e9  # the score of what is not there, before a softmax
+
+
+class Attended(NamedTuple):
+    """The elements of histories: their vectors, and the share that they alone have of attention's first layer.
+
+    Attributes:
+        vectors: float32[batch, L, width], zeros where there is no element.
+        shares: float32[batch, L, units].
+        mask: bool[batch, L].
+    """
+
+    vectors: jax.Array
+    shares: jax.Array
+    mask: jax.Array
+
+
+class Attention:
+    """A network of [target, element, target - element, target * element] that gives each element a weight.
+
+        weight = output(hidden(..., first([t, h, t - h, t * h])))
+
+    The first layer is linear in its four parts, so that with its kernel in four, (K1 + K3) t + (K2 - K3) h + K4 (t * h) is the
+    same: the first term is computed once per example, the second once per distinct row of a batch, and only the third for every
+    element of every history.
+
+    Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018, section 4.3.
+
+    Args:
+        name: of the parameters, which begin with it.
+        first: number of its first layer, see Layer.
+        width: of a target and of an element.
+        hidden: units of each layer, one or more.
+        activations: of each.
+        softmax: weights of an example add up to 1, or 0 where its history is empty; else they are any numbers, as in the paper.
+
+    Attributes:
+        specs: the dense parameters.
+    """
+
+    def __init__(
+        self, name: str, first: int, width: int, hidden: tuple[int, ...], activations: tuple[str, ...], softmax: bool
+    ) -> None:
+        self._width = width
+        self._softmax = softmax
+        self._activation = activations[0]
+        sizes = [4 * width, *hidden]
+        self._layers = [
+            Layer(f"{name}_{i}", first + i - 1, sizes[i - 1], sizes[i], activation)
+            for i, activation in enumerate(activations, 1)
+        ]
+        self._output = Layer(f"{name}_output", first + len(hidden), sizes[-1], 1, "linear")
+        last = self._output.specs()
+        # A bias moves all elements alike, which a softmax undoes.
+        self.specs: tuple[DenseSpec, ...] = (
+            *(spec for layer in self._layers for spec in layer.specs()),
+            *(spec for spec in last if not (softmax and spec.name.endswith("bias"))),
+        )
+
+    def of_rows(self, parameters: Parameters, rows: jax.Array, history: History) -> Attended:
+        """Return histories of rows float32[n, dim], with width = fields * dim; a distinct row is multiplied once."""
+        fields, batch, length = history.rows.shape
+        index = history.rows.reshape(fields, batch * length)
+        vectors = gathered(rows, index).reshape(batch, length, self._width)
+        shares = projected(rows, index, self._element_kernel(parameters)).reshape(batch, length, -1)
+        return Attended(vectors, shares, history.mask)
+
+    def of_vectors(self, parameters: Parameters, vectors: jax.Array, mask: jax.Array) -> Attended:
+        """Return histories whose elements are given, float32[batch, L, width]."""
+        return Attended(vectors, vectors @ self._element_kernel(parameters), mask)
+
+    def weights(self, parameters: Parameters, target: jax.Array, elements: Attended) -> jax.Array:
+        """Return the weight of each element, float32[batch, L], 0 where there is none.
+
+        Args:
+            target: float32[batch, width].
+        """
+        first, *others = self._layers
+        of_target, _, of_difference, of_product = jnp.split(parameters[f"{first.name}.kernel"], 4)
+        x = elements.shares + (elements.vectors * target[:, None]) @ of_product
+        x += (target @ (of_target + of_difference) + parameters[f"{first.name}.bias"])[:, None]
+        own = {name.rpartition(".")[2]: values for name, values in parameters.items() if name.startswith(f"{first.name}.")}
+        x = ACTIVATIONS[self._activation].apply(own, x)
+        for layer in others:
+            x = layer.apply(parameters, x, None)
+        scores = (x @ parameters[f"{self._output.name}.kernel"])[:, :, 0]
+        if not self._softmax:
+            return jnp.where(elements.mask, scores + parameters[f"{self._output.name}.bias"], 0)
+        weights = jax.nn.softmax(jnp.where(elements.mask, scores, NEVER), axis=1)
+        return jnp.where(elements.mask, weights, 0)
+
+    def pooled(self, parameters: Parameters, target: jax.Array, elements: Attended) -> jax.Array:
+        """Return the weighted sum of each history, float32[batch, width]; zeros of an empty one."""
+        return jnp.einsum("bl,bld->bd", self.weights(parameters, target, elements), elements.vectors)
+
+    def _element_kernel(self, parameters: Parameters) -> jax.Array:
+        _, of_element, of_difference, _ = jnp.split(parameters[f"{self._layers[0].name}.kernel"], 4)
+        return of_element - of_difference

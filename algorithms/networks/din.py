@@ -1,0 +1,103 @@
+"""DIN: a network that sees, of a user's history, what matters for the target of the example."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+
+from ...platform.options import Part, option
+from ..base import Algorithm, Inputs, Layout, Parameters
+from ..layers.activations import ACTIVATIONS
+from ..layers.attention import Attention
+from ..layers.pooling import stacked
+from ..layers.stacked import Stacked
+from ..linear.scores import linear_scores
+from ..losses import loss_of
+from .deep import DeepOptions, LayerInputs, deep, num_inputs
+from .interest import Interest, check_attention
+from .tower import Tower, activations_of, check_hidden
+
+ATTENTION = 100  # number of attention's first layer, after those of any tower
+
+
+@dataclass(frozen=True)
+class DinOptions(DeepOptions):
+    """Options of din."""
+
+    target: tuple[str, ...] = option((), "the categorical slots of what is offered, such as (item, category)")
+    history: tuple[str, ...] = option(
+        (),
+        "the arrays of what the user had, the newest last, a field for each of target; or one array of structs of them",
+        role="sequence",
+        length="length",
+    )
+    length: int = option(50, "elements of a history that are read, the last ones", minimum=1, maximum=10_000)
+    dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
+    attention: tuple[int, ...] = option((64, 32), "units of each hidden layer of attention")
+    attention_activation: tuple[str, ...] = option(
+        ("dice",), "of attention's layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
+    )
+    softmax: bool = option(True, "attention's weights add up to 1; false, as in the paper, tells how strong an interest is")
+    activation: tuple[str, ...] = option(
+        ("dice",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
+    )
+
+
+def din(options: DinOptions, layout: Layout) -> Algorithm:
+    """Learn a network over the slots and what of a history matters for the target: Deep Interest Network.
+
+        score = linear part + network(slots, sum of history, target * sum of history, sum of weight_i(target) history_i)
+
+    The weights are those of a small network of target and element (`Attention`). Other slots are as in xnn. With WITH (share =
+    (clicked_items AS item)) elements and target have the same vectors, as in the paper. FTRL learns the linear weights, AdaGrad
+    the vectors, Adam the layers. An example with an empty history has zeros for it. A target that stands in its own history is
+    an element like any other, which gives the label away: build histories from what came strictly before.
+
+    Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018.
+
+    Raises:
+        OptionError: target or history is missing, names what is no such slot, or they have different numbers of fields.
+    """
+    network = DinNetwork(options, layout)
+    seen = LayerInputs(network.width, network.inputs)
+    return deep(options, layout, network.specs, network.scores, loss_of(options), "din", seen=seen)
+
+
+class DinNetwork:
+    """The network of a model: its layers, and how they score a batch.
+
+    Attributes:
+        width: of what its hidden layers see.
+        specs: the dense parameters.
+    """
+
+    def __init__(self, options: DinOptions, layout: Layout) -> None:
+        interest = Interest.of("din", options.target, options.history, layout)
+        check_hidden(options.hidden, "hidden", "din")
+        check_attention(options.attention, "din")
+        self._layout, self._interest = layout, interest
+        width = len(interest.fields) * options.dim
+        names = activations_of(options.attention_activation, options.attention, "din", "attention_activation")
+        self._attention = Attention("attention", ATTENTION, width, options.attention, names, options.softmax)
+        activations = activations_of(options.activation, options.hidden, "din")
+        self.width = num_inputs(options, layout) + 3 * width
+        self._tower = Tower(self.width, options.hidden, len(layout.labels), activations, False, options.dropout)
+        self.specs = (*self._attention.specs, *self._tower.specs)
+
+    def scores(self, parameters: Parameters, inputs: Inputs) -> jax.Array:
+        """Return float32[batch, num_labels]."""
+        deep_part = self._tower.apply(parameters, self.inputs(parameters, inputs), inputs.random)
+        return linear_scores(parameters["weights"], inputs) + deep_part
+
+    def inputs(self, parameters: Parameters, inputs: Inputs) -> Stacked:
+        """Return what the layers see: the slots, and what attention makes of the history."""
+        rows = parameters["vectors"]
+        target = self._interest.target(rows, inputs)
+        elements = self._attention.of_rows(parameters, rows, self._interest.history(inputs))
+        total = elements.vectors.sum(axis=1)  # rows of what is not there are zeros
+        seen = [total, target * total, self._attention.pooled(parameters, target, elements)]
+        return stacked(rows, inputs, self._layout, "sum", inputs.dense, *seen)
+
+
+DIN = Part("din", DinOptions, din)

@@ -1,0 +1,76 @@
+"""Interest: the target of an example and the history that it is held against, field by field."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.errors import OptionError, Subject
+from ..inputs import History, Inputs, Layout
+from ..layers.lookups import gathered
+from ..positions import places
+
+
+class Interest(NamedTuple):
+    """Where the fields of targets and histories stand.
+
+    Attributes:
+        lines: of `Inputs.scalar`, one for each field of the target.
+        group: of `Inputs.histories`.
+        fields: of the group, in the order of the target's.
+    """
+
+    lines: tuple[int, ...]
+    group: int
+    fields: tuple[int, ...]
+
+    @classmethod
+    def of(cls, algorithm: str, target: tuple[str, ...], history: tuple[str, ...], layout: Layout) -> Interest:
+        """Find the slots that the options `target` and `history` of an algorithm name.
+
+        Raises:
+            OptionError: one is missing, names what is no such slot, or they have different numbers of fields.
+        """
+        of_target, of_history = (Subject("USING", algorithm, option) for option in ("target", "history"))
+        for subject, names, example in ((of_target, target, "(item)"), (of_history, history, "(clicked_items)")):
+            if not names:
+                raise OptionError(f"{subject} expects one or more slots, like {subject.option} = {example}.", subject=subject)
+        lines = places(target, layout.scalar, of_target)
+        groups = [name for name, _ in layout.histories]
+        group = groups.index("history")
+        slots = layout.histories[group][1]
+        fields = [place for name in history for place in fields_named(name, slots)]
+        if len(fields) != len(lines):
+            raise OptionError(
+                f"{of_history} expects a field for each slot of target, which has {len(lines)}; it has {len(fields)}. Name "
+                "both in one order, like target = (item, category), history = (clicked_items, clicked_categories).",
+                subject=of_history,
+            )
+        return cls(tuple(lines), group, tuple(fields))
+
+    def target(self, rows: jax.Array, inputs: Inputs) -> jax.Array:
+        """Return the target's vectors side by side, float32[batch, fields * dim]."""
+        own = gathered(rows, inputs.scalar[jnp.array(self.lines)])
+        return own.reshape(len(own), -1)
+
+    def history(self, inputs: Inputs) -> History:
+        """Return the history, its fields in the order of the target's."""
+        found = inputs.histories[self.group]
+        return found._replace(rows=found.rows[jnp.array(self.fields)])
+
+
+def fields_named(name: str, slots: tuple[str, ...]) -> list[int]:
+    """Return the places of the slots that a column is: itself, or the fields of an array of structs."""
+    lowered = name.lower()
+    return [place for place, slot in enumerate(slots) if slot.lower() == lowered or slot.lower().startswith(f"{lowered}.")]
+
+
+def check_attention(hidden: tuple[object, ...], algorithm: str) -> None:
+    """Raise OptionError unless attention has a hidden layer, and every one a number of units."""
+    if not hidden or any(not isinstance(units, int) or isinstance(units, bool) or units < 1 for units in hidden):
+        subject = Subject("USING", algorithm, "attention")
+        raise OptionError(
+            f"{subject} expects whole numbers of units, one or more, like (64, 32); got {hidden}.", subject=subject
+        )
