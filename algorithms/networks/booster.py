@@ -29,7 +29,7 @@ class BoosterOptions(LossOptions):
     hint: float = option(0.3, "how far the network is drawn to the scores of its booster", minimum=0)
 
 
-class Booster:
+class BoosterTower:
     """Hidden layers over the vectors that the served network has too, and an output for each label.
 
     Args:
@@ -53,7 +53,7 @@ class Booster:
         self.specs = tuple(spec._replace(train_only=True) for spec in self._network.specs()) if options.booster else ()
         self._hint = options.hint
 
-    def goal(self, scores: Scores, boosted: Callable[[Parameters, Inputs, Booster], jax.Array], loss: Loss) -> Supervised:
+    def goal(self, scores: Scores, boosted: Callable[[Parameters, Inputs, BoosterTower], jax.Array], loss: Loss) -> Supervised:
         """Return what a network learns with its booster, if there is one.
 
         loss(booster) + loss(network) + hint (stop_gradient(booster) - network)^2, on scores, for each label
@@ -66,7 +66,9 @@ class Booster:
         """
         return Supervised(scores, loss, self._objective(scores, boosted, loss) if self.specs else None)
 
-    def _objective(self, scores: Scores, boosted: Callable[[Parameters, Inputs, Booster], jax.Array], loss: Loss) -> Losses:
+    def _objective(
+        self, scores: Scores, boosted: Callable[[Parameters, Inputs, BoosterTower], jax.Array], loss: Loss
+    ) -> Losses:
         def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
             own, theirs = scores(parameters, inputs), boosted(parameters, inputs, self)
             gap = jax.lax.stop_gradient(theirs) - own

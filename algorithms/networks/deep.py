@@ -19,7 +19,7 @@ from ..layers.pooling import stacked
 from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import Loss
-from .booster import Booster, BoosterOptions
+from .booster import BoosterTower, BoosterOptions
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ def deep(
     seen = seen or LayerInputs(
         num_inputs(options, layout), lambda parameters, inputs: network_inputs(parameters, inputs, layout)
     )
-    booster = Booster(options, options.activation, seen.width, len(layout.labels), options.dropout, algorithm)
+    booster = BoosterTower(options, options.activation, seen.width, len(layout.labels), options.dropout, algorithm)
 
     def optimizer(table: TableSpec) -> Operator:
         if table.name == "weights":
             return ftrl(FtrlOptions(alpha=options.alpha), table)
         return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
 
-    def boosted(parameters: Parameters, inputs: Inputs, booster: Booster) -> jax.Array:
+    def boosted(parameters: Parameters, inputs: Inputs, booster: BoosterTower) -> jax.Array:
         deep_part = booster.apply(parameters, seen.inputs(parameters, inputs), inputs.random)
         return finish(linear_scores(parameters["weights"], inputs) + deep_part)
 

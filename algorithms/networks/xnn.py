@@ -25,7 +25,7 @@ from ..linear.interactions import bi_interaction, pair_score
 from ..linear.scores import linear_scores
 from ..losses import loss_of
 from ..positions import groups_of
-from .booster import Booster, BoosterOptions
+from .booster import BoosterTower, BoosterOptions
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Network:
         self._tower = Tower(inputs, options.hidden, labels, activations, options.residual, options.dropout)
         pairs = pooled + len(layout.continuous) + len(layout.vectors)
         strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
-        self.booster = Booster(options, options.activation, inputs, labels, options.dropout, "xnn")
+        self.booster = BoosterTower(options, options.activation, inputs, labels, options.dropout, "xnn")
         self.specs = (*self._tower.specs, *((strength,) if options.interaction == "pairs" else ()), *self.booster.specs)
 
     def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
@@ -134,7 +134,7 @@ class Network:
         score, x = self._below(parameters, inputs)
         return score + self._tower.apply(parameters, x, inputs.random)
 
-    def boosted(self, parameters: Mapping[str, jax.Array], inputs: Inputs, booster: Booster) -> jax.Array:
+    def boosted(self, parameters: Mapping[str, jax.Array], inputs: Inputs, booster: BoosterTower) -> jax.Array:
         """Return the scores of a booster in the tower's place."""
         score, x = self._below(parameters, inputs)
         return score + booster.apply(parameters, x, inputs.random)
