@@ -19,7 +19,7 @@ from ..layers.pooling import stacked
 from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import Loss
-from .booster import BoosterTower, BoosterOptions
+from .booster import BoosterOptions, BoosterTower
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:

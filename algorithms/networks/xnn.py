@@ -25,7 +25,7 @@ from ..linear.interactions import bi_interaction, pair_score
 from ..linear.scores import linear_scores
 from ..losses import loss_of
 from ..positions import groups_of
-from .booster import BoosterTower, BoosterOptions
+from .booster import BoosterOptions, BoosterTower
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
