@@ -54,9 +54,9 @@ class StreamReader:
                 schema, batches = reader.schema, list(reader)
                 for batch in batches:
                     batch.validate()
+            return ArrowStream(schema, batches, self._order(body, schema))  # names of columns may be no UTF-8
         except UNREADABLE as error:
             raise unreadable(error) from error
-        return ArrowStream(schema, batches, self._order(body, schema))
 
     def table(self, stream: ArrowStream) -> pa.Table:
         """Return the rows of a stream as the columns of the version.
@@ -64,8 +64,8 @@ class StreamReader:
         Raises:
             RequestError: the stream is damaged, lacks a column, or has values that are none of a column's type.
         """
-        own = by_lower_name(stream.schema.names)
         try:
+            own = by_lower_name(stream.schema.names)
             for batch in stream.batches:
                 batch.validate(full=True)  # offsets may lead anywhere
             found = pa.Table.from_batches(stream.batches, stream.schema)
