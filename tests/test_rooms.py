@@ -45,7 +45,7 @@ ROOMS = {
     "platform/ps/transport": (*BASE, "platform/ps"),
     "platform/ps": (*BASE, "platform/operators", "platform/ps/transport"),
     "platform/udf": (*BASE, "platform/ps"),
-    "warehouse": BASE,
+    "warehouse": (*BASE, "platform/ps"),
     "platform/engines/spark_sql": (*BASE, "platform/udf"),
     "platform/engines": (*BASE, "platform/engines/spark_sql", "warehouse", *ALL_ENGINES),  # the tuple of all of them
     "platform/engines/duckdb/translation": (*ENGINES,),

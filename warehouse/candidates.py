@@ -6,7 +6,7 @@ A version's folder `candidates/` holds `part-<number>.parquet`, where its operat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .durable import creating
 from .names import part_name
 from .rows import READ_ROWS, reading
+from .stored import Stored, seal
 
 SCHEMA = pa.schema([pa.field("key", pa.int64()), pa.field("count", pa.uint16()), pa.field("before", pa.bool_())])
 
@@ -36,18 +37,19 @@ def write_candidates(
     arrays = [pa.array(keys.view(np.int64)), pa.array(counts.astype(np.uint16)), pa.array(before)]
     with creating(path):
         pq.write_table(pa.table(arrays, schema=SCHEMA), path, compression="zstd", use_dictionary=["count"])
+        seal(path, len(keys), [])
 
 
-def read_candidates(folder: Path) -> Iterator[Line]:
-    """Read keys, counts and `before` of a version, some at a time; nothing where the folder is absent.
+def read_candidates(parts: Sequence[Stored]) -> Iterator[Line]:
+    """Read keys, counts and `before` of a version, some at a time.
 
     Raises:
         ModelError: a file is damaged.
     """
     import pyarrow.parquet as pq
 
-    for path in sorted(folder.glob("part-*.parquet")):
-        with reading(path), pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(READ_ROWS):
+    for part in parts:
+        with reading(part.path), part.opened() as file, pq.ParquetFile(file) as parquet:
+            for batch in parquet.iter_batches(READ_ROWS):
                 keys, counts, before = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
                 yield keys.view(np.uint64), counts.astype(np.uint32), before

@@ -6,8 +6,7 @@ are what readers need, or the name of an array of its optimizer's state; `shape`
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,8 @@ from numpy.typing import NDArray
 
 from .durable import creating
 from .names import part_name
-from .rows import reading
+from .rows import copy, reading
+from .stored import Stored, seal, sums_of
 
 SCHEMA = pa.schema(
     [
@@ -43,24 +43,27 @@ def write_dense(folder: Path, part: int, arrays: Iterable[tuple[str, str, Floats
     path = folder / part_name(part)
     with creating(path):
         pq.write_table(table, path, compression="none", use_dictionary=False)
+        seal(path, len(lines), [])
 
 
-def copy_dense(folder: Path, target: Path, without: Collection[str]) -> None:
+def copy_dense(parts: Sequence[Stored], target: Path, without: Collection[str]) -> None:
     """Copy a version's arrays to a new folder but those of some parameters; no folder where none is left.
 
     Raises:
         ModelError: a file is damaged, the disk is full, or the target is not writable.
     """
     if not without:
-        shutil.copytree(folder, target)
+        for part in parts:
+            copy(part, target)
         return
-    kept = [(name, column, values) for (name, column), values in read_dense(folder).items() if name not in without]
+    kept = [(name, column, values) for (name, column), values in read_dense(parts).items() if name not in without]
     if kept:
         write_dense(target, 0, kept)
+        sums_of(target / part_name(0)).unlink()  # an export has no manifest to take them
 
 
-def read_dense(folder: Path, column: str | None = None) -> dict[tuple[str, str], Floats]:
-    """Read a version's arrays by name and column: all, or those of one column. None where the folder is absent.
+def read_dense(parts: Sequence[Stored], column: str | None = None) -> dict[tuple[str, str], Floats]:
+    """Read a version's arrays by name and column: all, or those of one column.
 
     Raises:
         ModelError: a file is damaged.
@@ -68,9 +71,10 @@ def read_dense(folder: Path, column: str | None = None) -> dict[tuple[str, str],
     import pyarrow.parquet as pq
 
     arrays = {}
-    for path in sorted(folder.glob("part-*.parquet")):
-        with reading(path):
-            table = pq.read_table(path, filters=None if column is None else [("column", "=", column)])
+    for part in parts:
+        with reading(part.path):
+            wanted = None if column is None else [("column", "=", column)]
+            table = pq.read_table(pa.BufferReader(part.content()), filters=wanted)
         for line in range(table.num_rows):
             name, of, shape, values = (table.column(field.name)[line] for field in SCHEMA)
             arrays[name.as_py(), of.as_py()] = values.values.to_numpy().reshape(shape.as_py())

@@ -18,6 +18,7 @@ from .files import VersionFiles
 from .locks import Lock
 from .manifest import Manifest, write_manifest
 from .progress import append_progress
+from .stored import collected
 
 ROWS = ("rows", "dense", "candidates", "package")
 DATA = (*ROWS, "saved")
@@ -111,12 +112,14 @@ class Draft(VersionFiles):
             ModelError: the disk is full or not writable; the version is not committed and can still be failed.
         """
         with storing(self.folder):
+            files = collected(self.folder, ROWS)
             for name in ROWS:
                 if (self.folder / name).exists():
                     sync_tree(self.folder / name)
             sync(self.folder)
         begun = self.manifest.examples_total
-        self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=begun + manifest.examples))
+        total = begun + manifest.examples
+        self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=total, files=files))
         self._open = False  # the version is there, whatever becomes of what it makes needless
         try:
             clear_checkpoints(self.manifest, self.folder)

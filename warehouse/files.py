@@ -9,6 +9,7 @@ from .durable import make_folder, storing
 from .manifest import TableEntry
 from .names import part_name
 from .rows import RowWriter
+from .stored import NUM_SLICES
 
 
 class Folders:
@@ -80,9 +81,9 @@ class VersionFiles(Folders):
         """Where the rows of a pass go that may become the version's; kept by RESUME."""
         return VersionFiles(self.folder / "best" / str(pass_number))
 
-    def writer(self, table: TableEntry, part: int = 0) -> RowWriter:
-        """Open a writer of one part of a table's rows; each shard writes its own."""
+    def writer(self, table: TableEntry, part: int = 0, run: int = NUM_SLICES) -> RowWriter:
+        """Open a writer of one part of a table's rows; each shard writes its own. See RowWriter."""
         folder = self.rows_of(table.name)
         with storing(folder):
             make_folder(folder)
-        return RowWriter(folder / part_name(part), table)
+        return RowWriter(folder / part_name(part), table, run)

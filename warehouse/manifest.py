@@ -17,8 +17,10 @@ from typing import Any, Literal, TypeVar, get_args
 
 from ..platform.errors import ModelError
 from .durable import replace_text
+from .stored import Block, FileEntry, is_stored
 
-FORMAT = 2
+FORMAT = 3
+KNOWN: frozenset[str] = frozenset()
 FILE = "manifest.json"
 
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged"]
@@ -142,6 +144,8 @@ class Manifest:
             does not decide. What RESUME needs beside the statement.
         epoch: of the driver that trains it; RESUME counts on.
         once: the names that it and those it goes on from learned under (WITH once), its own last.
+        files: the files of its data, with their checksums; None of a version before format 3, which has none.
+        requires: what a reader must know beside this format, by name; none yet. docs/format.md has the names to come.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
         stream: what it learns from is a stream, of this name, whose splits are in the version's log of segments.
         position: how far it and those that it goes on from have learned from each stream, by its name.
@@ -191,6 +195,8 @@ class Manifest:
     expected: int | None = None
     epoch: int = 0
     once: tuple[str, ...] = ()
+    files: tuple[FileEntry, ...] | None = field(default=None, metadata=many(FileEntry))
+    requires: tuple[str, ...] = ()
     error: str | None = None
     xpsql: str = ""
     stream: str | None = None
@@ -239,6 +245,8 @@ def read_manifest(folder: Path) -> Manifest:
         check_names(manifest)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise ModelError(f"{path} is damaged: {error}. Restore it from a backup, or drop the version.") from error
+    if unknown := sorted(set(manifest.requires) - KNOWN):
+        raise ModelError(f"{path} needs {', '.join(map(str, unknown))}, which this xpsql does not know. Install a newer xpsql.")
     return manifest
 
 
@@ -253,6 +261,11 @@ def check_names(manifest: Manifest) -> None:
             raise ValueError(f"a table's name has letters, digits and _, got {table.name!r}")
     if manifest.training and not TRAINING.fullmatch(manifest.training):
         raise ValueError(f"a training's name has 32 hexadecimal digits, got {manifest.training!r}")
+    for file in manifest.files or ():
+        if not is_stored(file.path):
+            raise ValueError(f"a file of a version is rows/TABLE/part-N.parquet and the like, got {file.path!r}")
+        for block in file.blocks:
+            Block.of(block)
     if manifest.status not in get_args(Status):
         raise ValueError(f"a status is one of {', '.join(get_args(Status))}, got {manifest.status!r}")
 

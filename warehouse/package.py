@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .durable import creating
 from .rows import reading
+from .stored import Stored, seal
 
 FILE = "model"
 
@@ -19,14 +20,14 @@ def write_package(folder: Path, model: bytes) -> None:
     path = folder / FILE
     with creating(path):
         path.write_bytes(model)
+        seal(path, 0, [])
 
 
-def read_package(folder: Path) -> bytes:
+def read_package(part: Stored) -> bytes:
     """Read a version's model.
 
     Raises:
-        ModelError: it is gone.
+        ModelError: it is gone, or damaged.
     """
-    path = folder / FILE
-    with reading(path):
-        return path.read_bytes()
+    with reading(part.path):
+        return part.content()

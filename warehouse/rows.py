@@ -10,15 +10,20 @@ Spark reads uint16 as INT, uint32 as BIGINT, the lists as ARRAY<FLOAT>, the stat
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from ..platform.errors import ModelError
-from .durable import storing, sync
+from .durable import creating, storing, sync
 from .manifest import TableEntry
+from .stored import NUM_SLICES, SLICE_SHIFT, Stored, seal
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 1 << 28
@@ -57,17 +62,22 @@ class RowWriter:
     Args:
         path: of the file, in a folder that is there: who writes late leaves nothing in one that has been removed.
         table: the table's name and columns.
+        run: rows, in order of key, of so many slices become a row group, which readers can choose; 1024 where rows are in no
+            order.
 
     Raises:
         ModelError: the disk is full, or the folder is not writable; the message names the file.
     """
 
-    def __init__(self, path: Path, table: TableEntry) -> None:
+    def __init__(self, path: Path, table: TableEntry, run: int = NUM_SLICES) -> None:
         import pyarrow.parquet as pq
 
         self.path = path
         self.schema = rows_schema(table)
         self.rows = 0
+        self._run = run
+        self._last = -1
+        self._groups: list[tuple[int, int]] = []
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._row_bytes = sum(kind.bit_width // 8 for _, kind in STATISTICS) + 4 * sum(table.columns.values())
@@ -78,6 +88,17 @@ class RowWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows, in the schema of the table; the batch may be held until its row group is full."""
+        if not batch.num_rows:
+            return
+        runs = slices_of(batch) // self._run
+        bounds = [0, *(np.flatnonzero(np.diff(runs)) + 1).tolist(), batch.num_rows]
+        for start, stop in itertools.pairwise(bounds) if self._run < NUM_SLICES else [(0, batch.num_rows)]:
+            if self._waiting and runs[start] != self._last and self._run < NUM_SLICES:
+                self._flush()
+            self._last = int(runs[start])
+            self._add(batch.slice(start, stop - start))
+
+    def _add(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
         self.rows += batch.num_rows
@@ -86,8 +107,11 @@ class RowWriter:
 
     def _flush(self) -> None:
         rows = pa.Table.from_batches(self._waiting, self.schema)
+        slices = [slices_of(batch) for batch in self._waiting]
+        whole = int(min(part.min() for part in slices)), int(max(part.max() for part in slices)) + 1
         with storing(self.path):
             self._writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+        self._groups += [whole] * -(-rows.num_rows // ROW_GROUP_ROWS)
         self._waiting, self._waiting_rows = [], 0
 
     def close(self) -> None:
@@ -96,6 +120,7 @@ class RowWriter:
             self._flush()
         with storing(self.path):
             self._writer.close()
+            seal(self.path, self.rows, [(*run, size) for run, size in zip(self._groups, group_bytes(self.path), strict=True)])
             sync(self.path)
             sync(self.path.parent)
 
@@ -112,33 +137,100 @@ class RowWriter:
             error.add_note(f"Closing {self.path} failed as well: {second}")
 
 
-def row_files(folder: Path) -> list[Path]:
-    """Return the files of a table's folder, in order of their numbers; at least one.
+def slices_of(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the slice of each row's key."""
+    keys: np.ndarray[tuple[int], np.dtype[np.int64]] = batch.column(0).to_numpy()
+    return (keys.view(np.uint64) >> np.uint64(SLICE_SHIFT)).astype(np.int64)
+
+
+def group_bytes(path: Path) -> list[int]:
+    """Return the bytes of each row group of a file, the first with what stands before it."""
+    import pyarrow.parquet as pq
+
+    found = pq.read_metadata(path)
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    chunks = [[group.column(i) for i in range(group.num_columns)] for group in groups]
+    ends = [max(start_of(chunk) + chunk.total_compressed_size for chunk in group) for group in chunks]
+    return [stop - start for start, stop in itertools.pairwise([0, *ends])]
+
+
+def start_of(chunk: pa.parquet.ColumnChunkMetaData) -> int:
+    """Return where the pages of a column begin."""
+    return int(chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset)
+
+
+def stored_parts(folder: Path) -> list[Stored]:
+    """Return the files of a folder of parts without checksums, in order of their numbers."""
+    return [Stored(path, None) for path in sorted(folder.glob("part-*.parquet"))]
+
+
+def check_parts(folder: Path, parts: Sequence[Stored]) -> None:
+    """Require that a table has files of its own.
 
     Raises:
-        ModelError: there is none: the version is gone.
+        ModelError: there is none: the version is gone; or one is a link.
     """
-    files = sorted(folder.glob("part-*.parquet"))
-    if not files:
+    if not parts:
         raise _gone(folder)
-    if links := [path for path in files if path.is_symlink()]:
+    if links := [part.path for part in parts if part.path.is_symlink()]:
         raise ModelError(f"{links[0]} is damaged: a file of rows is no link. Restore it from a backup.")
-    return files
 
 
-def read_rows(folder: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a table's folder, 65,536 or fewer at a time; all columns, or those named, in that order.
+def copy(part: Stored, folder: Path) -> None:
+    """Copy a file of a version into a folder; what is copied is checked.
+
+    Raises:
+        ModelError: it is damaged, or the disk is full or not writable.
+    """
+    with reading(part.path):
+        content = part.content()
+    with creating(folder / part.path.name):
+        (folder / part.path.name).write_bytes(content)
+
+
+def read_rows(parts: Sequence[Stored], columns: Sequence[str] | None, slices: range | None) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a table's files, 65,536 or fewer at a time; all columns, or those named, in that order.
+
+    Args:
+        slices: a run of slices, whose rows are among those that are read; files without checksums are read whole. All: None.
 
     Raises:
         ModelError: a file is damaged, or went while it was read; the message names it.
     """
+    for part in parts:
+        wanted = groups_of(part, slices)
+        if wanted is not None and not wanted:
+            continue
+        with reading(part.path), part.opened() as file:
+            for batch in batches_of(file, part, wanted, columns):
+                yield batch if columns is None else batch.select(list(columns))
+
+
+def groups_of(part: Stored, slices: range | None) -> list[int] | None:
+    """Return the row groups of a file that have rows of some slices, its blocks but the last; None where it is one block."""
+    groups = list(enumerate(part.blocks[:-1]))
+    if not groups:
+        return None
+    return [n for n, block in groups if slices is None or (block.first < slices.stop and slices.start < block.stop)]
+
+
+def batches_of(
+    file: BinaryIO, part: Stored, groups: Sequence[int] | None, columns: Sequence[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """Read some row groups of a file, or all."""
     import pyarrow.parquet as pq
 
-    for path in row_files(folder):
+    names = None if columns is None else list(columns)
+    if groups is None:
         # By default whole row groups are read before the first row arrives.
-        with reading(path), pq.ParquetFile(path, pre_buffer=False, buffer_size=READ_BYTES) as file:
-            for batch in file.iter_batches(READ_ROWS, columns=None if columns is None else list(columns)):
-                yield batch if columns is None else batch.select(list(columns))
+        with pq.ParquetFile(file, pre_buffer=False, buffer_size=READ_BYTES) as parquet:
+            yield from parquet.iter_batches(READ_ROWS, columns=names)
+        return
+    file.seek(-part.blocks[-1].size, os.SEEK_END)
+    found = pq.read_metadata(pa.BufferReader(file.read()))  # not by way of the file, of which more would be read for it
+    with pq.ParquetFile(file, metadata=found, pre_buffer=False) as parquet:
+        for group in groups:  # one block of the file after the other
+            yield from parquet.iter_batches(READ_ROWS, row_groups=[group], columns=names)
 
 
 @contextlib.contextmanager

@@ -13,8 +13,10 @@ from ..platform.errors import ModelError
 from .checkpoints import Checkpoint, checkpoints_of
 from .files import Folders
 from .manifest import Manifest
+from .package import FILE
 from .progress import read_progress
-from .rows import read_rows, row_files
+from .rows import check_parts, copy, read_rows, reading, stored_parts
+from .stored import Stored
 
 
 @dataclass(frozen=True)
@@ -56,16 +58,59 @@ class Version(Folders):
         return "RESUME MODEL begins again" if newest is None else f"RESUME MODEL goes on after {newest.examples:,}"
 
     def files(self, table: str) -> list[Path]:
-        """Return the Parquet files of a table's rows."""
-        return row_files(self.rows_of(self.manifest.table(table).name))
-
-    def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a table, 65,536 or fewer at a time; all columns, or those named, in that order.
+        """Return the Parquet files of a table's rows, checked: an engine reads them by itself.
 
         Raises:
             ModelError: no such table, a damaged file, or a version that was dropped meanwhile.
         """
-        return read_rows(self.rows_of(self.manifest.table(table).name), columns)
+        parts = self._parts(table)
+        for part in parts:
+            with reading(part.path):
+                part.check()
+        return [part.path for part in parts]
+
+    def rows(self, table: str, columns: Sequence[str] | None = None, slices: range | None = None) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a table, 65,536 or fewer at a time; all columns, or those named, in that order.
+
+        Args:
+            slices: a run of slices, whose rows are among those that are read; None: all.
+
+        Raises:
+            ModelError: no such table, a damaged file, or a version that was dropped meanwhile.
+        """
+        return read_rows(self._parts(table), columns, slices)
+
+    def stored(self, name: str) -> list[Stored]:
+        """Return the files of one of its folders: `dense`, `candidates`, `package`, `rows/<table>`; none where it has none.
+
+        Raises:
+            ModelError: the folder lies elsewhere.
+        """
+        folder = self._own(*name.split("/"))
+        if self.manifest.files is None:
+            return [Stored(folder / FILE, None)] if name == "package" else stored_parts(folder)
+        return [Stored(self.folder / file.path, file) for file in self.manifest.files if Path(file.path).parent == Path(name)]
+
+    def everything(self) -> list[Stored]:
+        """Return all files of its data."""
+        names = [f"rows/{table.name}" for table in self.manifest.tables]
+        package = ["package"] if self.manifest.files is not None or self.package.exists() else []
+        return [part for name in (*names, "dense", "candidates", *package) for part in self.stored(name)]
+
+    def copy(self, name: str, folder: Path) -> None:
+        """Copy the files of one of its folders, see `stored`, as far as there are any; what is copied is checked.
+
+        Raises:
+            ModelError: a file is damaged, or the disk is full or not writable.
+        """
+        for part in self.stored(name):
+            copy(part, folder)
+
+    def _parts(self, table: str) -> list[Stored]:
+        folder = self.rows_of(self.manifest.table(table).name)
+        parts = self.stored(f"rows/{table}")
+        check_parts(folder, parts)
+        return parts
 
 
 def reached(lines: Sequence[Mapping[str, Any]], newest: Checkpoint | None, manifest: Manifest) -> str:

@@ -59,10 +59,8 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str, re
             draft.mkdir(parents=True)
             sweep(_left(folder))
             shutil.copyfile(version.folder / FILE, draft / MANIFEST)
-            if version.dense.exists():
-                copy_dense(version.dense, draft / DENSE, version.manifest.train_only)
-            if version.package.exists():
-                shutil.copytree(version.package, draft / PACKAGE)
+            copy_dense(version.stored("dense"), draft / DENSE, version.manifest.train_only)
+        version.copy("package", draft / PACKAGE)
         with weights(version, engine) as relation:
             rows = engine.write_files(relation.select(), draft, f".{chosen.name}", chosen.write)
         with storing(folder):

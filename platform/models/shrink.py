@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,10 +62,8 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
             except StatementError:
                 draft.discard()
                 raise
-            for own, copied in ((parent.dense, draft.dense), (parent.candidates, draft.candidates)):
-                if own.exists():
-                    with storing(copied):
-                        shutil.copytree(own, copied)
+            for copied in (draft.dense, draft.candidates):
+                parent.copy(copied.name, copied)
             draft.commit(dataclasses.replace(draft.manifest, rows=rows[0] if rows else 0))
             return parent.manifest, draft.manifest
 

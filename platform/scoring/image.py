@@ -65,7 +65,7 @@ class ImageWeights:
             table.name: image_of(version, table.name, OFFERED, told) for table in tables if OFFERED in table.columns
         }
         self._dense: dict[str, Array] = {
-            name: jnp.asarray(array) for (name, _), array in read_dense(version.dense, "w").items()
+            name: jnp.asarray(array) for (name, _), array in read_dense(version.stored("dense"), "w").items()
         }
 
     def pull(self, keys: Keys, size: int) -> Pulled:

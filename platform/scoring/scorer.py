@@ -136,7 +136,7 @@ class Scorer:
         self.sums = None if self._columns.offered or algorithm.outputs else algorithm.sums
         self.compiles = not isinstance(learns, Packaged) and self.sums is None
         if isinstance(learns, Packaged):
-            self._say = self._by_package(learns.learner.load(read_package(version.package)))
+            self._say = self._by_package(learns.learner.load(read_package(version.stored("package")[0])))
         elif self.sums is not None:
             self._say = self._by_sums(self.sums)
         else:

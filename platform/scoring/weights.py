@@ -10,7 +10,7 @@ import numpy as np
 from ...warehouse.dense import read_dense
 from ..ps._native import Store
 from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
-from ..ps.placement import shard_of
+from ..ps.placement import shard_of, slices_of
 from ..ps.programs import OFFERED
 from ..training.rows import values
 
@@ -34,12 +34,12 @@ class Weights:
         self._offered = {table.name: table.columns[OFFERED] for table in tables if OFFERED in table.columns}
         self._dense: dict[str, Array] = {}
         if number == 0:
-            stored, unused = read_dense(version.dense, "w"), version.manifest.train_only
+            stored, unused = read_dense(version.stored("dense"), "w"), version.manifest.train_only
             self._dense = {name: jnp.asarray(array) for (name, _), array in stored.items() if name not in unused}
         for name, dim in self._dims.items():
             dims = {"w": dim, **({OFFERED: self._offered[name]} if name in self._offered else {})}
             store = self._stores[name] = Store([(column, "float32", floats) for column, floats in dims.items()])
-            for batch in version.rows(name, ["key", *dims]):
+            for batch in version.rows(name, ["key", *dims], slices_of(number, num_servers)):
                 keys, *columns = batch.columns
                 hashed = keys.to_numpy().view(np.uint64)
                 arrays = [values(column).reshape(-1, floats) for column, floats in zip(columns, dims.values(), strict=True)]

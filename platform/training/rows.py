@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from ..input.scaling import from_entry
 from ..operators.base import INTERCEPT_NUMBER
 from ..options import written
 from ..ps.candidates import Counted
-from ..ps.keys import slot_seed
+from ..ps.keys import NUM_SLICES, slot_seed
 from ..ps.messages import Description
 from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
@@ -37,6 +37,8 @@ from .plan import Plan
 from .recipe import Recipe
 
 PART_ROWS = 1 << 19
+GROUP_ROWS = 1 << 12  # of the runs of slices that readers can choose
+GROUP_SLICES = (1, 2, 4, 8, 16, 32, 64)
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
 
 
@@ -122,7 +124,7 @@ def load(
         changed: the programs of tables, by name, in which the state that weights are derived from has to follow the weights.
     """
     now = int(parent.manifest.statistics.get("now", 0))
-    dense = read_dense(parent.dense)
+    dense = read_dense(parent.stored("dense"))
     examples = parent.manifest.examples_total
     for number, shard in shards.items():
         shard.now = now
@@ -132,7 +134,7 @@ def load(
             shard.moments = moments_of_version(parent, columns)
         load_candidates(shard, number, num_shards, parent, now)
     for entry in parent.manifest.tables:
-        for batch in carried_rows(parent, entry.name, columns, None):
+        for batch in carried_rows(parent, entry.name, columns, None, covering(shards, num_shards)):
             stored = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
             floats = {name: np.asarray(stored[name], np.float32).reshape(-1, dim) for name, dim in entry.columns.items()}
             stored |= floats
@@ -147,6 +149,12 @@ def load(
                 shard.holding(entry.name).load(entry.name, np.ascontiguousarray(keys[mine]), own, now)
 
 
+def covering(shards: Collection[int], num_shards: int) -> range:
+    """Return a run of slices that has all of some shards'."""
+    runs = [slices_of(number, num_shards) for number in shards]
+    return range(min(run.start for run in runs), max(run.stop for run in runs))
+
+
 def changed_programs(plan: Plan, recipe: Recipe, parent: Version) -> dict[str, Programs]:
     """Return the programs of all tables, by name, where a plan gives other options than the version that it continues."""
     given = [(use.name, written(use.given)) for use in (plan.algorithm, *plan.operators)]
@@ -155,14 +163,15 @@ def changed_programs(plan: Plan, recipe: Recipe, parent: Version) -> dict[str, P
 
 
 def carried_rows(
-    parent: Version, table: str, columns: Columns, wanted: Sequence[str] | None
+    parent: Version, table: str, columns: Columns, wanted: Sequence[str] | None, slices: range | None
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of a version's table that one which continues it goes on with: no intercept's where that one has none.
 
     Args:
         wanted: columns of the rows, `slot` among them; all where None.
+        slices: whose rows are among those that are read; all where None.
     """
-    for batch in parent.rows(table, wanted):
+    for batch in parent.rows(table, wanted, slices):
         kept = batch if columns.intercept else batch.filter(pa.array(batch["slot"].to_numpy() != INTERCEPT_NUMBER))
         if kept.num_rows:
             yield kept
@@ -188,7 +197,7 @@ def load_candidates(shard: Shard, number: int, num_shards: int, parent: Version,
     candidates = shard.first.candidates
     if candidates is None:
         return
-    for keys, counts, before in read_candidates(parent.candidates):
+    for keys, counts, before in read_candidates(parent.stored("candidates")):
         mine = shard_of(keys, num_shards) == number
         candidates.load(Counted(keys[mine], counts[mine], before[mine]), now)
 
@@ -284,6 +293,7 @@ class SliceRun(NamedTuple):
     number: int
     shard: Shard
     slices: range
+    run: int
 
 
 def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry) -> list[SliceRun]:
@@ -291,7 +301,9 @@ def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry) -> lis
     pieces = min(MAX_PARTS, len(slices), 1 + len(shard.holding(entry.name)) // PART_ROWS)
     bounds = [len(slices) * i // pieces for i in range(pieces + 1)]
     runs = [slices[first:stop] for first, stop in itertools.pairwise(bounds)]
-    return [SliceRun(entry, number * MAX_PARTS + i, shard, run) for i, run in enumerate(runs)]
+    of_slice = len(shard.holding(entry.name)) // len(slices)
+    group = next((size for size in GROUP_SLICES if size * of_slice >= GROUP_ROWS), NUM_SLICES)
+    return [SliceRun(entry, number * MAX_PARTS + i, shard, run, group) for i, run in enumerate(runs)]
 
 
 def save_part(part: SliceRun, files: VersionFiles) -> Saved:
@@ -301,7 +313,7 @@ def save_part(part: SliceRun, files: VersionFiles) -> Saved:
         TrainingError: a weight is NaN, with which no prediction would be a number.
     """
     schema, low, high = rows_schema(part.entry), 0.0, 0.0
-    with files.writer(part.entry, part.number) as writer:
+    with files.writer(part.entry, part.number, part.run) as writer:
         for keys, columns in part.shard.holding(part.entry.name).dump(part.entry.name, part.shard.now, part.slices):
             arrays = [pa.array(keys.view(np.int64))]
             arrays += [as_arrow(columns[field.name], field.type) for field in list(schema)[1:]]

@@ -20,6 +20,7 @@ from xpsql.platform.errors import StatementError
 from xpsql.platform.scoring.weights import Weights
 from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial
 from xpsql.warehouse.dense import read_dense
+from xpsql.warehouse.rows import stored_parts
 
 __all__ = ["session"]
 
@@ -95,7 +96,7 @@ def test_a_booster_goes_on_and_is_neither_served_nor_exported(session: xpsql.Ses
     train = f"USING {name} (hidden = (8), booster = (16, 8)) IGNORE (ts) WITH (workers = 1) AS SELECT * FROM parquet.`{path}`"
     session.sql(f"TRAIN MODEL m {train}")
     first = session.models.version("m")
-    kept = {key for key, column in read_dense(first.dense) if column == "w"}
+    kept = {key for key, column in read_dense(first.stored("dense")) if column == "w"}
     boosters = {key for key in kept if key.startswith("booster.")}
     assert boosters == first.manifest.train_only != set()
     pulled = Weights(first, 0, 1).pull(np.empty(0, np.uint64), 1)
@@ -106,9 +107,9 @@ def test_a_booster_goes_on_and_is_neither_served_nor_exported(session: xpsql.Ses
     score = f"SELECT predicted_label FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{path}`))"
     assert np.isfinite(session.sql(score).arrow()["predicted_label"].to_numpy()).all()
     session.sql(f"EXPORT MODEL m TO '{tmp_path / 'out'}' FORMAT parquet")
-    assert {key for key, _ in read_dense(tmp_path / "out" / "_dense")} == kept - boosters
+    assert {key for key, _ in read_dense(stored_parts(tmp_path / "out" / "_dense"))} == kept - boosters
     session.sql(f"CONTINUE MODEL m IGNORE (ts) WITH (workers = 1) AS SELECT * FROM parquet.`{path}`")
-    before, after = (read_dense(session.models.version("m", n).dense) for n in (1, 2))
+    before, after = (read_dense(session.models.version("m", n).stored("dense")) for n in (1, 2))
     for key in boosters:
         np.testing.assert_array_equal(after[key, "state_count"], 2 * before[key, "state_count"])
         assert not np.array_equal(after[key, "w"], before[key, "w"])

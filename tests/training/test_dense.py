@@ -24,6 +24,7 @@ from xpsql.platform.operators.base import DenseSpec, Operator, TableSpec
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.options import Part, option
 from xpsql.warehouse.dense import read_dense
+from xpsql.warehouse.rows import stored_parts
 
 __all__ = ["session"]
 
@@ -80,7 +81,7 @@ def path(tmp_path: Path) -> Path:
 def train(session: xpsql.Session, path: Path, model: str, **settings: Any) -> dict[tuple[str, str], Any]:
     written = ", ".join(f"{name} = {value!r}" for name, value in {"batch_size": 100, **settings}.items())
     session.sql(f"TRAIN MODEL {model} USING tower IGNORE (ts) WITH ({written}) AS {ALL.format(path)}")
-    return read_dense(session.models.version(model).dense)
+    return read_dense(session.models.version(model).stored("dense"))
 
 
 def same(one: Mapping[tuple[str, str], Any], other: Mapping[tuple[str, str], Any]) -> bool:
@@ -140,7 +141,7 @@ def test_continuing_is_as_if_there_had_been_one_training(session: xpsql.Session,
     expected = train(session, paths[0], "whole")
     train(session, paths[1], "m", shards=2)
     session.sql(f"CONTINUE MODEL m IGNORE (ts) WITH (batch_size = 100) AS {ALL.format(paths[2])}")
-    assert same(read_dense(session.models.version("m").dense), expected)
+    assert same(read_dense(session.models.version("m").stored("dense")), expected)
 
 
 def test_what_cannot_be_continued_is_refused_with_the_reason(session: xpsql.Session, path: Path) -> None:
@@ -177,6 +178,6 @@ def test_explain_and_describe_show_dense_parameters(session: xpsql.Session, path
 def test_exports_and_shrunk_versions_have_them(session: xpsql.Session, path: Path, tmp_path: Path) -> None:
     stored = train(session, path, "m")
     session.sql(f"EXPORT MODEL m TO '{tmp_path / 'out'}' FORMAT parquet")
-    assert same(read_dense(tmp_path / "out" / "_dense"), stored)
+    assert same(read_dense(stored_parts(tmp_path / "out" / "_dense")), stored)
     session.sql("SHRINK MODEL m WHERE updates < 2")
-    assert same(read_dense(session.models.version("m", 2).dense), stored)
+    assert same(read_dense(session.models.version("m", 2).stored("dense")), stored)

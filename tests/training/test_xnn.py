@@ -60,7 +60,7 @@ def test_dropout_repeats_with_the_seed(session: xpsql.Session, path: Path) -> No
 def test_a_continued_network_goes_on(session: xpsql.Session, path: Path) -> None:
     train(session, path, "m")
     session.sql(f"CONTINUE MODEL m IGNORE (ts) WITH (batch_size = 200) AS {ALL.format(path)}")
-    stored = read_dense(session.models.version("m", 2).dense)
+    stored = read_dense(session.models.version("m", 2).stored("dense"))
     assert stored["hidden_1.kernel", "state_count"] == 60
     assert stored["hidden_1.kernel", "w"].shape == (4 * 4 + 4, 128)
 

@@ -18,7 +18,7 @@ from xpsql.warehouse.files import VersionFiles
 from xpsql.warehouse.manifest import TableEntry
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.names import part_name
-from xpsql.warehouse.rows import ROW_GROUP_ROWS, RowWriter, read_rows, row_files, rows_schema
+from xpsql.warehouse.rows import ROW_GROUP_ROWS, RowWriter, read_rows, rows_schema, stored_parts
 
 WIDE = TableEntry("v", 3, {"w": 3, "z": 1})
 
@@ -42,8 +42,8 @@ def test_rows_read_back_as_they_were_written(tmp_path: Path, table: TableEntry) 
         for start in range(0, 1000, 300):
             writer.write(whole.slice(start, 300))
     assert writer.rows == 1000
-    assert pa.Table.from_batches(read_rows(tmp_path, None)) == pa.Table.from_batches([whole])
-    assert [b.schema.names for b in read_rows(tmp_path, ["w", "key"])] == [["w", "key"]]
+    assert pa.Table.from_batches(read_rows(stored_parts(tmp_path), None, None)) == pa.Table.from_batches([whole])
+    assert [b.schema.names for b in read_rows(stored_parts(tmp_path), ["w", "key"], None)] == [["w", "key"]]
 
 
 def test_small_batches_become_row_groups_of_a_million(tmp_path: Path) -> None:
@@ -59,14 +59,14 @@ def test_parts_are_read_in_order_of_their_numbers(tmp_path: Path) -> None:
     for part in (10, 2):
         with RowWriter(tmp_path / part_name(part), TABLE) as writer:
             writer.write(batch(TABLE, part))
-    assert [f.name for f in row_files(tmp_path)] == ["part-00002.parquet", "part-00010.parquet"]
-    assert [b.num_rows for b in read_rows(tmp_path, ["key"])] == [2, 10]
+    assert [f.path.name for f in stored_parts(tmp_path)] == ["part-00002.parquet", "part-00010.parquet"]
+    assert [b.num_rows for b in read_rows(stored_parts(tmp_path), ["key"], None)] == [2, 10]
 
 
 def test_a_table_without_rows_reads_as_empty(tmp_path: Path) -> None:
     with RowWriter(tmp_path / part_name(0), TABLE):
         pass
-    assert sum(b.num_rows for b in read_rows(tmp_path, None)) == 0
+    assert sum(b.num_rows for b in read_rows(stored_parts(tmp_path), None, None)) == 0
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: bytes) -> None:
         writer.write(rows())
     writer.path.write_bytes(damage)
     with pytest.raises(ModelError, match=r"part-00000\.parquet is damaged"):
-        list(read_rows(tmp_path, None))
+        list(read_rows(stored_parts(tmp_path), None, None))
 
 
 def test_an_unknown_table_is_answered_with_those_of_the_model(tmp_path: Path) -> None:

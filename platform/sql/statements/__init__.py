@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..base import Statement
 from .alter_model import ALTER_MODEL
+from .check_model import CHECK_MODEL
 from .continue_model import CONTINUE, EXPLAIN_CONTINUE
 from .describe_model import DESCRIBE_MODEL
 from .drop_model import DROP_MODEL
@@ -31,6 +32,7 @@ STATEMENTS: tuple[Statement, ...] = (
     SHOW_VERSIONS,
     DESCRIBE_MODEL,
     SHOW_TRAIN_MODEL,
+    CHECK_MODEL,
     ALTER_MODEL,
     DROP_MODEL,
     SHRINK_MODEL,

@@ -47,7 +47,7 @@ class PackageExamples:
         prepared, learner = self._prepared, learner_of(self._prepared)
         names, parent = column_names(prepared.columns), prepared.parent
         parts = [matrix_of(batch, numbers_of(batch, self.features, numbers), names) for batch in self._batches]
-        before = read_package(parent.package) if parent is not None else None
+        before = read_package(parent.stored("package")[0]) if parent is not None else None
         matrix = joined(parts, prepared.columns)
         model = learner.fit(matrix, prepared.plan.settings.seed, threads, before, peers)
         predict, metrics = learner.load(model), LabelMetrics(prepared.targets.ungrouped)

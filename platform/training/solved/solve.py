@@ -140,7 +140,7 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
 def stored_rows(prepared: Prepared, table: str) -> Columns:
     """Return the rows that a training goes on with by column, ascending by key; where there are none, `key` alone."""
     wanted = ["key", *STATISTICS, "w"]
-    batches = [] if prepared.parent is None else list(carried_rows(prepared.parent, table, prepared.columns, wanted))
+    batches = [] if prepared.parent is None else list(carried_rows(prepared.parent, table, prepared.columns, wanted, None))
     if not batches:
         return {"key": np.empty(0, np.uint64)}
     read: Columns = {name: np.concatenate([values(batch[name]) for batch in batches]) for name in batches[0].schema.names}

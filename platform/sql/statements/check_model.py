@@ -1,0 +1,83 @@
+"""CHECK MODEL: read all files of a model's versions and say which are whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ....warehouse.rows import reading
+from ...errors import ModelError
+from ..base import Statement
+from ..cursor import Cursor
+from ..versions import NamedVersion, read_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ....warehouse.stored import Stored
+    from ....warehouse.version import Version
+    from ..context import Context
+
+WHOLE, READABLE, DAMAGED = "whole", "no checksum", "damaged"
+
+SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("file", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("state", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class CheckModel:
+    """Every file of a version, or of all that are ready or held, read and compared with its checksums."""
+
+    named: NamedVersion
+
+    def run(self, context: Context) -> pa.Table:
+        model, number = self.named
+        chosen = [v for v in context.models.versions(model) if number is None or v.number == number]
+        if number is not None and not chosen:
+            context.models.find(model, number)  # raises what it says of one that is not there
+        return pa.Table.from_pylist([row for version in chosen for row in rows_of(version)], SCHEMA)
+
+
+def rows_of(version: Version) -> Iterator[dict[str, Any]]:
+    """Yield what is found of each file of a version; of one whose manifest is damaged, that."""
+    manifest = version.manifest
+    if manifest.status == "damaged":
+        yield {"version": version.number, "file": "manifest.json", "state": DAMAGED, "reason": manifest.error}
+    if manifest.status not in ("ready", "held"):
+        return
+    for part in version.everything():
+        name = part.path.relative_to(version.folder).as_posix()
+        known = None if part.file is None else part.file.rows or None
+        yield {"version": version.number, "file": name, "rows": known, **found(part)}
+
+
+def found(part: Stored) -> dict[str, Any]:
+    """Return the bytes of a file and in which state they are."""
+    try:
+        with reading(part.path):
+            size = part.check()
+    except ModelError as error:
+        return {"state": DAMAGED, "reason": str(error)}
+    return {"bytes": size, "state": READABLE if part.file is None else WHOLE}
+
+
+def parse(cursor: Cursor) -> CheckModel:
+    return CheckModel(read_version(cursor))
+
+
+CHECK_MODEL = Statement(
+    "CHECK MODEL",
+    "CHECK MODEL name [VERSION n]",
+    "Read all files of a model, or of one version, and list which are as they were written.",
+    parse,
+)

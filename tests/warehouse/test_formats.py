@@ -1,0 +1,230 @@
+"""What versions hold is read as it was written or not at all: by its checksums, by its slices, and by those who come later."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xpsql
+from tests.warehouse.formats.write import MODELS, ROWS, predictions
+from xpsql.platform.errors import ModelError
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.ps.placement import slices_of
+from xpsql.platform.scoring.weights import Weights
+from xpsql.warehouse import stored
+from xpsql.warehouse.manifest import FORMAT, Manifest, read_manifest, write_manifest
+from xpsql.warehouse.version import Version
+
+KEPT = sorted(path for path in (Path(__file__).parent / "formats").iterdir() if path.name.isdigit())
+LOG = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(200)"
+
+
+def connected(warehouse: Path) -> xpsql.Session:
+    return xpsql.connect(warehouse, "duckdb", SilentReporter())
+
+
+@pytest.fixture(params=KEPT, ids=lambda path: f"format {path.name}")
+def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """What an older xpsql wrote, as if it had been written here."""
+    folder = tmp_path / "older"
+    shutil.copytree(request.param, folder)
+    for path in folder.rglob("manifest.json"):
+        path.write_text(path.read_text(encoding="utf-8").replace("/tmp/formats", str(folder)), encoding="utf-8")
+    manifest = read_manifest(folder / "warehouse" / "models" / "stopped" / "v1")
+    modified = manifest.splits[0].modified
+    os.utime(folder / "log.parquet", ns=(modified, modified))
+    return folder
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+def test_an_older_version_predicts_as_it_did_and_is_continued(older: Path, model: str) -> None:
+    expected = json.loads((older / "predictions.json").read_text(encoding="utf-8"))[model]
+    with connected(older / "warehouse") as session:
+        assert predictions(session, model, older / "log.parquet") == pytest.approx(expected, rel=1e-5)
+        checked = session.sql(f"CHECK MODEL {model}").arrow()
+        assert set(checked["state"].to_pylist()) == {"no checksum"}
+        session.sql(f"CONTINUE MODEL {model} AS SELECT label, user, item FROM parquet.`{older}/log.parquet`")
+        assert session.models.version(model).number == 2
+        assert set(session.sql(f"CHECK MODEL {model} VERSION 2").arrow()["state"].to_pylist()) == {"whole"}
+
+
+def test_an_older_checkpoint_is_resumed(older: Path) -> None:
+    with connected(older / "warehouse") as session:
+        session.sql("RESUME MODEL stopped")
+        manifest = session.models.version("stopped").manifest
+        counts = session.sql("SELECT slot, sum(count) AS n FROM ML.WEIGHTS(MODEL stopped) GROUP BY slot").arrow()
+    assert manifest.examples == 4 * ROWS
+    assert {row["slot"]: row["n"] for row in counts.to_pylist()}["user"] == 4 * ROWS
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with a model that has every kind of file: rows of two tables, layers, candidates; and one of a package."""
+    folder = tmp_path_factory.mktemp("trained") / "warehouse"
+    with connected(folder) as session:
+        network = "USING xnn (dim = 2, hidden = (2)) OPERATORS (admit (min_count = 3))"
+        session.sql(f"TRAIN MODEL m {network} WITH (batch_size = 50) AS {LOG}")
+        session.sql(f"TRAIN MODEL trees USING xgboost (rounds = 2) AS {LOG}")
+    return folder
+
+
+@pytest.fixture
+def warehouse(trained: Path, tmp_path: Path) -> Path:
+    shutil.copytree(trained, tmp_path / "warehouse")
+    return tmp_path / "warehouse"
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def data(folder: Path) -> list[Path]:
+    """Return the files of a version's data."""
+    kinds = ("rows", "dense", "candidates", "package")
+    return sorted(path for kind in kinds for path in (folder / kind).rglob("*") if path.is_file())
+
+
+READS = {
+    "rows/vectors": (
+        f"SELECT * FROM ML.PREDICT(MODEL m, ({LOG}))",
+        f"SELECT * FROM ML.EVALUATE(MODEL m, ({LOG}))",
+        "SELECT * FROM ML.WEIGHTS(MODEL m)",
+        f"CONTINUE MODEL m AS {LOG}",
+        "EXPORT MODEL m TO '{out}' FORMAT parquet",
+        "SHRINK MODEL m WHERE count < 2",
+    ),
+    "dense": (
+        f"SELECT * FROM ML.PREDICT(MODEL m, ({LOG}))",
+        f"CONTINUE MODEL m AS {LOG}",
+        "EXPORT MODEL m TO '{out}' FORMAT parquet",
+        "SHRINK MODEL m WHERE count < 2",
+    ),
+    "candidates": (f"CONTINUE MODEL m AS {LOG}", "SHRINK MODEL m WHERE count < 2"),
+    "package": (f"SELECT * FROM ML.PREDICT(MODEL trees, ({LOG}))", "EXPORT MODEL trees TO '{out}' FORMAT parquet"),
+}
+"""Statements that read a kind of file."""
+
+
+@pytest.mark.parametrize("kind", list(READS))
+def test_every_statement_that_reads_a_changed_file_names_it(warehouse: Path, tmp_path: Path, kind: str) -> None:
+    model = "trees" if kind == "package" else "m"
+    (path,) = (warehouse / "models" / model / "v1" / kind).iterdir()
+    flip(path, path.stat().st_size // 2)
+    with connected(warehouse) as session:
+        for statement in READS[kind]:
+            with pytest.raises(ModelError, match=r"is damaged: .* another checksum .*Restore it from a backup") as raised:
+                session.sql(statement.replace("{out}", str(tmp_path / "out"))).arrow()
+            assert str(path) in str(raised.value)
+
+
+def test_no_byte_of_a_version_changes_unnoticed(warehouse: Path) -> None:
+    with connected(warehouse) as session:
+        for model in ("m", "trees"):
+            version = session.models.version(model)
+            files = data(version.folder)
+            assert {part.path for part in version.everything()} == set(files)
+            for part in version.everything():
+                for at in range(0, part.path.stat().st_size, 61):
+                    flip(part.path, at)
+                    with pytest.raises(OSError, match="another checksum"):
+                        part.check()
+                    flip(part.path, at)
+                assert part.check() == part.path.stat().st_size
+
+
+def test_check_model_lists_what_is_whole_and_what_is_damaged(warehouse: Path) -> None:
+    folder = warehouse / "models" / "m" / "v1"
+    flip(folder / "dense" / "part-00000.parquet", 100)
+    with (folder / "candidates" / "part-00000.parquet").open("ab") as file:
+        file.write(b"more")
+    with connected(warehouse) as session:
+        found = session.sql("CHECK MODEL m VERSION 1").arrow().to_pylist()
+        with pytest.raises(ModelError, match="no version 7"):
+            session.sql("CHECK MODEL m VERSION 7")
+    states = {row["file"]: row["state"] for row in found}
+    assert states == {
+        "rows/weights/part-00000.parquet": "whole",
+        "rows/vectors/part-00000.parquet": "whole",
+        "dense/part-00000.parquet": "damaged",
+        "candidates/part-00000.parquet": "damaged",
+    }
+    reasons = {row["file"]: row["reason"] for row in found}
+    assert "were written" in reasons["candidates/part-00000.parquet"]
+
+
+def test_a_file_that_the_manifest_names_elsewhere_is_refused(warehouse: Path) -> None:
+    path = warehouse / "models" / "m" / "v1" / "manifest.json"
+    for name in ("../../../log", "rows/../../x/part-00000.parquet", "dense/secret"):
+        values = json.loads(path.read_text())
+        values["files"][0]["path"] = name
+        (changed := path.parent.parent / "changed").mkdir(exist_ok=True)
+        (changed / "manifest.json").write_text(json.dumps(values))
+        with pytest.raises(ModelError, match="is damaged: a file of a version is"):
+            read_manifest(changed)
+
+
+def test_a_version_that_needs_what_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
+    write_manifest(tmp_path, Manifest(requires=("delta",)))
+    with pytest.raises(ModelError, match=r"needs delta, which this xpsql does not know\. Install a newer"):
+        read_manifest(tmp_path)
+    assert json.loads((tmp_path / "manifest.json").read_text())["format"] == FORMAT
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Version:
+    """A version with 400,001 rows."""
+    query = "SELECT CAST(id % 2 AS INT) AS label, id AS x FROM range(400000)"
+    with connected(tmp_path_factory.mktemp("large") / "warehouse") as session:
+        session.sql(f"TRAIN MODEL m USING xftrl WITH (batch_size = 100000) AS {query}")
+        return session.models.version("m")
+
+
+@pytest.fixture
+def read_bytes(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many bytes of files were read since it was last asked."""
+    total, read = [0], stored.read_at
+
+    def counted(descriptor: int, size: int, offset: int) -> bytes:
+        total[0] += size
+        return read(descriptor, size, offset)
+
+    def taken() -> int:
+        found, total[0] = total[0], 0
+        return found
+
+    monkeypatch.setattr(stored, "read_at", counted)
+    return taken
+
+
+@pytest.mark.parametrize("num_readers", [1, 2, 3, 5, 8, 16])
+def test_readers_of_slices_read_the_model_once_together(
+    large: Version, read_bytes: Callable[[], int], num_readers: int
+) -> None:
+    whole = sum(path.stat().st_size for path in data(large.folder))
+    own = []
+    for number in range(num_readers):
+        slices = slices_of(number, num_readers)
+        keys = [batch.column(0).to_numpy().view(np.uint64) for batch in large.rows("weights", ["key"], slices)]
+        found = np.concatenate(keys)
+        mine = found >> np.uint64(54)
+        own.append(found[(mine >= slices.start) & (mine < slices.stop)])
+    assert read_bytes() <= 1.1 * whole
+    assert len(np.unique(np.concatenate(own))) == large.manifest.rows == 400_001
+
+
+def test_servers_of_a_prediction_hold_the_whole_model_and_read_it_once(large: Version, read_bytes: Callable[[], int]) -> None:
+    keys = np.concatenate([batch.column(0).to_numpy().view(np.uint64) for batch in large.rows("weights", ["key"])])
+    some, read = np.ascontiguousarray(keys[:: len(keys) // 500]), read_bytes()
+    expected = Weights(large, 0, 1).pull(some, len(some)).weights["weights"]
+    assert read_bytes() == read
+    servers = [Weights(large, number, 8) for number in range(8)]
+    assert read_bytes() <= 1.1 * read
+    np.testing.assert_array_equal(sum(server.pull(some, len(some)).weights["weights"] for server in servers), expected)
