@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .durable import creating
 from .names import part_name
 from .rows import READ_ROWS, reading
-from .stored import Stored, seal
+from .stored import VersionFile, seal
 
 SCHEMA = pa.schema([pa.field("key", pa.int64()), pa.field("count", pa.uint16()), pa.field("before", pa.bool_())])
 
@@ -40,7 +40,7 @@ def write_candidates(
         seal(path, len(keys), [])
 
 
-def read_candidates(parts: Sequence[Stored]) -> Iterator[Line]:
+def read_candidates(parts: Sequence[VersionFile]) -> Iterator[Line]:
     """Read keys, counts and `before` of a version, some at a time.
 
     Raises:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .durable import creating
 from .names import part_name
 from .rows import copy, reading
-from .stored import Stored, seal, sums_of
+from .stored import VersionFile, seal, sums_of
 
 SCHEMA = pa.schema(
     [
@@ -46,7 +46,7 @@ def write_dense(folder: Path, part: int, arrays: Iterable[tuple[str, str, Floats
         seal(path, len(lines), [])
 
 
-def copy_dense(parts: Sequence[Stored], target: Path, without: Collection[str]) -> None:
+def copy_dense(parts: Sequence[VersionFile], target: Path, without: Collection[str]) -> None:
     """Copy a version's arrays to a new folder but those of some parameters; no folder where none is left.
 
     Raises:
@@ -62,7 +62,7 @@ def copy_dense(parts: Sequence[Stored], target: Path, without: Collection[str]) 
         sums_of(target / part_name(0)).unlink()  # an export has no manifest to take them
 
 
-def read_dense(parts: Sequence[Stored], column: str | None = None) -> dict[tuple[str, str], Floats]:
+def read_dense(parts: Sequence[VersionFile], column: str | None = None) -> dict[tuple[str, str], Floats]:
     """Read a version's arrays by name and column: all, or those of one column.
 
     Raises:

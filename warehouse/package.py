@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .durable import creating
 from .rows import reading
-from .stored import Stored, seal
+from .stored import VersionFile, seal
 
 FILE = "model"
 
@@ -23,7 +23,7 @@ def write_package(folder: Path, model: bytes) -> None:
         seal(path, 0, [])
 
 
-def read_package(part: Stored) -> bytes:
+def read_package(part: VersionFile) -> bytes:
     """Read a version's model.
 
     Raises:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from ..platform.errors import ModelError
 from .durable import creating, storing, sync
 from .manifest import TableEntry
-from .stored import NUM_SLICES, SLICE_SHIFT, Stored, seal
+from .stored import NUM_SLICES, SLICE_SHIFT, VersionFile, seal
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 1 << 28
@@ -159,12 +159,12 @@ def start_of(chunk: pa.parquet.ColumnChunkMetaData) -> int:
     return int(chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset)
 
 
-def stored_parts(folder: Path) -> list[Stored]:
+def stored_parts(folder: Path) -> list[VersionFile]:
     """Return the files of a folder of parts without checksums, in order of their numbers."""
-    return [Stored(path, None) for path in sorted(folder.glob("part-*.parquet"))]
+    return [VersionFile(path, None) for path in sorted(folder.glob("part-*.parquet"))]
 
 
-def check_parts(folder: Path, parts: Sequence[Stored]) -> None:
+def check_parts(folder: Path, parts: Sequence[VersionFile]) -> None:
     """Require that a table has files of its own.
 
     Raises:
@@ -176,7 +176,7 @@ def check_parts(folder: Path, parts: Sequence[Stored]) -> None:
         raise ModelError(f"{links[0]} is damaged: a file of rows is no link. Restore it from a backup.")
 
 
-def copy(part: Stored, folder: Path) -> None:
+def copy(part: VersionFile, folder: Path) -> None:
     """Copy a file of a version into a folder; what is copied is checked.
 
     Raises:
@@ -188,7 +188,7 @@ def copy(part: Stored, folder: Path) -> None:
         (folder / part.path.name).write_bytes(content)
 
 
-def read_rows(parts: Sequence[Stored], columns: Sequence[str] | None, slices: range | None) -> Iterator[pa.RecordBatch]:
+def read_rows(parts: Sequence[VersionFile], columns: Sequence[str] | None, slices: range | None) -> Iterator[pa.RecordBatch]:
     """Read the rows of a table's files, 65,536 or fewer at a time; all columns, or those named, in that order.
 
     Args:
@@ -206,7 +206,7 @@ def read_rows(parts: Sequence[Stored], columns: Sequence[str] | None, slices: ra
                 yield batch if columns is None else batch.select(list(columns))
 
 
-def groups_of(part: Stored, slices: range | None) -> list[int] | None:
+def groups_of(part: VersionFile, slices: range | None) -> list[int] | None:
     """Return the row groups of a file that have rows of some slices, its blocks but the last; None where it is one block."""
     groups = list(enumerate(part.blocks[:-1]))
     if not groups:
@@ -215,7 +215,7 @@ def groups_of(part: Stored, slices: range | None) -> list[int] | None:
 
 
 def batches_of(
-    file: BinaryIO, part: Stored, groups: Sequence[int] | None, columns: Sequence[str] | None
+    file: BinaryIO, part: VersionFile, groups: Sequence[int] | None, columns: Sequence[str] | None
 ) -> Iterator[pa.RecordBatch]:
     """Read some row groups of a file, or all."""
     import pyarrow.parquet as pq

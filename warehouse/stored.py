@@ -67,7 +67,7 @@ class FileEntry:
     blocks: tuple[str, ...] = ()
 
 
-class Stored(NamedTuple):
+class VersionFile(NamedTuple):
     """A file of a version as readers take it.
 
     Attributes:

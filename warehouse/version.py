@@ -16,7 +16,7 @@ from .manifest import Manifest
 from .package import FILE
 from .progress import read_progress
 from .rows import check_parts, copy, read_rows, reading, stored_parts
-from .stored import Stored
+from .stored import VersionFile
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Version(Folders):
         """
         return read_rows(self._parts(table), columns, slices)
 
-    def stored(self, name: str) -> list[Stored]:
+    def stored(self, name: str) -> list[VersionFile]:
         """Return the files of one of its folders: `dense`, `candidates`, `package`, `rows/<table>`; none where it has none.
 
         Raises:
@@ -88,10 +88,12 @@ class Version(Folders):
         """
         folder = self._own(*name.split("/"))
         if self.manifest.files is None:
-            return [Stored(folder / FILE, None)] if name == "package" else stored_parts(folder)
-        return [Stored(self.folder / file.path, file) for file in self.manifest.files if Path(file.path).parent == Path(name)]
+            return [VersionFile(folder / FILE, None)] if name == "package" else stored_parts(folder)
+        return [
+            VersionFile(self.folder / file.path, file) for file in self.manifest.files if Path(file.path).parent == Path(name)
+        ]
 
-    def everything(self) -> list[Stored]:
+    def everything(self) -> list[VersionFile]:
         """Return all files of its data."""
         names = [f"rows/{table.name}" for table in self.manifest.tables]
         package = ["package"] if self.manifest.files is not None or self.package.exists() else []
@@ -106,7 +108,7 @@ class Version(Folders):
         for part in self.stored(name):
             copy(part, folder)
 
-    def _parts(self, table: str) -> list[Stored]:
+    def _parts(self, table: str) -> list[VersionFile]:
         folder = self.rows_of(self.manifest.table(table).name)
         parts = self.stored(f"rows/{table}")
         check_parts(folder, parts)

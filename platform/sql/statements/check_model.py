@@ -16,7 +16,7 @@ from ..versions import NamedVersion, read_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ....warehouse.stored import Stored
+    from ....warehouse.stored import VersionFile
     from ....warehouse.version import Version
     from ..context import Context
 
@@ -61,7 +61,7 @@ def rows_of(version: Version) -> Iterator[dict[str, Any]]:
         yield {"version": version.number, "file": name, "rows": known, **found(part)}
 
 
-def found(part: Stored) -> dict[str, Any]:
+def found(part: VersionFile) -> dict[str, Any]:
     """Return the bytes of a file and in which state they are."""
     try:
         with reading(part.path):
