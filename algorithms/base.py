@@ -68,6 +68,8 @@ class Algorithm(metaclass=FormerArguments):
             first has rows for keys that the first one has, and where its own operators admit them: admit(information > x) gives
             a feature a second, longer vector once it has told enough.
         outputs: what ML.PREDICT gives beside the predictions, by name: predicted_<name>. One without labels has some.
+        match: the outputs, of a query and of an item, whose inner product is the score of the item for the query; either is a
+            function of its own slots, so that ML.RECOMMEND computes each once. None: items are scored by predictions.
         intercept: a feature that every example has, slot "(intercept)". That of a new model can begin at the baseline of the
             loss, in the first table, whose rows then have an element for each label.
         begins_at_mean: it begins there where the statement does not say, at the mean label of the input; else at 0, but where
@@ -88,6 +90,7 @@ class Algorithm(metaclass=FormerArguments):
     dense_optimizer: Callable[[], optax.GradientTransformation] | None = None
     operators: Callable[[TableSpec], tuple[Operator, ...]] = no_operators
     outputs: Mapping[str, Output] = field(default_factory=dict)
+    match: tuple[str, str] | None = None
     intercept: bool = True
     begins_at_mean: bool = False
     multi_label: bool = False

@@ -55,6 +55,8 @@ class Call(NamedTuple):
         data: the data's query (`SELECT * FROM t` for a table), or None where no data is given; run it under
             `data.locating()`, so that its errors get their place in the statement.
         arguments: what follows, in order: a bare name or a literal each.
+        items: the query of ITEMS, as `data`; None where it is not written.
+        exclude: the column that EXCLUDE names; None where it is not written.
         columns: the result columns that the outer query can need, in lower case, or None for all of them.
         folder: an empty folder of this call, where a function may write its result.
         position: where the call stands.
@@ -65,6 +67,8 @@ class Call(NamedTuple):
     version: int | None
     data: Passage | None
     arguments: tuple[Any, ...]
+    items: Passage | None
+    exclude: str | None
     columns: frozenset[str] | None
     folder: Path
     position: Position
@@ -102,6 +106,7 @@ class TableFunction(NamedTuple):
         arguments: what the arguments after that are, for messages: ("a slot", "a value", "k"); all are required.
         run: gives the rows, the query of the rows, or what makes them.
         model: whether it takes MODEL name: "required", "optional" or "none".
+        items: it takes [, ITEMS (query)] [, EXCLUDE column] after the arguments.
     """
 
     name: str
@@ -111,3 +116,4 @@ class TableFunction(NamedTuple):
     arguments: tuple[str, ...]
     run: Callable[[StatementContext, Call], pa.Table | str | Pending]
     model: str = "required"
+    items: bool = False

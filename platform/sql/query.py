@@ -48,6 +48,8 @@ class CallSite:
     version: int | None
     data: Query | None
     arguments: tuple[Any, ...]
+    items: Query | None
+    exclude: str | None
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,10 @@ def read_call(cursor: Cursor) -> CallSite:
     model, version = read_model(cursor, function)
     data = read_data(cursor, function)
     arguments = tuple(read_argument(cursor, what) for what in function.arguments)
+    items, exclude = read_items(cursor) if function.items else (None, None)
     cursor.expect(")")
     start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
-    return CallSite(start, end, cursor.span(first), function, model, version, data, arguments)
+    return CallSite(start, end, cursor.span(first), function, model, version, data, arguments, items, exclude)
 
 
 def read_model(cursor: Cursor, function: TableFunction) -> NamedVersion:
@@ -148,12 +151,23 @@ def read_data(cursor: Cursor, function: TableFunction) -> Query | None:
         return None
     if not cursor.accept(","):
         raise cursor.expected("',' and TABLE name or (query)")
+    return read_rows(cursor)
+
+
+def read_rows(cursor: Cursor) -> Query:
+    """Read `TABLE t` or `(query)`."""
     if cursor.accept("TABLE"):
         name = cursor.table()
         return Query(name.inserted("SELECT * FROM ", 0).joined(name), ())
     if not cursor.peek("("):
         raise cursor.expected("TABLE name or (query)")
     return Query.of(cursor.parenthesised())
+
+
+def read_items(cursor: Cursor) -> tuple[Query | None, str | None]:
+    """Read `[, ITEMS TABLE t | (query)] [, EXCLUDE column]`."""
+    items = read_rows(cursor) if cursor.accept(",", "ITEMS") else None
+    return items, cursor.identifier("a column of the query") if cursor.accept(",", "EXCLUDE") else None
 
 
 def read_argument(cursor: Cursor, what: str) -> Any:
@@ -242,11 +256,15 @@ def run_call(
     from .needs import NoTableError, needed_columns  # brings sqlglot
 
     folder.mkdir()
-    data = None
-    if site.data is not None:
-        passage, inner = expand(site.data, context, folder.parent, stack)
-        data = inlined(passage, around, view)
-        finish({**{name: pending.pop(name) for name in list(pending) if name in data.text}, **inner}, context, folder.parent)
+
+    def made(query: Query) -> Passage:
+        """Make the results that a query of the call reads, and return its text."""
+        passage, inner = expand(query, context, folder.parent, stack)
+        text = inlined(passage, around, view)
+        finish({**{name: pending.pop(name) for name in list(pending) if name in text.text}, **inner}, context, folder.parent)
+        return text
+
+    data, items = (None if query is None else made(query) for query in (site.data, site.items))
     try:
         columns = needed_columns(around.text, view)
     except NoTableError:
@@ -254,7 +272,7 @@ def run_call(
         message = f"{name} gives a table, here a value is expected. Read it in FROM: SELECT ... FROM {name}(...)."
         raise StatementError(message, site.position) from None
     stack.callback(context.engine.execute, f"DROP VIEW IF EXISTS {view}")  # first: Ctrl-C may come when it is made
-    call = Call(site.model, site.version, data, site.arguments, columns, folder, site.position, stack)
+    call = Call(site.model, site.version, data, site.arguments, items, site.exclude, columns, folder, site.position, stack)
     try:
         return site.function.run(context, call)
     except StatementError as error:

@@ -9,6 +9,7 @@ from .models import MODELS
 from .nearest import NEAREST
 from .options import OPTIONS
 from .predict import PREDICT
+from .recommend import RECOMMEND
 from .related import RELATED
 from .replay import REPLAY
 from .training_info import TRAINING_INFO
@@ -16,6 +17,6 @@ from .versions import VERSIONS
 from .weights import WEIGHTS
 
 FUNCTIONS: tuple[TableFunction, ...] = (
-    *(PREDICT, EVALUATE, TRAINING_INFO, WEIGHTS, FEATURE_INFO, NEAREST, RELATED, REPLAY),
+    *(PREDICT, EVALUATE, TRAINING_INFO, WEIGHTS, FEATURE_INFO, NEAREST, RELATED, RECOMMEND, REPLAY),
     *(MODELS, VERSIONS, OPTIONS),
 )

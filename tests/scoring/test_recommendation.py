@@ -1,0 +1,97 @@
+"""ML.RECOMMEND ranks all items, leaves out those that a row has, and says what cannot be ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+from tests.training.log import write
+from xpsql.platform.progress import SilentReporter
+
+ITEMS, USERS = 12, 300
+ALL = "ITEMS (SELECT DISTINCT item FROM log)"
+SOME = "(SELECT DISTINCT user, had FROM log WHERE user < 7)"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]:
+    folder: Path = tmp_path_factory.mktemp("recommend")
+    random = np.random.default_rng(0)
+    user = np.repeat(np.arange(USERS), 6)
+    item = (user % 3 + 3 * random.integers(0, ITEMS // 3, len(user))) % ITEMS  # users like one item of three
+    had = [[f"i{i}" for i in sorted(set(item[6 * (u) : 6 * u + 2].tolist()))] for u in user]
+    log = pa.table({"user": user, "item": [f"i{i}" for i in item], "had": had, "label": np.ones(len(user), np.int32)})
+    with xpsql.connect(folder, reporter=SilentReporter()) as opened:
+        opened.sql(f"CREATE TABLE log AS SELECT * FROM parquet.`{write(log, folder / 'log.parquet')}`")
+        svd = "xsvd (user = (user), item = (item), negatives = 5, vector_alpha = 0.3)"
+        opened.sql(f"TRAIN MODEL svd USING {svd} WITH (passes = 5) IGNORE (had) AS SELECT * FROM log")
+        pairs = "slrm (item = item, history = had, negatives = 3)"
+        opened.sql(f"TRAIN MODEL pairs USING {pairs} IGNORE (user) WITH (share = (had AS item)) AS SELECT * FROM log")
+        opened.sql("TRAIN MODEL words USING word2vec IGNORE (label) AS SELECT had, label FROM log")
+        yield opened
+
+
+def rows(session: xpsql.Session, call: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = session.sql(f"SELECT * FROM ML.RECOMMEND({call})").arrow().to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("model", ["svd", "pairs"])
+def test_the_best_of_all_predictions_are_recommended(session: xpsql.Session, model: str) -> None:
+    crossed = f"(SELECT * FROM {SOME} u CROSS JOIN (SELECT DISTINCT item FROM log) i)"
+    every = session.sql(f"SELECT * FROM ML.PREDICT(MODEL {model}, {crossed})").arrow().to_pylist()
+    best = rows(session, f"MODEL {model}, {SOME}, 5, {ALL}, EXCLUDE had")
+    for user in range(7):
+        own = [row for row in every if row["user"] == user and row["item"] not in row["had"]]
+        wanted = sorted((row["predicted_label"] for row in own), reverse=True)[:5]
+        found = [row for row in best if row["user"] == user]
+        assert [row["rank"] for row in found] == [1, 2, 3, 4, 5]
+        assert [row["score"] for row in found] == pytest.approx(wanted, rel=1e-6)
+        scores = {row["item"]: row["predicted_label"] for row in own}
+        assert [scores[row["item"]] for row in found] == pytest.approx(wanted, rel=1e-6)
+
+
+def test_what_users_like_comes_first(session: xpsql.Session) -> None:
+    found = rows(session, f"MODEL svd, (SELECT DISTINCT user FROM log), 4, {ALL}")
+    liked = [int(str(row["item"])[1:]) % 3 == int(str(row["user"])) % 3 for row in found]
+    assert len(found) == 4 * USERS
+    assert np.mean(liked) > 0.9  # one item of three
+
+
+def test_the_history_of_a_model_of_pairs_is_left_out(session: xpsql.Session) -> None:
+    found = rows(session, f"MODEL pairs, {SOME}, {ITEMS}, {ALL}")
+    assert found
+    for row in found:
+        assert row["item"] not in row["had"]  # type: ignore[operator]
+    last = {row["user"]: (row["rank"], ITEMS - len(row["had"])) for row in found}  # type: ignore[arg-type]
+    assert all(rank == left for rank, left in last.values())
+
+
+def test_an_empty_query_gets_no_recommendations(session: xpsql.Session) -> None:
+    assert rows(session, f"MODEL svd, (SELECT user FROM log WHERE user < 0), 3, {ALL}") == []
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (f"MODEL svd, {SOME}, 13, {ALL}", r"asked for 13 items, and ITEMS has 12.*line 1"),
+        (f"MODEL svd, {SOME}, 0, {ALL}", "1 or more; got 0"),
+        (f"MODEL svd, {SOME}, 3", "needs ITEMS"),
+        (f"MODEL svd, {SOME}, 3, ITEMS (SELECT item FROM log)", "ITEMS has the item 'i.*' .* times.*SELECT DISTINCT"),
+        (f"MODEL svd, {SOME}, 1, ITEMS (SELECT CAST(NULL AS STRING) AS item)", "whose item is NULL"),
+        (f"MODEL svd, {SOME}, 3, {ALL}, EXCLUDE user", "EXCLUDE expects an array of items"),
+        (f"MODEL svd, {SOME}, 3, {ALL}, EXCLUDE hat", "EXCLUDE names 'hat'.*Did you mean had"),
+        (f"MODEL svd, (SELECT had FROM log), 3, {ALL}", "needs the column user, which neither the query nor ITEMS returns"),
+        (f"MODEL svd, TABLE log, 3, {ALL}", "Both the query and ITEMS return item"),
+        (f"MODEL svd, (SELECT user, 1 AS rank FROM log), 3, {ALL}", "two columns rank"),
+        (f"MODEL words, (SELECT had FROM log), 3, {ALL}", "word2vec has none"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(session: xpsql.Session, call: str, message: str) -> None:
+    with pytest.raises(xpsql.StatementError, match=message):
+        rows(session, call)
