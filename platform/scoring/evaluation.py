@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...warehouse.version import Version
 from ..engines.base import Engine, staged
@@ -26,6 +28,15 @@ from .prediction import inputs_of, request_of, scored
 
 if TYPE_CHECKING:
     from ..progress import Reporter
+    from .scorer import Request
+
+
+class Measured(NamedTuple):
+    """Rows whose labels are known: float32[num_labels, n] labels and predictions, and int64[n] groups, empty without GROUP."""
+
+    labels: NDArray[np.float32]
+    predictions: NDArray[np.float32]
+    groups: NDArray[np.int64]
 
 
 class Evaluation:
@@ -64,26 +75,53 @@ class Evaluation:
         Raises:
             DataError: a label is NULL, or of a classifier and not 0 or 1.
         """
-        version, algorithm = self._version, algorithm_of(self._version.manifest)
-        scan = staged(self._engine, self._query, self._found, folder / "input")
-        labels, grouped = list(self._label.values()), self._grouped
-        request = request_of(version, scan, self._inputs, list(dict.fromkeys([*labels, *grouped])))
-        if not labels:
+        if not self._label:
+            request, algorithm = self._request(folder), algorithm_of(self._version.manifest)
             return pa.Table.from_pylist([losses_of(request, algorithm).as_dict()], self.schema)
-        metrics = LabelMetrics(Targets.of(list(self._label), algorithm.classifier, bool(grouped)))
-        places = [self._columns.labels.index(label) for label in self._label]
-        reporter.start(f"ML.EVALUATE of {version.manifest.model} v{version.number}", None)
+        metrics = LabelMetrics(Targets.of(list(self._label), self.classifier, bool(self._grouped)))
+        for sample in self.samples("ML.EVALUATE", folder, reporter):
+            metrics.add(*sample)
+        return pa.Table.from_pylist([{"label": label, **row} for label, row in metrics.by_label().items()], self.schema)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that are measured."""
+        return tuple(self._label)
+
+    @property
+    def classifier(self) -> bool:
+        """Whether labels are 0 or 1, and predictions probabilities."""
+        return algorithm_of(self._version.manifest).classifier
+
+    def samples(self, name: str, folder: Path, reporter: Reporter) -> Iterator[Measured]:
+        """Score the rows and yield their labels, predictions and groups, piece by piece.
+
+        Args:
+            name: of the function, for the line of progress.
+            folder: see measure.
+
+        Raises:
+            DataError: see measure.
+        """
+        labels, grouped, classifier = list(self._label.values()), self._grouped, self.classifier
+        places, examples = [self._columns.labels.index(label) for label in self._label], 0
+        reporter.start(f"{name} of {self._version.manifest.model} v{self._version.number}", None)
         try:
-            for rows, predictions, _ in scored(request, self._engine.tasks, folder, reporter):
+            for rows, predictions, _ in scored(self._request(folder), self._engine.tasks, folder, reporter):
                 found = np.stack([floats(rows.column(label)) for label in labels])
-                for name, values in zip(labels, found, strict=True):
-                    check(values, name, algorithm.classifier, metrics.first.examples)
+                for label, values in zip(labels, found, strict=True):
+                    check(values, label, classifier, examples)
+                examples += len(predictions)
                 groups = groups_of(rows.column(grouped[0]), grouped[0]).view(np.int64) if grouped else NO_GROUPS
-                metrics.add(found, predictions.T[places], groups)
-                reporter.update(metrics.first.examples, {})
+                yield Measured(found, predictions.T[places], groups)
+                reporter.update(examples, {})
         finally:
             reporter.finish("")
-        return pa.Table.from_pylist([{"label": label, **row} for label, row in metrics.by_label().items()], self.schema)
+
+    def _request(self, folder: Path) -> Request:
+        scan = staged(self._engine, self._query, self._found, folder / "input")
+        carried = list(dict.fromkeys([*self._label.values(), *self._grouped]))
+        return request_of(self._version, scan, self._inputs, carried)
 
 
 def check(labels: np.ndarray, name: str, classifier: bool, before: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..base import TableFunction
+from .confusion_matrix import CONFUSION_MATRIX
 from .evaluate import EVALUATE
 from .feature_info import FEATURE_INFO
 from .models import MODELS
@@ -12,11 +13,24 @@ from .predict import PREDICT
 from .recommend import RECOMMEND
 from .related import RELATED
 from .replay import REPLAY
+from .roc_curve import ROC_CURVE
 from .training_info import TRAINING_INFO
 from .versions import VERSIONS
 from .weights import WEIGHTS
 
 FUNCTIONS: tuple[TableFunction, ...] = (
-    *(PREDICT, EVALUATE, TRAINING_INFO, WEIGHTS, FEATURE_INFO, NEAREST, RELATED, RECOMMEND, REPLAY),
+    *(
+        PREDICT,
+        EVALUATE,
+        ROC_CURVE,
+        CONFUSION_MATRIX,
+        TRAINING_INFO,
+        WEIGHTS,
+        FEATURE_INFO,
+        NEAREST,
+        RELATED,
+        RECOMMEND,
+        REPLAY,
+    ),
     *(MODELS, VERSIONS, OPTIONS),
 )

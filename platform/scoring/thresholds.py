@@ -1,0 +1,83 @@
+"""What a version's predictions are worth at each threshold: ML.ROC_CURVE and ML.CONFUSION_MATRIX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import StatementError
+from ..training.metrics import ranking
+from .evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from ..progress import Reporter
+
+LABEL_COLUMN = ("label", pa.string())
+COUNTS = ("true_positives", "false_positives", "true_negatives", "false_negatives")
+ROC_CURVE_SCHEMA = pa.schema(
+    [
+        LABEL_COLUMN,
+        *((name, pa.float64()) for name in ("threshold", "recall", "false_positive_rate")),
+        *((name, pa.int64()) for name in COUNTS),
+    ]
+)
+CONFUSION_SCHEMA = pa.schema([LABEL_COLUMN, ("expected", pa.int64()), ("predicted_0", pa.int64()), ("predicted_1", pa.int64())])
+
+
+def check_classes(evaluation: Evaluation, function: str) -> None:
+    """Refuse a version whose predictions are no probabilities of a label.
+
+    Raises:
+        StatementError: it is one.
+    """
+    if not (evaluation.labels and evaluation.classifier):
+        raise StatementError(f"{function} needs a model of labels that are 0 or 1. Measure this one by ML.EVALUATE.")
+
+
+def roc_curve(evaluation: Evaluation, folder: Path, reporter: Reporter) -> pa.Table:
+    """Count, for each distinct prediction as the threshold, the highest first, what is predicted 1 from it on.
+
+    Above 65,536 examples predictions count by bins, see training/metrics/ranking.py, and thresholds are the middles of those.
+    Rates are NULL where no example has the label that they are of.
+
+    Source: Fawcett, "An introduction to ROC analysis", Pattern Recognition Letters 2006.
+    """
+    states = [ranking.zero() for _ in evaluation.labels]
+    for labels, predictions, _ in evaluation.samples("ML.ROC_CURVE", folder, reporter):
+        states = [
+            ranking.merge(state, (mine, positive > 0))
+            for state, mine, positive in zip(states, predictions, labels, strict=True)
+        ]
+    tables = []
+    for label, state in zip(evaluation.labels, states, strict=True):
+        found = ranking.curve(state)
+        hits, alarms = np.cumsum(found.positives[::-1]), np.cumsum(found.negatives[::-1])
+        positives, negatives = int(found.positives.sum()), int(found.negatives.sum())
+        rates = [share(hits, positives), share(alarms, negatives)]
+        counts = [hits, alarms, negatives - alarms, positives - hits]
+        names = pa.repeat(pa.scalar(label), len(hits))
+        arrays = [names, pa.array(found.predictions[::-1]), *rates, *map(pa.array, counts)]
+        tables.append(pa.table(arrays, schema=ROC_CURVE_SCHEMA))
+    return pa.concat_tables(tables)
+
+
+def share(counts: np.ndarray, whole: int) -> pa.Array:
+    """Return counts as parts of a whole, NULL where there is nothing."""
+    return pa.array(counts / whole) if whole else pa.nulls(len(counts), pa.float64())
+
+
+def confusion_matrix(evaluation: Evaluation, threshold: float, folder: Path, reporter: Reporter) -> pa.Table:
+    """Count examples by their label and by whether the prediction reaches the threshold: two rows for each label."""
+    counts = np.zeros((len(evaluation.labels), 2, 2), np.int64)
+    for labels, predictions, _ in evaluation.samples("ML.CONFUSION_MATRIX", folder, reporter):
+        for number, (label, predicted) in enumerate(zip(labels > 0, predictions >= np.float32(threshold), strict=True)):
+            counts[number] += np.bincount(2 * label + predicted, minlength=4).reshape(2, 2)
+    rows = [
+        {"label": label, "expected": expected, "predicted_0": int(found[0]), "predicted_1": int(found[1])}
+        for label, matrix in zip(evaluation.labels, counts, strict=True)
+        for expected, found in enumerate(matrix)
+    ]
+    return pa.Table.from_pylist(rows, CONFUSION_SCHEMA)

@@ -1,0 +1,44 @@
+"""ML.CONFUSION_MATRIX: labels against predictions at a threshold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...errors import StatementError
+from ..base import Call, Pending, TableFunction
+
+if TYPE_CHECKING:
+    from ..context import StatementContext
+
+
+def run(context: StatementContext, call: Call) -> Pending:
+    from ...scoring.evaluation import Evaluation
+    from ...scoring.thresholds import CONFUSION_SCHEMA, check_classes, confusion_matrix
+
+    data, (threshold,) = call.data, call.arguments
+    assert data is not None  # required by the grammar
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise StatementError(f"ML.CONFUSION_MATRIX takes a threshold from 0 to 1, such as 0.5; got {threshold!r}.")
+    version = call.read(context)
+    with data.locating():
+        evaluation = Evaluation(version, context.engine, data.text)
+    check_classes(evaluation, "ML.CONFUSION_MATRIX")
+
+    def measure() -> pa.Table:
+        with data.locating():
+            return confusion_matrix(evaluation, float(threshold), call.folder, context.reporter)
+
+    return Pending(CONFUSION_SCHEMA, measure)
+
+
+CONFUSION_MATRIX = TableFunction(
+    "CONFUSION_MATRIX",
+    "ML.CONFUSION_MATRIX(MODEL name [VERSION n], TABLE t | (query), threshold)",
+    "Two rows for each label, expected 0 and 1: how many predictions are below the threshold, and how many reach it. "
+    "Data has labels of 0 and 1.",
+    "required",
+    ("a threshold",),
+    run,
+)
