@@ -20,6 +20,7 @@ from .networks.dcn import DCN
 from .networks.deepfm import DEEPFM
 from .networks.din import DIN
 from .networks.multi_task import MULTI_TASK
+from .networks.two_tower import TWO_TOWER
 from .networks.wide_deep import WIDE_DEEP
 from .networks.xnn import XNN
 from .packaged.xgboost import XGBOOST
@@ -40,6 +41,7 @@ ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
     DIN,
     XSVD,
     SLRM,
+    TWO_TOWER,
     WORD2VEC,
     XGBOOST,
 )

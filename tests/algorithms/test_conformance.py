@@ -18,6 +18,7 @@ from xpsql.algorithms.linear.scores import linear_scores
 from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
 from xpsql.algorithms.losses import LOGLOSS
 from xpsql.algorithms.networks.din import DinOptions
+from xpsql.algorithms.networks.two_tower import TwoTowerOptions
 from xpsql.platform.options import Part
 from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial, algorithms
 
@@ -25,6 +26,10 @@ PARTS = {part.name: part for part in ALGORITHMS if part.name != "xgboost"}  # wh
 
 
 OTHERS = {
+    "two_tower": (
+        algorithms.LAYOUT,
+        TwoTowerOptions(query=("user", "tags", "age"), item=("item", "scores", "price", "embedding"), hidden=(8,)),
+    ),
     "word2vec": (algorithms.SEQUENCES, None),
     "din": (
         algorithms.LAYOUT._replace(histories=(("history", ("users", "items")),)),

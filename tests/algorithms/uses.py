@@ -29,6 +29,9 @@ SPECIAL = {
     "multi_task": Use("(base = mmoe, experts = 2, gate_dropout = 0)"),
     "din": Use("(target = (item), history = (tags), dim = 4, hidden = (8), attention = (8))"),
     "slrm": Use("(negatives = 3, l1 = 0.01)", "1 AS label, user AS item, tags AS history"),
+    "two_tower": Use(
+        "(dim = 8, item_dropout = 0, query = (user, tags), item = (item, price, vector))", "user, item, price, tags, vector"
+    ),
     "word2vec": Use("(dim = 8)", "tags"),
     "xgboost": Use("(rounds = 10)", "label, user, item, price, vector"),
     "xsvd": Use("(user = (user, price), feedback = (tags), negatives = 2)"),

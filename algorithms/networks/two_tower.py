@@ -1,0 +1,187 @@
+"""Two towers: a vector of who asks and a vector of each item, whose inner product says how well they match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.errors import OptionError, Subject
+from ...platform.operators.adagrad import AdagradOptions, adagrad
+from ...platform.operators.base import DenseSpec, Operator, TableSpec
+from ...platform.options import option
+from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Unlabelled, Unsupervised
+from ..layers.dense import Layer, dropped
+from ..layers.initial import uniform
+from ..layers.pooling import all_vectors
+from ..positions import places
+from .tower import check_hidden
+
+if TYPE_CHECKING:
+    import optax
+
+SUBJECT = Subject("USING", "two_tower")
+SMALLEST = 1e-12
+NEVER = -1e9
+
+
+@dataclass(frozen=True)
+class TwoTowerOptions:
+    query: tuple = option(  # type: ignore[type-arg]
+        ("user",), "slots of who asks: what tells users apart first, where it is a slot, then histories and profile"
+    )
+    item: tuple = option(("item",), "slots of the item: its id first, then what describes it")  # type: ignore[type-arg]
+    dim: int = option(64, "elements of a vector, of a feature and of a tower", minimum=1, maximum=1024)
+    hidden: tuple = option((), "units of the hidden layers of each tower; (128,) for long logs")  # type: ignore[type-arg]
+    temperature: float = option(
+        0.05, "inner products are divided by it; raise it for short logs", minimum=0, open_minimum=True, maximum=10
+    )
+    correction: str = option(
+        "logq", "of items that are negatives in proportion to how often they are taken", choices=("logq", "none")
+    )
+    item_dropout: float = option(
+        0.1,
+        "share of updates that see an item without its id, so that its other slots learn to stand for a new one",
+        minimum=0,
+        maximum=1,
+        open_maximum=True,
+    )
+    vector_learning_rate: float = option(
+        0.1, "learning rate of the features' vectors", minimum=0, open_minimum=True, optimizer=True
+    )
+    learning_rate: float = option(0.001, "learning rate of the layers", minimum=0, open_minimum=True)
+    init_scale: float = option(0.1, "standard deviation of new vectors", minimum=0)
+
+
+def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
+    """Learn a vector of the query and one of the item, each by layers over its own slots, of length 1: retrieval.
+
+    A row says that a user took an item; there is no label. Its loss tells its item from those of the other rows of the batch:
+
+        s_ij = <q_i, v_j> / temperature - log(count_j),   loss_i = log(sum over j of exp(s_ij)) - s_ii
+
+    count_j, of the item's first slot, undoes that frequent items are negatives more often (correction = 'logq'); the total
+    would not change the loss. The same item in another row is no negative, nor is another row of the same user, where the first
+    slot of the query is categorical. An item without its id, in a share `item_dropout` of updates, learns from its other slots
+    alone, which is what a new one is scored by. Slots of several values are summed over the root of their number. What training
+    reports as `mae` is the mean loss, which grows with the batch: larger batches tell an item from more.
+
+    ML.PREDICT gives predicted_vector of the query and predicted_item of the item, and ML.RECOMMEND ranks items by their
+    product.
+
+    Source: Huang et al., "Learning Deep Structured Semantic Models for Web Search", CIKM 2013; Yi et al.,
+    "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations", RecSys 2019; dropout of ids: Volkovs et
+    al., "DropoutNet", NeurIPS 2017.
+
+    Raises:
+        OptionError: a slot that is named is not there, or is in both towers or in neither.
+    """
+    query = places(options.query, layout.slots, SUBJECT._replace(option="query"))
+    item = places(options.item, layout.slots, SUBJECT._replace(option="item"))
+    check_slots(layout, query, item)
+    check_hidden(options.hidden, "hidden", "two_tower")
+    towers = [
+        SlotTower(name, number, slots, options) for number, (name, slots) in enumerate((("query", query), ("item", item)))
+    ]
+
+    def optimizer(table: TableSpec) -> Operator:
+        return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
+
+    def dense_optimizer() -> optax.GradientTransformation:
+        import optax  # costs 0.2 s, which algorithms without layers need not pay
+
+        return optax.adam(options.learning_rate)
+
+    def vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
+        return all_vectors(parameters["vectors"], inputs, layout, "root")
+
+    def query_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
+        return towers[0].apply(parameters, vectors(parameters, inputs))
+
+    def item_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
+        return towers[1].apply(parameters, vectors(parameters, inputs))
+
+    def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, None]:
+        slots = vectors(parameters, inputs)
+        own = towers[0].apply(parameters, slots)
+        if options.item_dropout and len(item) > 1 and inputs.random is not None:
+            kept = dropped(jnp.ones((len(slots), 1)), options.item_dropout, inputs.random, 0)
+            slots = slots.at[:, item[0]].multiply(kept)
+        scores = own @ towers[1].apply(parameters, slots).T / options.temperature
+        taken, there, itself = inputs.scalar[item[0]], inputs.weight > 0, jnp.eye(len(slots), dtype=bool)
+        same = taken[:, None] == taken[None]
+        if options.correction == "logq":
+            seen = (same & there[None]).sum(axis=1) + (0 if inputs.statistics is None else inputs.statistics[taken, 0])
+            scores -= jnp.log(jnp.maximum(seen, 1))[None]
+        others = there[None] & ~same
+        if query[0] < len(layout.scalar):
+            user = inputs.scalar[query[0]]
+            others &= user[:, None] != user[None]
+        scores = jnp.where(others | itself, scores, NEVER)
+        return (jax.nn.logsumexp(scores, axis=1) - jnp.diagonal(scores))[:, None], None
+
+    return Algorithm(
+        tables=(TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)),),
+        optimizer=optimizer,
+        learns=Online(Unsupervised(objective), random=options.item_dropout > 0 and len(item) > 1, examples_meet=True),
+        dense=tuple(spec for tower in towers for spec in tower.specs),
+        dense_optimizer=dense_optimizer,
+        outputs={"vector": Output(query_vectors, vector=True), "item": Output(item_vectors, vector=True)},
+        match=("vector", "item"),
+        intercept=False,
+        statistics=("count",) if options.correction == "logq" else (),
+        least_batch=256,
+    )
+
+
+class SlotTower:
+    """Layers over the vectors of some slots, to a vector of length 1.
+
+    Args:
+        name: its layers' names begin with it.
+        number: of the tower, for its initial values.
+        slots: places of the slots.
+
+    Attributes:
+        specs: the dense parameters.
+    """
+
+    def __init__(self, name: str, number: int, slots: Sequence[int], options: TwoTowerOptions) -> None:
+        self._slots = list(slots)
+        widths = [len(slots) * options.dim, *options.hidden, options.dim]
+        last = len(options.hidden)
+        self._layers = [
+            Layer(f"{name}_{i}", 100 * number + i, widths[i], widths[i + 1], "relu" if i < last else "linear")
+            for i in range(last + 1)
+        ]
+        self.specs: tuple[DenseSpec, ...] = tuple(spec for layer in self._layers for spec in layer.specs())
+
+    def apply(self, parameters: Parameters, vectors: jax.Array) -> jax.Array:
+        """Return float32[batch, dim] for the vectors of all slots, float32[batch, slots, dim]."""
+        x = vectors[:, jnp.array(self._slots)].reshape(len(vectors), -1)
+        for layer in self._layers:
+            x = layer.apply(parameters, x, None)
+        return x * jax.lax.rsqrt(jnp.maximum((x * x).sum(axis=1, keepdims=True), SMALLEST))
+
+
+def check_slots(layout: Layout, query: Sequence[int], item: Sequence[int]) -> None:
+    """Raise OptionError unless every slot is in one of the towers, and an item's first slot tells items apart."""
+    for name, chosen in (("query", query), ("item", item)):
+        if not chosen:
+            subject = SUBJECT._replace(option=name)
+            raise OptionError(f"{subject} expects one or more slots, like {name} = ({layout.slots[0]}).", subject=subject)
+    if item[0] >= len(layout.scalar):
+        subject = SUBJECT._replace(option="item")
+        message = f"{subject} begins with {layout.slots[item[0]]}, which is not categorical. Name the item's id first."
+        raise OptionError(message, subject=subject)
+    for place, slot in enumerate(layout.slots):
+        towers = (place in query) + (place in item)
+        if towers != 1:
+            where = "both towers; leave it in one" if towers else "neither query nor item; name it there or in IGNORE"
+            raise OptionError(f"{SUBJECT}: the slot {slot} is in {where}.", subject=SUBJECT)
+
+
+TWO_TOWER = Unlabelled("two_tower", TwoTowerOptions, two_tower)

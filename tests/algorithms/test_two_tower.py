@@ -1,0 +1,135 @@
+"""Two towers find what each user takes next, tell new items by their other slots, and refuse slots that have no tower."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+from tests.training.log import session, write
+from xpsql.algorithms.base import Inputs, Layout
+from xpsql.algorithms.networks.two_tower import TwoTowerOptions, two_tower
+from xpsql.platform.errors import OptionError
+
+__all__ = ["session"]
+
+USERS, ITEMS, KINDS = 400, 60, 6
+TOWERS = "two_tower (query = (user, clicked), item = (item, kind), dim = 16, temperature = 0.1)"
+CATALOGUE = f"(SELECT id AS item, concat('k', id % {KINDS}) AS kind FROM range({ITEMS}))"
+
+
+def log() -> tuple[pa.Table, pa.Table]:
+    """Return rows of users who take popular items of one kind; and the last item of each, with what was had before."""
+    random = np.random.default_rng(0)
+    popular = 1 / np.arange(1, ITEMS // KINDS + 1)
+    rows, last = [], []
+    for user in range(USERS):
+        items = (KINDS * random.choice(len(popular), 6, replace=False, p=popular / popular.sum()) + user % KINDS).tolist()
+        rows += [(f"u{user}", items[:i], item, f"k{item % KINDS}") for i, item in enumerate(items[:-1])]
+        last.append((f"u{user}", items[:-1], items[-1], f"k{items[-1] % KINDS}"))
+    order = random.permutation(len(rows))
+    names = ["user", "clicked", "item", "kind"]
+    return tuple(  # type: ignore[return-value]
+        pa.table(dict(zip(names, map(list, zip(*part, strict=True)), strict=True))) for part in ([rows[i] for i in order], last)
+    )
+
+
+def test_recall_beats_popularity_and_a_new_item_is_found_by_its_kind(session: xpsql.Session, tmp_path: Path) -> None:
+    train, last = log()
+    path, held = write(train, tmp_path / "log.parquet", 10_000), write(last, tmp_path / "last.parquet", 10_000)
+    settings = "WITH (passes = 10, batch_size = 128, share = (clicked AS item))"
+    session.sql(f"TRAIN MODEL m USING {TOWERS} {settings} AS SELECT * FROM parquet.`{path}`")
+    rows = f"(SELECT user, clicked FROM parquet.`{held}`)"
+    found = session.sql(f"SELECT * FROM ML.RECOMMEND(MODEL m, {rows}, 5, ITEMS {CATALOGUE})").arrow().to_pylist()
+    best: dict[str, list[int]] = {}
+    for row in found:
+        assert row["item"] not in row["clicked"]
+        best.setdefault(row["user"], []).append(row["item"])
+    taken = dict(zip(last["user"].to_pylist(), last["item"].to_pylist(), strict=True))
+    recall = np.mean([taken[user] in items for user, items in best.items()])
+    counts = np.bincount(train["item"].to_numpy(), minlength=ITEMS)
+    by_count = np.argsort(-counts, kind="stable").tolist()
+    had = dict(zip(last["user"].to_pylist(), last["clicked"].to_pylist(), strict=True))
+    popular = np.mean([taken[user] in [item for item in by_count if item not in had[user]][:5] for user in taken])
+    assert recall > 0.6 > 2 * popular
+    new = f"(SELECT 999 AS item, 'k2' AS kind UNION ALL SELECT id, concat('k', id % {KINDS}) FROM range({ITEMS}))"
+    found = session.sql(f"SELECT user, score FROM ML.RECOMMEND(MODEL m, {rows}, {ITEMS}, ITEMS {new}) WHERE item = 999").arrow()
+    kinds = np.array([int(str(user)[1:]) % KINDS for user in found["user"].to_pylist()])
+    scores = found["score"].to_numpy()
+    assert scores[kinds == 2].mean() > scores[kinds != 2].mean() + 0.3
+    session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`")
+    assert session.models.version("m").number == 2
+
+
+def test_vectors_have_length_one_and_their_product_is_the_score(session: xpsql.Session, tmp_path: Path) -> None:
+    train, last = log()
+    path, held = write(train, tmp_path / "log.parquet", 10_000), write(last, tmp_path / "last.parquet", 10_000)
+    session.sql(f"TRAIN MODEL m USING {TOWERS} AS SELECT * FROM parquet.`{path}`")
+    text = f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{held}` WHERE user = 'u7'))"
+    (row,) = session.sql(text).arrow().to_pylist()
+    query, item = np.array(row["predicted_vector"]), np.array(row["predicted_item"])
+    assert np.linalg.norm(query) == pytest.approx(1, abs=1e-5)
+    assert np.linalg.norm(item) == pytest.approx(1, abs=1e-5)
+    one = f"(SELECT user, clicked FROM parquet.`{held}` WHERE user = 'u7')"
+    items = f"(SELECT item, kind FROM parquet.`{held}` WHERE user = 'u7')"
+    (best,) = session.sql(f"SELECT * FROM ML.RECOMMEND(MODEL m, {one}, 1, ITEMS {items})").arrow().to_pylist()
+    assert best["score"] == pytest.approx(float(query @ item), abs=1e-5)
+
+
+def loss(options: TwoTowerOptions, users: list[int], items: list[int], weight: list[float], counts: list[float]) -> jax.Array:
+    """Return the losses of rows of which every user and item has a vector of its own."""
+    algorithm = two_tower(options, Layout(scalar=("user", "item"), labels=()))
+    vectors = np.random.default_rng(3).normal(size=(8, options.dim)).astype(np.float32)
+    dense = {
+        spec.name: jnp.eye(options.dim) if spec.name.endswith("kernel") else jnp.zeros(spec.shape) for spec in algorithm.dense
+    }
+    none = jnp.zeros(0, jnp.int32)
+    inputs = Inputs(
+        jnp.array([users, items]),
+        none,
+        none,
+        none,
+        jnp.zeros(0),
+        jnp.zeros((len(users), 0)),
+        none,
+        jnp.zeros((len(users), 1)),
+        jnp.array(weight),
+        statistics=jnp.array(counts)[:, None],
+    )
+    return algorithm.goal.losses({"vectors": jnp.array(vectors), **dense}, inputs)[0][:, 0]
+
+
+@pytest.mark.parametrize("correction", ["logq", "none"])
+def test_the_loss_is_the_softmax_over_the_items_of_other_users(correction: str) -> None:
+    options = TwoTowerOptions(dim=4, temperature=0.5, correction=correction)
+    users, items, weight = [0, 1, 0, 2, 3], [4, 5, 6, 4, 7], [1.0, 1, 1, 1, 0]
+    counts = [0.0, 0, 0, 0, 10, 3, 0, 2]
+    vectors = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    scores = vectors[users] @ vectors[items].T / 0.5
+    if correction == "logq":
+        scores -= np.log([12, 4, 1, 12, 2])  # with those of this batch that weigh something
+    told = {0: [0, 1], 1: [0, 1, 2, 3], 2: [1, 2, 3], 3: [1, 2, 3]}  # not a user's other items, nor the same item, nor weight 0
+    expected = [np.log(np.exp(scores[i, js]).sum()) - scores[i, i] for i, js in told.items()]
+    np.testing.assert_allclose(loss(options, users, items, weight, counts)[:4], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("query", "item", "message"),
+    [
+        (("user",), ("item",), "the slot kind is in neither query nor item; name it there or in IGNORE"),
+        (("user", "kind"), ("item", "kind"), "the slot kind is in both towers"),
+        (("user", "kind"), ("itme",), "Did you mean item"),
+        (("user", "kind", "item"), ("tags",), "begins with tags, which is not categorical"),
+        ((), ("item",), "expects one or more slots"),
+    ],
+)
+def test_slots_have_one_tower(query: tuple[str, ...], item: tuple[str, ...], message: str) -> None:
+    layout = Layout(scalar=("user", "item", "kind"), bags=("tags",) if "tags" in item else (), labels=())
+    with pytest.raises(OptionError, match=message):
+        two_tower(TwoTowerOptions(query=query, item=item), layout)
