@@ -238,8 +238,9 @@ def is_array(type: pa.DataType) -> bool:
 
 def alike(one: pa.DataType, other: pa.DataType) -> bool:
     """Return whether values of two types can be the same item."""
-    texts = [pa.types.is_string(type) or pa.types.is_large_string(type) for type in (plain(one), plain(other))]
-    return all(texts) or (pa.types.is_integer(plain(one)) and pa.types.is_integer(plain(other))) or one == other
+    kinds = plain(one), plain(other)
+    texts = [pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds]
+    return all(texts) or all(pa.types.is_integer(kind) for kind in kinds) or bool(one == other)
 
 
 def plain(type: pa.DataType) -> pa.DataType:
