@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 
 from tests.forkserver import CONTEXT
 from xpsql.platform.engines.tasks import Running, Task
 from xpsql.platform.errors import TrainingError
+
+START_SECONDS = 60.0
 
 
 class ProcessTasks:
@@ -30,8 +33,9 @@ class ProcessTasks:
         return self.memory
 
     def start(self, function: Callable[[Task], None], count: int, name: str, gang: bool) -> Running:
-        self.started[name] = Processes(function, count, name)
-        return self.started[name]
+        self.started[name] = job = Processes(function, count, name)
+        job.start()  # a task may be at work, and a test want to kill one, before the last has begun
+        return job
 
 
 class Processes:
@@ -40,8 +44,12 @@ class Processes:
     def __init__(self, function: Callable[[Task], None], count: int, name: str) -> None:
         self.name = name
         self.processes = [CONTEXT.Process(target=run, args=(function, Task(i, 0, 1)), daemon=True) for i in range(count)]
+        self._started = threading.Event()
+
+    def start(self) -> None:
         for process in self.processes:
             process.start()
+        self._started.set()
 
     def wait(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -57,6 +65,7 @@ class Processes:
             process.join()
 
     def kill(self, number: int) -> None:
+        assert self._started.wait(START_SECONDS)
         pid = self.processes[number].pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
