@@ -16,6 +16,11 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 FULL_FROM, FULL_TO = 1e5, 1e15  # between these, six digits would hide some of a whole number, or its cents
 
 
+def plural(noun: str, count: int) -> str:
+    """Return a noun as it stands after a count."""
+    return noun if count == 1 else f"{noun}s"
+
+
 def cell(value: Any) -> str:
     """Return a value as people read it: milliseconds of a time in UTC, NULL, one line for anything.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..display import plural
 from ..engines.tasks import Tasks
 from ..errors import StatementError, Subject
 from .plan import Settings
@@ -73,7 +74,3 @@ def scoring_places(tasks: Tasks, weight_bytes: int, turns: int) -> Places:
     """
     places = places_of(Settings(), tasks, True)
     return Places(min(places.shards, 1 + weight_bytes // BYTES_PER_SHARD), max(1, min(places.workers, turns)))
-
-
-def plural(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}s"

@@ -44,7 +44,7 @@ def test_a_table_that_was_replaced_is_an_error_with_numbers(session: xpsql.Sessi
         insert(session, new, "OVERWRITE")
     else:
         session.sql(f"CREATE OR REPLACE TABLE clicks AS SELECT {COLUMNS} FROM parquet.`{new}`")
-    with pytest.raises(DataError, match="clicks was replaced: 400 rows in 1 files of it were learned from, and none of the 1"):
+    with pytest.raises(DataError, match="clicks was replaced: 400 rows in 1 file of it were learned from, and none of the 1"):
         go_on(session, "clicks")
     assert learned(go_on(session, "clicks", settings=", data_loss = 'continue'")) == (2, "ready", 150)
     assert learned(go_on(session, "clicks")) == (2, "nothing new", 0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....warehouse.manifest import Split
+from ...display import plural
 from ...engines.base import Scan
 from ...errors import DataError, StatementError
 from ...local import local_path
@@ -90,7 +91,7 @@ class FolderStream:
     def counted(self, position: Position) -> str:
         """Return how many rows and files that is."""
         count = len(position.get("files", ())) + position.get("forgotten", 0)
-        return f"{position.get('rows', 0):,} rows in {count} files"
+        return f"{position.get('rows', 0):,} rows in {count} {plural('file', count)}"
 
     def scan(self, query: str, splits: Sequence[Split]) -> Scan:
         """Return how row groups are read."""

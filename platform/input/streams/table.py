@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ....warehouse.manifest import Split
 from ....warehouse.tables import Tables
+from ...display import plural
 from ...engines.base import Scan
 from ...engines.missing import absent
 from ...errors import DataError
@@ -61,7 +62,8 @@ class TableStream:
 
     def counted(self, position: Position) -> str:
         """Return how many rows and files that is."""
-        return f"{position.get('rows', 0):,} rows in {position.get('files', 0)} files"
+        count = position.get("files", 0)
+        return f"{position.get('rows', 0):,} rows in {count} {plural('file', count)}"
 
     def scan(self, query: str, splits: Sequence[Split]) -> Scan:
         """Return how row groups are read."""
