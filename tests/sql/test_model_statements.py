@@ -317,11 +317,11 @@ def test_shrink_makes_a_version_without_the_rows_that_match(session: xpsql.Sessi
 def test_shrink_keeps_rows_for_which_the_condition_is_null_and_dense_parameters(session: xpsql.Session) -> None:
     with session.models.begin("ctr", MANIFEST) as draft:
         draft.dense.mkdir()
-        (draft.dense / "layer").write_bytes(b"1")
+        (draft.dense / "part-00000.parquet").write_bytes(b"1")
         fill(draft)
     session.sql("SHRINK MODEL ctr WHERE last_seen < TIMESTAMP '2000-01-01'")
     assert session.models.version("ctr").manifest.rows == 2
-    assert (session.models.version("ctr").dense / "layer").read_bytes() == b"1"
+    assert (session.models.version("ctr").dense / "part-00000.parquet").read_bytes() == b"1"
 
 
 STATE = dataclasses.replace(VECTORS, columns={"n": 2, "w": 2})
@@ -489,10 +489,10 @@ def test_vectors_and_dense_parameters_survive_an_export_as_csv(session: xpsql.Se
         with draft.writer(VECTORS) as writer:
             writer.write(pa.RecordBatch.from_pylist([row], schema))
         draft.dense.mkdir()
-        (draft.dense / "layer").write_bytes(b"1")
+        (draft.dense / "part-00000.parquet").write_bytes(b"1")
         draft.commit(draft.manifest)
     (told,) = rows(session, f"EXPORT MODEL fm TO '{tmp_path}/out' FORMAT csv")
-    assert (Path(told["dense"]) / "layer").read_bytes() == b"1"
+    assert (Path(told["dense"]) / "part-00000.parquet").read_bytes() == b"1"
     assert csv.read_csv(tmp_path / "out" / "part-00000.csv")["weights"].to_pylist() == ["[3.0, 4.0]"]
 
 

@@ -91,7 +91,7 @@ def test_similarities_are_cosines_in_falling_order(session: xpsql.Session) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("MODEL plain, item, 'i3', 5", "compares vectors, and xftrl has none. Use a model of fm, ffm, .*, xsvd or word2vec"),
+        ("MODEL plain, item, 'i3', 5", "compares vectors, and xftrl has none. Use a model of fm, ffm, .*, xsvd.* or word2vec"),
         ("MODEL m, itme, 'i3', 5", "has no slot 'itme' of categories. Did you mean item"),
         ("MODEL m, item, 'never', 5", "has not seen this feature"),
         ("MODEL m, user, 4.5, 5", "takes a value of user as a string, a whole number, TRUE, FALSE or NULL; got 4.5"),

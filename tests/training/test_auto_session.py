@@ -28,7 +28,7 @@ def train(session: xpsql.Session, name: str, path: Path, operators: str, setting
 
 def metrics(session: xpsql.Session, text: str) -> dict[str, Any]:
     (row,) = session.sql(f"SELECT * FROM ML.EVALUATE({text})").arrow().to_pylist()
-    return dict(row)
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def rows(session: xpsql.Session, name: str) -> dict[int, dict[str, Any]]:

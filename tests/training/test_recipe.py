@@ -19,6 +19,8 @@ LAYOUTS = {
     "word2vec": (SEQUENCES, {}),
     "slrm": (Layout(("item",), ("history",), (), (), ("label",)), {}),
     "xsvd": (LAYOUT, {"user": ("c0",), "item": ("c1",)}),
+    "din": (LAYOUT._replace(histories=(("history", ("clicked",)),)), {"target": ("c0",), "history": ("clicked",)}),
+    "two_tower": (Layout(("user", "item"), (), (), (), ()), {"query": ("user",), "item": ("item",)}),
 }
 
 
