@@ -6,6 +6,7 @@ chunks, layouts and inputs have for values. What negatives, matrices and searche
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ class Encoding(NamedTuple):
         return self.vocabulary.add(keys, self.numbers[slot.source])
 
 
-class Kind:
+class Kind(ABC):
     """A kind of slot.
 
     Attributes:
@@ -57,9 +58,9 @@ class Kind:
     raw = False
     sized = False
 
+    @abstractmethod
     def accepts(self, type: pa.DataType, role: str) -> bool:
         """Return whether columns of a type, to which an option gave a role ("" for none), are slots of this kind."""
-        raise NotImplementedError
 
     def fields(self, type: pa.DataType) -> tuple[str, ...]:
         """Return the fields of a column that are slots of their own; ("",) where the column itself is the slot."""
@@ -77,17 +78,17 @@ class Kind:
 class ScalarKind(Kind):
     """At most one feature per example: a line of `Inputs.scalar`."""
 
+    @abstractmethod
     def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding, out: Codes) -> None:
         """Write the codes of a column into out: int32[rows], -1 where a feature is absent."""
-        raise NotImplementedError
 
 
 class BagKind(Kind):
     """Any number of features per example, each with a weight: a slot of `Inputs.bag_index`."""
 
+    @abstractmethod
     def values(self, piece: pa.Array) -> tuple[pa.Array, NDArray[np.float32], NDArray[np.int64]]:
         """Return the values of an array, their weights (NaN where there is none), and the row of each; NULL rows have none."""
-        raise NotImplementedError
 
     def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Bag:
         """Return the values of a column; NULL values and those without a finite weight are absent."""
@@ -126,9 +127,9 @@ class DenseKind(Kind):
 
     features = False
 
+    @abstractmethod
     def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Lines:
         """Return the elements of a column."""
-        raise NotImplementedError
 
 
 class Elements(NamedTuple):
@@ -148,6 +149,6 @@ class Elements(NamedTuple):
 class SequenceKind(Kind):
     """Features in order, aligned with those of the slots of the same group: a field of one of `Inputs.histories`."""
 
+    @abstractmethod
     def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Elements:
         """Return the elements of a column, the last `slot.length` of each row."""
-        raise NotImplementedError
