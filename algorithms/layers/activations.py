@@ -19,6 +19,7 @@ Parameters = Mapping[str, jax.Array]
 
 LEAK = 0.01
 PRELU_START = 0.25
+SMALLEST_VARIANCE = 1e-6
 
 
 class Activation(NamedTuple):
@@ -26,11 +27,14 @@ class Activation(NamedTuple):
 
     Attributes:
         apply: (parameters, float32[..., dim]) -> float32[..., dim], element by element.
-        init: dim -> the parameters that it learns, float32[dim] each, by name.
+        init: dim -> the parameters that it keeps, float32[dim] each, by name.
+        follows: (float32[..., dim], mask of its first axes) -> those of them that are moving averages of what batches have, and
+            what this batch has; no gradient reaches them. None: there are none.
     """
 
     apply: Callable[[Parameters, jax.Array], jax.Array]
     init: Callable[[int], Parameters] = lambda dim: {}
+    follows: Callable[[jax.Array, jax.Array], Parameters] | None = None
 
 
 def fixed(function: Callable[[jax.Array], jax.Array]) -> Activation:
@@ -75,12 +79,37 @@ def dice(parameters: Parameters, x: jax.Array) -> jax.Array:
 
     The paper takes mean and steepness, 1 / standard deviation, from each batch, and scores with moving averages. Here they are
     parameters like the slope, learned per unit from 0 and 1 on: so training and scoring are one function, and a prediction
-    does not depend on the examples that share its batch.
+    does not depend on the examples that share its batch. `running_dice` has moving averages in both.
 
     Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018, section 5.3, equation 9.
     """
     share = jax.nn.sigmoid(parameters["steepness"] * (x - parameters["mean"]))
     return (share + (1 - share) * parameters["slope"]) * x
+
+
+def running_dice_start(dim: int) -> Parameters:
+    return {"slope": jnp.zeros(dim), "mean": jnp.zeros(dim), "variance": jnp.ones(dim)}
+
+
+def running_dice(parameters: Parameters, x: jax.Array) -> jax.Array:
+    """Return p x + (1 - p) slope x with p = sigmoid((x - mean) / sqrt(variance)), whose statistics are moving averages.
+
+    The paper takes those of the batch in training. Here training, too, has the averages before the batch, as predictions do.
+
+    Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018, section 5.3, equation 9.
+    """
+    mean, variance = (jax.lax.stop_gradient(parameters[name]) for name in ("mean", "variance"))
+    share = jax.nn.sigmoid((x - mean) * jax.lax.rsqrt(variance + SMALLEST_VARIANCE))
+    return (share + (1 - share) * parameters["slope"]) * x
+
+
+def moments(x: jax.Array, mask: jax.Array) -> Parameters:
+    """Return the mean and the variance of each unit where the mask of the first axes is set."""
+    axes = tuple(range(mask.ndim))
+    chosen = mask.reshape(*mask.shape, *[1] * (x.ndim - mask.ndim))
+    number = jnp.maximum(mask.sum(), 1)
+    mean = jnp.where(chosen, x, 0).sum(axis=axes) / number
+    return {"mean": mean, "variance": jnp.where(chosen, (x - mean) ** 2, 0).sum(axis=axes) / number}
 
 
 # Sources: elu: Clevert et al., ICLR 2016. selu: Klambauer et al., NeurIPS 2017. swish, or silu: Ramachandran et al., "Searching
@@ -90,6 +119,7 @@ ACTIVATIONS: Mapping[str, Activation] = {
     "leaky_relu": fixed(leaky_relu),
     "prelu": Activation(prelu, prelu_start),
     "dice": Activation(dice, dice_start),
+    "running_dice": Activation(running_dice, running_dice_start, moments),
     "elu": fixed(jax.nn.elu),
     "selu": fixed(jax.nn.selu),
     "gelu": fixed(gelu),

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
 from ..inputs import History
-from .activations import ACTIVATIONS
-from .dense import Layer, Parameters
+from .dense import Layer, Parameters, activated
 from .lookups import gathered, projected
 
 NEVER = -1e9  # the score of what is not there, before a softmax
@@ -95,9 +94,9 @@ class Attention:
         x = elements.shares + (elements.vectors * target[:, None]) @ of_product
         x += (target @ (of_target + of_difference) + parameters[f"{first.name}.bias"])[:, None]
         own = {name.rpartition(".")[2]: values for name, values in parameters.items() if name.startswith(f"{first.name}.")}
-        x = ACTIVATIONS[self._activation].apply(own, x)
+        x = activated(self._activation, own, x, elements.mask)
         for layer in others:
-            x = layer.apply(parameters, x, None)
+            x = layer.apply(parameters, x, None, elements.mask)
         scores = (x @ parameters[f"{self._output.name}.kernel"])[:, :, 0]
         if not self._softmax:
             return jnp.where(elements.mask, scores + parameters[f"{self._output.name}.bias"], 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 from ...platform.operators.base import DenseSpec
 from ...platform.operators.draws import mixed
 from .activations import ACTIVATIONS
+from .running import MOMENTUM, follow, running
 from .stacked import Stacked
 
 Parameters = Mapping[str, jax.Array]
@@ -38,26 +40,53 @@ class Layer(NamedTuple):
     dropout: float = 0.0
 
     def specs(self) -> tuple[DenseSpec, ...]:
-        """Return its dense parameters: `kernel`, `bias` and what its activation learns."""
+        """Return its dense parameters: `kernel`, `bias` and what its activation keeps."""
         learned = ACTIVATIONS[self.activation].init(self.units)
         own = {
             "kernel": ((self.inputs, self.units), he_uniform(self.number, self.inputs, self.units)),
             "bias": ((self.units,), None),
         }
-        more = {name: (values.shape, constant(values)) for name, values in learned.items()}
-        return tuple(DenseSpec(f"{self.name}.{name}", shape, init) for name, (shape, init) in {**own, **more}.items())
+        specs = (DenseSpec(f"{self.name}.{name}", shape, init) for name, (shape, init) in own.items())
+        return *specs, *activation_specs(self.name, self.activation, learned)
 
-    def apply(self, parameters: Parameters, x: jax.Array | Stacked, random: jax.Array | None) -> jax.Array:
-        """Return float32[batch, units] for x float32[batch, inputs]; `random` as in Inputs."""
+    def apply(
+        self, parameters: Parameters, x: jax.Array | Stacked, random: jax.Array | None, mask: jax.Array | None = None
+    ) -> jax.Array:
+        """Return float32[batch, ..., units] for x float32[batch, ..., inputs]; `random` as in Inputs, `mask` of activated."""
         prefix = f"{self.name}."
         own = {name.removeprefix(prefix): values for name, values in parameters.items() if name.startswith(prefix)}
         product = x.times(own["kernel"]) if isinstance(x, Stacked) else x @ own["kernel"]
-        y = ACTIVATIONS[self.activation].apply(own, product + own["bias"])
+        y = activated(self.activation, own, product + own["bias"], mask)
         if self.dropout and random is not None:
             y = dropped(y, self.dropout, random, self.number)
         if not self.residual or self.inputs != self.units:
             return y
         return y + (x.whole() if isinstance(x, Stacked) else x)
+
+
+def activation_specs(layer: str, activation: str, values: Parameters) -> tuple[DenseSpec, ...]:
+    """Return the dense parameters of a layer's activation, whose first values are given; moving averages follow batches."""
+    chosen = ACTIVATIONS[activation]
+    sample = jnp.zeros((1, 1))
+    averages = chosen.follows(sample, jnp.ones(1, bool)) if chosen.follows else {}
+    return tuple(
+        running(f"{layer}.{name}", first.shape, MOMENTUM, constant(first))
+        if name in averages
+        else DenseSpec(f"{layer}.{name}", first.shape, constant(first))
+        for name, first in values.items()
+    )
+
+
+def activated(activation: str, parameters: Parameters, x: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    """Return an activation of x float32[batch, ..., units], whose moving averages follow x in training.
+
+    Args:
+        mask: bool[batch, ...], what of x is there, where that is more than the example.
+    """
+    chosen = ACTIVATIONS[activation]
+    if chosen.follows:
+        follow(parameters, partial(chosen.follows, x), mask)
+    return chosen.apply(parameters, x)
 
 
 def he_uniform(number: int, inputs: int, units: int) -> Callable[[int], jax.Array]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
 from .activations import ACTIVATIONS
-from .dense import Parameters, constant, dropped, he_uniform
+from .dense import Parameters, activated, activation_specs, dropped, he_uniform
 from .stacked import Stacked
 
 
@@ -63,7 +63,7 @@ class Parallel(NamedTuple):
                 kernel = DenseSpec(f"{name}.kernel", (inputs, self.count * units), side_by_side)
             learned = {key: repeated(values, self.count) for key, values in ACTIVATIONS[activation].init(units).items()}
             specs += [kernel, DenseSpec(f"{name}.bias", (self.count, units))]
-            specs += [DenseSpec(f"{name}.{key}", values.shape, constant(values)) for key, values in learned.items()]
+            specs += activation_specs(name, activation, learned)
         return tuple(specs)
 
     def apply(self, parameters: Parameters, x: jax.Array | Stacked, random: jax.Array | None) -> jax.Array:
@@ -77,7 +77,7 @@ class Parallel(NamedTuple):
             prefix = f"{name}."
             own = {key.removeprefix(prefix): values for key, values in parameters.items() if key.startswith(prefix)}
             product = self._times(x, own["kernel"], inputs, units)
-            x = ACTIVATIONS[activation].apply(own, product + own["bias"])
+            x = activated(activation, own, product + own["bias"])
             if self.dropout and random is not None and activation != "linear":
                 x = dropped(x, self.dropout, random, number)
         assert isinstance(x, jax.Array)

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
 
 if TYPE_CHECKING:
     import optax
+
+MOMENTUM = 0.99
+
+
+class Following(NamedTuple):
+    """What a training learns from now.
+
+    Attributes:
+        examples: bool[batch], those that are no padding.
+        losses: of `following`, which the training adds, as of each example.
+    """
+
+    examples: jax.Array
+    losses: list[jax.Array]
+
+
+LEARNED: ContextVar[Following | None] = ContextVar("LEARNED", default=None)
 
 
 def running(name: str, shape: tuple[int, ...], momentum: float, init: Callable[[int], jax.Array] | None = None) -> DenseSpec:
@@ -34,3 +54,42 @@ def following(parameter: jax.Array, statistic: jax.Array) -> jax.Array:
     """
     gap = jax.lax.stop_gradient(parameter - statistic)
     return (gap * (parameter - jax.lax.stop_gradient(parameter))).sum()
+
+
+@contextmanager
+def learning(examples: jax.Array) -> Iterator[list[jax.Array]]:
+    """Give the losses by which parameters follow a batch whose loss is traced within: what `follow` is told there.
+
+    Args:
+        examples: bool[batch], those that are no padding.
+    """
+    batch = Following(examples, [])
+    token = LEARNED.set(batch)
+    try:
+        yield batch.losses
+    finally:
+        LEARNED.reset(token)
+
+
+def follow(
+    parameters: Mapping[str, jax.Array],
+    statistics: Callable[[jax.Array], Mapping[str, jax.Array]],
+    mask: jax.Array | None = None,
+) -> None:
+    """Move parameters to what the batch has that a training learns from; where nothing is learned, do nothing.
+
+    A layer calls it where scores are computed, outside of scans and other transformations of JAX. A batch without examples, and
+    what is no number, moves nothing.
+
+    Args:
+        parameters: by name, made by `running`.
+        statistics: of what is there, bool[batch, ...], by those names, in their shapes.
+        mask: bool[batch, ...], what is there of each example, where that is more than the example.
+    """
+    batch = LEARNED.get()
+    if batch is None:
+        return
+    there = batch.examples if mask is None else mask & batch.examples.reshape(-1, *[1] * (mask.ndim - 1))
+    for name, statistic in statistics(there).items():
+        known = there.any() & jnp.isfinite(statistic)
+        batch.losses.append(following(parameters[name], jnp.where(known, statistic, parameters[name])))

@@ -34,7 +34,8 @@ class DeepOptions(BoosterOptions):
     hidden: tuple = option((128, 64), "units of each hidden layer; wider for long logs")  # type: ignore[type-arg]
     activation: tuple = option(  # type: ignore[type-arg]
         ("relu",),
-        "of the hidden layers: one for all, or one for each; prelu and dice bend by what they learn, for long logs",
+        "of the hidden layers: one for all, or one for each; prelu and dice bend by what they learn, running_dice by moving "
+        "averages, for long logs",
         choices=tuple(ACTIVATIONS),
     )
     dropout: float = option(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ....algorithms.base import Algorithm, Inputs, Parameters, Supervised
 from ....algorithms.inputs import History
+from ....algorithms.layers.running import learning
 from ...input.batches import Batch
 from ...input.offered import Offered, with_offered
 
@@ -59,8 +60,11 @@ def learn_step(algorithm: Algorithm) -> Step:
     names, goal = [spec.name for spec in algorithm.dense], algorithm.goal
 
     def loss(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
-        losses, scores = goal.losses(parameters, inputs)
-        return (losses * inputs.weight[:, None]).sum(), scores
+        there = inputs.weight > 0
+        with learning(there) as moving:
+            losses, scores = goal.losses(parameters, inputs)
+        total = (losses * inputs.weight[:, None]).sum()
+        return total + there.sum() * sum(moving) if moving else total, scores
 
     def step(parameters: Parameters, inputs: Inputs, offered: Offered | None) -> Learned:
         inputs = complete(algorithm, inputs._replace(label=inputs.label.T), offered)
