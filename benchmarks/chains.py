@@ -14,6 +14,7 @@ import numpy as np
 
 from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.base import Operator, TableSpec, chain
+from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.messages import Touched
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.row_programs import RowPrograms
@@ -58,7 +59,7 @@ class Bench:
 
     def __init__(self, operators: dict[str, dict[str, Any]]) -> None:
         composed = chain(*(made(*one) for one in operators.items()), made("ftrl", {}))
-        self._table = Table(RowPrograms([Programs(SPEC, composed, 7)]))
+        self._table = Table(RowPrograms([Programs(SPEC, composed, 7)]), Store)
         generator = np.random.default_rng(0)
         pool = generator.integers(1, 1 << 64, TABLE_ROWS, np.uint64)
         self._table.store.insert(pool)

@@ -21,6 +21,7 @@ import numpy as np
 
 from xpsql.platform.operators.base import TableSpec, chain
 from xpsql.platform.operators.sgd import SgdOptions, sgd
+from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.messages import BatchId, Keys, Push, Touched
 from xpsql.platform.ps.moments import no_moments
@@ -45,7 +46,7 @@ Line = tuple[float, str, str]
 
 
 def new() -> Shard:
-    shard = Shard([PROGRAMS], DENSE.part(0, 1), str)
+    shard = Shard([PROGRAMS], DENSE.part(0, 1), str, Store)
     shard.watermarks, shard.moments = Watermarks.fresh(range(1024), (), 0), no_moments(0)
     return shard
 

@@ -61,6 +61,7 @@ def all_keys(rows: int) -> Keys:
 def new_shard(optimizer: str, number: int, num_shards: int) -> Shard:
     from xpsql.platform.operators import OPERATORS
     from xpsql.platform.operators.base import TableSpec, chain
+    from xpsql.platform.ps._native import Store
     from xpsql.platform.ps.dense import DenseProgram
     from xpsql.platform.ps.programs import Programs
     from xpsql.platform.ps.shard import Shard
@@ -68,7 +69,7 @@ def new_shard(optimizer: str, number: int, num_shards: int) -> Shard:
     spec = TableSpec("weights", DIMS[optimizer])
     part = next(part for part in OPERATORS if part.name == optimizer)
     programs = Programs(spec, chain(part.make(part.options(), spec)), 7)
-    return Shard([programs], DenseProgram((), None, 7).part(number, num_shards), str)
+    return Shard([programs], DenseProgram((), None, 7).part(number, num_shards), str, Store)
 
 
 def serve(optimizer: str, rows: int, number: int, num_shards: int) -> None:

@@ -18,6 +18,7 @@ ALGORITHMS = (*BASE, "platform/operators", "algorithms", "algorithms/augments", 
 ENGINES = (*BASE, "platform/udf", "platform/engines/spark_sql", "warehouse", "platform/engines")
 ALL_ENGINES = ("platform/engines/duckdb", "platform/engines/spark")
 PS = ("platform/ps", "platform/ps/transport")
+ROWS = "platform/ps/rows"
 INPUT = (*ALGORITHMS, *PS, "warehouse", "platform/engines", "platform/input")
 STREAMS = "platform/input/streams"
 LEARNING = ("platform/training", "platform/training/metrics", "platform/training/checkpoints")
@@ -43,7 +44,8 @@ ROOMS = {
     "algorithms/packaged": ALGORITHMS,
     "platform/parts": (*BASE, "algorithms", "platform/operators"),
     "platform/ps/transport": (*BASE, "platform/ps"),
-    "platform/ps": (*BASE, "platform/operators", "platform/ps/transport"),
+    ROWS: (*BASE, "platform/ps"),
+    "platform/ps": (*BASE, "platform/operators", "platform/ps/transport", ROWS),
     "platform/udf": (*BASE, "platform/ps"),
     "warehouse": (*BASE, "platform/ps"),
     "platform/engines/spark_sql": (*BASE, "platform/udf"),

@@ -38,7 +38,7 @@ KEPT_CHAINS = 2
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsFile:
     """The rows of a table in a part: their file and number, and whether they are all of the table's."""
 
     table: str
@@ -61,7 +61,7 @@ class CheckpointPart:
     number: int
     num_shards: int = 1
     slices: tuple[int, int] = (0, 1024)
-    tables: tuple[Rows, ...] = field(default=(), metadata=many(Rows))
+    tables: tuple[RowsFile, ...] = field(default=(), metadata=many(RowsFile))
     state: File = field(default=File(""), metadata=one(File))
     watermarks: tuple[tuple[int, ...], ...] = ()
 

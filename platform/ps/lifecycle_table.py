@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from .candidates import Candidates
 from .messages import Counts, Floats, Gate, Keys, Mask, Touched
 from .row_programs import Pushed, RowPrograms
-from .table import MISSING, Table, drawn
+from .rows.base import MISSING, NewRows
+from .table import Table, drawn
 
 
 class LivingTable(Table):
     """A table whose rows are admitted and expire; arguments as for Table."""
 
-    def __init__(self, programs: RowPrograms, first: Table | None) -> None:
-        super().__init__(programs, first)
+    def __init__(self, programs: RowPrograms, new_rows: NewRows, first: Table | None) -> None:
+        super().__init__(programs, new_rows, first)
         counting = programs.lead.chain.counting if first is None else None
         if counting:
             self.candidates = Candidates(counting)

@@ -15,6 +15,7 @@ from .messages import NO_MOMENTS, Description, Gate, Keys, Mask, Pulled, Push, R
 from .moments import merged
 from .programs import Programs
 from .row_programs import row_programs
+from .rows.base import NewRows
 from .snapshot import LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
 from .table import Table
@@ -31,6 +32,7 @@ class Shard:
         programs: of each of the algorithm's tables.
         dense: its dense parameters.
         slot_name: slot number -> name, for messages.
+        new_rows: makes what holds the rows of a table.
 
     Attributes:
         tables: rows, by the name of the first of the algorithm's tables that they are of, in its order; the first ones decide
@@ -39,8 +41,10 @@ class Shard:
         watermarks: which batches it has applied; None: it applies all that come.
     """
 
-    def __init__(self, programs: Sequence[Programs], dense: ShardDense, slot_name: Callable[[int], str]) -> None:
-        self.tables = tables_of(programs)
+    def __init__(
+        self, programs: Sequence[Programs], dense: ShardDense, slot_name: Callable[[int], str], new_rows: NewRows
+    ) -> None:
+        self.tables = tables_of(programs, new_rows)
         self._sweeps = {name: Sweep(table) for name, table in self.tables.items()}
         self.dense = dense
         self.moments = NO_MOMENTS
@@ -245,11 +249,11 @@ class Shard:
         return sum(table.memory_bytes for table in self.tables.values())
 
 
-def tables_of(programs: Sequence[Programs]) -> dict[str, Table]:
+def tables_of(programs: Sequence[Programs], new_rows: NewRows) -> dict[str, Table]:
     """Return empty tables, each by the name of the first of the algorithm's tables whose rows it has; the later ones follow the
     first."""
     tables: dict[str, Table] = {}
     for one in row_programs(tuple(programs)):
         first = next(iter(tables.values()), None)
-        tables[one.lead.spec.name] = LivingTable(one, first) if one.lead.lives else Table(one, first)
+        tables[one.lead.spec.name] = LivingTable(one, new_rows, first) if one.lead.lives else Table(one, new_rows, first)
     return tables

@@ -1,6 +1,6 @@
 """A table of the parameter server: rows of one or several kinds of weights, and the chains of operators that update them.
 
-The native store holds the rows and knows no mathematics; chains are JAX. A push gathers the rows of its keys, runs the
+What holds the rows (rows/base.py) knows no mathematics; chains are JAX. A push gathers the rows of its keys, runs the
 chains as one jitted function on arrays padded to a short ladder of sizes, and scatters the result.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ._native import Arguments, Store
+from ._native import Arguments
 from .aligned import empty
 from .candidates import Candidates
 from .ladder import Ladder, rung
@@ -21,12 +21,12 @@ from .messages import BatchId, Counts, Floats, Gate, Keys, Mask, Read, RefusedEr
 from .program import Program
 from .programs import DRAWN, STATISTICS, Programs
 from .row_programs import Pushed, RowPrograms
+from .rows.base import MISSING, NewRows, Rows
 from .watch import Watch
 
 STATISTIC_COLUMNS = [("slot", "uint16", 1), *((name, "uint32", 1) for name in STATISTICS)]
 NUMBER = {name: number for number, (name, _, _) in enumerate(STATISTIC_COLUMNS)}
 COUNTED = [NUMBER[name] for name in ("count", "shows", "clicks", "updates")]
-MISSING = np.uint32(0xFFFFFFFF)
 DUMP_ROWS = 1 << 16
 DUMP_SLICES = 64
 
@@ -40,6 +40,7 @@ class Table:
 
     Args:
         programs: of its rows.
+        new_rows: makes what holds them.
         first: the shard's first table; None: this is it.
 
     Attributes:
@@ -49,13 +50,13 @@ class Table:
         candidates: features without rows, where admission asks how often they occurred.
     """
 
-    def __init__(self, programs: RowPrograms, first: Table | None = None) -> None:
+    def __init__(self, programs: RowPrograms, new_rows: NewRows, first: Table | None = None) -> None:
         self.programs = programs
         self.first = first
         self.lock: threading.RLock = threading.RLock() if first is None else first.lock
         self.watch: Watch | None = None
         self.candidates: Candidates | None = None
-        self.store = Store([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
+        self.store: Rows = new_rows([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
         self.since = 0
         self.base_rate = 0.0
         self._ladder = Ladder()

@@ -24,6 +24,7 @@ from ..input.columns import INTERCEPT, Columns
 from ..input.scaling import from_entry
 from ..operators.base import INTERCEPT_NUMBER
 from ..options import written
+from ..ps._native import Store
 from ..ps.candidates import Counted
 from ..ps.keys import NUM_SLICES, slot_seed
 from ..ps.messages import Description
@@ -45,7 +46,7 @@ MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort
 def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, epoch: int) -> Shard:
     """Return a shard for a recipe's tables, which are empty, and its share of the dense parameters, which are new."""
     names = columns.slot_names
-    shard = Shard(recipe.programs, recipe.dense.part(number, num_shards), lambda slot: names.get(slot, str(slot)))
+    shard = Shard(recipe.programs, recipe.dense.part(number, num_shards), lambda slot: names.get(slot, str(slot)), Store)
     shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, epoch)
     if number == 0:
         shard.moments = no_moments(len(columns.scaled))

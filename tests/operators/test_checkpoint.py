@@ -10,6 +10,7 @@ import pytest
 
 from tests.operators.examples import PARTS, make
 from xpsql.platform.operators.base import Operator, chain
+from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
@@ -30,7 +31,7 @@ DAY = 86_400
 
 def shard_of(operator: Operator) -> Shard:
     whole = chain(operator) if operator.optimizer else chain(operator, make("ftrl"))
-    shard = Shard([Programs(TABLE, whole, 7)], DenseProgram((), optax.sgd(0.1), 7).part(0, 1), str)
+    shard = Shard([Programs(TABLE, whole, 7)], DenseProgram((), optax.sgd(0.1), 7).part(0, 1), str, Store)
     shard.watermarks = Watermarks.fresh(range(NUM_SLICES), (), 0)
     return shard
 

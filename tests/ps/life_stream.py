@@ -12,6 +12,7 @@ from tests.ps.plain_life import Event
 from tests.ps.test_table import NO_DENSE
 from tests.training.test_checkpoint_files import taken
 from xpsql.platform.input.columns import Columns
+from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.placement import slices_of
@@ -42,7 +43,7 @@ class Batch(NamedTuple):
 
 
 def new(programs: Sequence[Programs], num_shards: int) -> LocalClient:
-    return LocalClient([Shard(programs, NO_DENSE, str) for _ in range(num_shards)])
+    return LocalClient([Shard(programs, NO_DENSE, str, Store) for _ in range(num_shards)])
 
 
 def push(client: LocalClient, batch: Batch, number: int) -> None:

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.ps.test_native_store import COLUMNS, COUNT, SLOT, V, blank, gathered, keys_list, random_keys
 from xpsql.platform.ps._native import Store
+from xpsql.platform.ps.rows.base import NewRows, Rows
 
 Model = dict[int, dict[str, np.ndarray]]
 
@@ -19,9 +20,12 @@ Model = dict[int, dict[str, np.ndarray]]
 class SnapshotMachine(RuleBasedStateMachine):
     """Changes a store, takes snapshots of it bit by bit meanwhile, and puts a chain of them into another store."""
 
+    new_rows: NewRows = Store
+    new_restored: NewRows = Store
+
     def __init__(self) -> None:
         super().__init__()
-        self.store, self.restored = Store(COLUMNS), Store(COLUMNS)
+        self.store, self.restored = type(self).new_rows(COLUMNS), type(self).new_restored(COLUMNS)
         self.model: Model = {}
         self.then: Model | None = None
         self.keys: list[int] = []
@@ -70,7 +74,7 @@ class SnapshotMachine(RuleBasedStateMachine):
         self.gone, whole = self.store.begin_snapshot(full)
         assert whole == (full or not self.known)
         if whole:
-            self.restored = Store(COLUMNS)
+            self.restored = type(self).new_restored(COLUMNS)
             assert not len(self.gone)
         self.then, self.keys, self.known = copy.copy(self.model), [], True
         self.restored.evict(self.gone)
@@ -115,7 +119,7 @@ SnapshotMachine.TestCase.settings = settings(max_examples=40, stateful_step_coun
 TestSnapshotIsTheStoreAtOneMoment = SnapshotMachine.TestCase
 
 
-def taken(store: Store, rows: int = 4096) -> np.ndarray:
+def taken(store: Rows, rows: int = 4096) -> np.ndarray:
     """Return all that is left of a snapshot."""
     parts, piece = [], np.empty((rows, store.row_bytes), np.uint8)
     while count := store.take(piece):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from xpsql.platform.ps._native import Arguments, Layout, Store
+from xpsql.platform.ps.rows.base import NewRows, Rows
 
 MISSING = 0xFFFFFFFF
 COLUMNS = [("slot", "uint16", 1), ("w", "float32", 1), ("count", "uint32", 1), ("v", "float32", 3)]
@@ -37,18 +38,20 @@ def blank() -> dict[str, np.ndarray]:
     return {name: np.zeros(dim, dtype) for name, dtype, dim in COLUMNS}
 
 
-def gathered(store: Store, rows: np.ndarray) -> dict[str, np.ndarray]:
+def gathered(store: Rows, rows: np.ndarray) -> dict[str, np.ndarray]:
     outs = [np.full((len(rows), dim), 7, dtype) for _, dtype, dim in COLUMNS]
     store.gather(rows, list(range(len(COLUMNS))), outs)
     return {name: out for (name, _, _), out in zip(COLUMNS, outs, strict=True)}
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Does the same to a Store and to a dict."""
+    """Does the same to rows and to a dict."""
+
+    new_rows: NewRows = Store
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = Store(COLUMNS)
+        self.store = type(self).new_rows(COLUMNS)
         self.model: dict[int, dict[str, np.ndarray]] = {}
 
     @rule(keys=keys_list)

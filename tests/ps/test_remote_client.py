@@ -23,6 +23,7 @@ from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.safety import SafetyOptions, safety
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions, staleness_discount
+from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import Client, LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
@@ -58,7 +59,7 @@ with Server("the shard", shard_handlers(new_shard(*map(int, sys.argv[1:]))), SEC
 
 
 def new_shard(number: int = 0, num_shards: int = 1) -> Shard:
-    return Shard(PROGRAMS, DENSE.part(number, num_shards), lambda number: f"slot{number}")
+    return Shard(PROGRAMS, DENSE.part(number, num_shards), lambda number: f"slot{number}", Store)
 
 
 def new_shards(num_shards: int) -> list[Shard]:

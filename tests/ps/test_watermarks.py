@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
+from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.messages import BatchId, Push, Touched
@@ -35,7 +36,7 @@ DENSE = sgd()
 
 
 def shard(watermarks: Watermarks | None) -> Shard:
-    made = Shard([PROGRAMS], DENSE.part(0, 1), str)
+    made = Shard([PROGRAMS], DENSE.part(0, 1), str, Store)
     made.moments = no_moments(1)
     made.watermarks = watermarks
     return made

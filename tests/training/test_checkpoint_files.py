@@ -16,6 +16,7 @@ from xpsql.platform.errors import CheckpointError, ModelError
 from xpsql.platform.operators.admit import AdmitOptions, admit
 from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
+from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.ladder import Ladder
@@ -43,7 +44,7 @@ BATCHES = 6
 def new(num_shards: int) -> dict[int, Shard]:
     shards = {}
     for number in range(num_shards):
-        shard = Shard([PROGRAMS], DENSE.part(number, num_shards), str)
+        shard = Shard([PROGRAMS], DENSE.part(number, num_shards), str, Store)
         shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, 0)
         shard.moments = no_moments(1 if number == 0 else 0)
         shards[number] = shard

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....warehouse.checkpoint_files import File, damaged, read_records, read_state, write_records, write_state
-from ....warehouse.checkpoints import DRIVER, Checkpoint, CheckpointPart, Checkpoints, Rows
+from ....warehouse.checkpoints import DRIVER, Checkpoint, CheckpointPart, Checkpoints, RowsFile
 from ....warehouse.storage import Storage
 from ...cores import cores
 from ...errors import CheckpointError
@@ -46,7 +46,7 @@ def write(place: Storage, folder: str, number: int, num_shards: int, snapshot: S
     for table, state in snapshot.state.tables.items():
         pieces = snapshot.records(table)
         file, rows = write_records(place, f"{stem}.{table}.parquet", snapshot.record_bytes(table), pieces)
-        tables.append(Rows(table, file, rows, state.full))
+        tables.append(RowsFile(table, file, rows, state.full))
     state_file = write_message(place, f"{stem}.state", STATE, snapshot.state)
     own = slices_of(number, num_shards)
     turns = tuple(turn for entry in snapshot.state.watermarks for turn in lines(entry))
@@ -123,7 +123,7 @@ class Link(NamedTuple):
     part: CheckpointPart
     state: State
 
-    def rows(self, table: str) -> Rows:
+    def rows(self, table: str) -> RowsFile:
         """Return the rows of a table."""
         return next(rows for rows in self.part.tables if rows.table == table)
 

@@ -1,0 +1,1 @@
+"""Rows of a table by key: the protocol, and its implementation in plain Python."""

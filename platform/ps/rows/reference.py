@@ -1,0 +1,290 @@
+"""Rows in a dict: the protocol in its plainest form, one record at a time, without JAX.
+
+It is what other implementations are held against, and what a simulation keeps rows in; it is much slower than
+the native store, whose records have the same layout, so that either takes snapshots of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._native import Arguments
+from .base import MISSING, ColumnTypes
+
+KEY_BYTES = 8
+DTYPES = ("float32", "uint32", "uint16")  # wide ones first, so that each is aligned
+NUM_SLICES = 1024
+SLICE_SHIFT = 54
+MOST_COUNTED = 0xFFFFFFFF
+
+Record: TypeAlias = NDArray[np.void]
+"""A row: one element of the record's dtype, whose fields are `key` and the numbers of columns."""
+
+
+class DictRows:
+    """Rows in a dict; see Rows.
+
+    Args:
+        columns: name, dtype and elements per row of each.
+
+    Raises:
+        ValueError: another dtype, or no elements.
+    """
+
+    def __init__(self, columns: ColumnTypes) -> None:
+        self._columns = tuple(columns)
+        for name, dtype, dim in self._columns:
+            if dtype not in DTYPES or dim < 1:
+                raise ValueError(f"column {name} must have one of {', '.join(DTYPES)} at least once, got {dim} of {dtype}")
+        offsets, end = {}, KEY_BYTES
+        for number in sorted(range(len(self._columns)), key=lambda n: DTYPES.index(self._columns[n][1])):
+            offsets[number] = end
+            end += np.dtype(self._columns[number][1]).itemsize * self._columns[number][2]
+        self._offsets = [offsets[number] for number in range(len(self._columns))]
+        formats = [np.dtype((dtype, (dim,))) for _, dtype, dim in self._columns]
+        names, size = ["key", *map(str, range(len(self._columns)))], -(-end // 8) * 8
+        self._dtype = np.dtype(
+            {"names": names, "formats": [np.dtype(np.uint64), *formats], "offsets": [0, *self._offsets], "itemsize": size}
+        )
+        self._numbers: dict[int, int] = {}
+        self._records: dict[int, Record] = {}
+        self._free: list[int] = []
+        self._end = 0
+        self._changed: set[int] = set()
+        self._gone: set[int] = set()
+        self._pending: dict[int, Record] | None = None  # of a snapshot under way
+        self._kept: set[int] = set()  # those of them that changed since
+        self._known = False
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def lookup(self, keys: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """See Rows."""
+        return np.array([self._numbers.get(key, MISSING) for key in listed(keys, "keys", np.uint64)], np.uint32)
+
+    def insert(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+        """See Rows."""
+        created = []
+        for key in listed(keys, "keys", np.uint64):
+            created.append(key not in self._numbers)
+            if created[-1]:
+                self._create(key)
+        return self.lookup(keys), np.array(created, np.bool_)
+
+    def _create(self, key: int) -> None:
+        if not self._free:
+            self._free.append(self._end)
+            self._end += 1
+        row = self._numbers[key] = self._free.pop()
+        record = self._records[row] = np.zeros(1, self._dtype)
+        record["key"] = key
+        self._changed.add(key)
+
+    def evict(self, keys: NDArray[np.uint64]) -> int:
+        """See Rows."""
+        before = len(self)
+        for key in listed(keys, "keys", np.uint64):
+            row = self._numbers.pop(key, None)
+            if row is not None:
+                self._note(key)
+                self._changed.discard(key)
+                self._gone.add(key)
+                self._free.append(row)
+                del self._records[row]
+        return before - len(self)
+
+    def pull(self, keys: NDArray[np.uint64], arguments: Arguments) -> NDArray[np.uint32]:
+        """See Rows."""
+        rows = self.lookup(keys)
+        self.gather_into(rows, arguments)
+        return rows
+
+    def gather_into(self, rows: NDArray[np.uint32], arguments: Arguments) -> None:
+        """See Rows."""
+        for number, (name, dtype, dim) in enumerate(self._columns):
+            if name in arguments:
+                given = arguments[name]
+                if given.nbytes != len(given) * np.dtype(dtype).itemsize * dim:
+                    raise TypeError(f"input {name} is not as the column")
+                if len(rows) > len(given):
+                    raise ValueError(f"the arguments have {len(given)} rows, got {len(rows)}")
+                out = given.view(dtype).reshape(len(given), dim)
+                self.gather(rows, [number], [out])
+                out[len(rows) :] = 0
+
+    def gather(self, rows: NDArray[np.uint32], columns: Sequence[int], outs: Sequence[NDArray[Any]]) -> None:
+        """See Rows."""
+        found = list(self._found(rows))
+        for column, out in zip(columns, self._fitting(columns, outs, len(found)), strict=True):
+            for values, record in zip(out, found, strict=False):
+                values[:] = 0 if record is None else record[str(column)][0]
+
+    def scatter(self, rows: NDArray[np.uint32], columns: Sequence[int], values: Sequence[NDArray[Any]]) -> None:
+        """See Rows."""
+        self.update(rows, columns, values, [], [], [], [])
+
+    def update(
+        self,
+        rows: NDArray[np.uint32],
+        columns: Sequence[int],
+        values: Sequence[NDArray[Any]],
+        added: Sequence[int],
+        amounts: Sequence[int | NDArray[np.uint32]],
+        raised: Sequence[int],
+        least: Sequence[int | NDArray[np.uint32]],
+    ) -> None:
+        """See Rows."""
+        found = list(self._found(rows))
+        given = self._fitting(columns, values, len(found))
+        sums, floors = self._counters(added, amounts, len(found)), self._counters(raised, least, len(found))
+        for i, record in enumerate(found):
+            if record is None:
+                continue
+            self._note(int(record["key"][0]))
+            for column, new in zip(columns, given, strict=True):
+                record[str(column)] = new[i]
+            for column, amount in sums:
+                record[str(column)] = min(int(record[str(column)][0, 0]) + amount[i], MOST_COUNTED)
+            for column, bound in floors:
+                record[str(column)] = max(int(record[str(column)][0, 0]), bound[i])
+
+    def keys(self, slice_begin: int = 0, slice_end: int = NUM_SLICES) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """See Rows."""
+        if not 0 <= slice_begin <= slice_end <= NUM_SLICES:
+            raise ValueError(f"slices must be a range within [0, {NUM_SLICES}), got [{slice_begin}, {slice_end})")
+        found = np.array(sorted(key for key in self._numbers if slice_begin <= key >> SLICE_SHIFT < slice_end), np.uint64)
+        return found, self.lookup(found)
+
+    def scan(self, begin: int, end: int) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """See Rows."""
+        rows = [row for row in range(begin, min(end, self._end)) if row in self._records]
+        return np.array([int(self._records[row]["key"][0]) for row in rows], np.uint64), np.array(rows, np.uint32)
+
+    def begin_snapshot(self, full: bool) -> tuple[NDArray[np.uint64], bool]:
+        """See Rows."""
+        if self._pending is not None:
+            raise RuntimeError("a snapshot is being taken; take the rest of it, or cancel it")
+        full = full or not self._known
+        self._pending = {key: self._records[self._numbers[key]].copy() for key in (self._numbers if full else self._changed)}
+        gone = np.array([] if full else sorted(self._gone), np.uint64)
+        self._changed, self._gone, self._known = set(), set(), True
+        return gone, full
+
+    def take(self, outs: NDArray[np.uint8]) -> int:
+        """See Rows."""
+        self._check_records(outs)
+        taken = 0
+        while self._pending and taken < len(outs):
+            key, record = self._pending.popitem()
+            self._kept.discard(key)
+            outs[taken] = record.view(np.uint8)
+            taken += 1
+        if not taken:
+            self._pending = None
+        return taken
+
+    def cancel_snapshot(self) -> None:
+        """See Rows."""
+        if self._pending is not None:
+            self._pending, self._known = None, False
+            self._kept.clear()
+
+    def put(self, records: NDArray[np.uint8]) -> None:
+        """See Rows."""
+        self._check_records(records)
+        whole = np.ascontiguousarray(records).view(self._dtype)[:, 0]
+        rows, _ = self.insert(np.ascontiguousarray(whole["key"]))
+        for i, row in enumerate(rows.tolist()):
+            self._note(int(whole["key"][i]))
+            self._records[row][:] = whole[i]
+
+    @property
+    def layout(self) -> list[tuple[str, str, int, int]]:
+        """See Rows."""
+        return [(*column, offset) for column, offset in zip(self._columns, self._offsets, strict=True)]
+
+    @property
+    def kept_bytes(self) -> int:
+        """See Rows."""
+        return len(self._kept) * self.row_bytes
+
+    @property
+    def end(self) -> int:
+        """See Rows."""
+        return self._end
+
+    @property
+    def row_bytes(self) -> int:
+        """See Rows."""
+        return self._dtype.itemsize
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of records, those of a snapshot under way among them."""
+        return (len(self._records) + len(self._pending or ())) * self.row_bytes
+
+    def _note(self, key: int) -> None:
+        """Take note that a row is about to change."""
+        self._changed.add(key)
+        if self._pending is not None and key in self._pending:
+            self._kept.add(key)
+
+    def _found(self, rows: NDArray[np.uint32]) -> Iterator[Record | None]:
+        """Yield the records of rows, None for MISSING."""
+        for row in listed(rows, "rows", np.uint32):
+            if row != MISSING and row not in self._records:
+                raise IndexError(f"row {row} does not exist")
+            yield self._records.get(row)
+
+    def _fitting(self, columns: Sequence[int], arrays: Sequence[NDArray[Any]], n: int) -> list[NDArray[Any]]:
+        """Return arrays of columns as [n or more, dim], in the same memory."""
+        if len(columns) != len(arrays):
+            raise ValueError(f"expected one array for each of {len(columns)} columns, got {len(arrays)}")
+        fitting = []
+        for column, given in zip(columns, map(np.asarray, arrays), strict=True):
+            name, dtype, dim = self._column(column)
+            if given.dtype != dtype:
+                raise TypeError(f"{name} must be {dtype}[{n}, {dim}], got {given.dtype}{list(given.shape)}")
+            whole = given[:, np.newaxis] if given.ndim == 1 and dim == 1 else given
+            if whole.ndim != 2 or len(whole) < n or whole.shape[1] != dim:
+                raise ValueError(f"{name} must be {dtype}[{n}, {dim}], got {given.dtype}{list(given.shape)}")
+            fitting.append(whole)
+        return fitting
+
+    def _counters(
+        self, columns: Sequence[int], values: Sequence[int | NDArray[np.uint32]], n: int
+    ) -> list[tuple[int, list[int]]]:
+        """Return counters, and what each row's is changed by."""
+        for name, dtype, dim in map(self._column, columns):
+            if (dtype, dim) != ("uint32", 1):
+                raise TypeError(f"column {name} must be uint32 of dim 1 to be counted in")
+        return [(column, np.broadcast_to(value, n).tolist()) for column, value in zip(columns, values, strict=True)]
+
+    def _column(self, number: int) -> tuple[str, str, int]:
+        if not 0 <= number < len(self._columns):
+            raise IndexError(f"column {number} does not exist, there are {len(self._columns)}")
+        return self._columns[number]
+
+    def _check_records(self, records: NDArray[np.uint8]) -> None:
+        if records.ndim != 2 or records.shape[1] != self.row_bytes:
+            raise ValueError(f"records must be uint8[n, {self.row_bytes}], got {records.dtype}{list(records.shape)}")
+
+
+def listed(values: NDArray[Any], name: str, dtype: type[np.generic]) -> list[int]:
+    """Return the values of an array as integers.
+
+    Raises:
+        TypeError: it is of another dtype.
+        ValueError: it has not one dimension.
+    """
+    if values.dtype != dtype:
+        raise TypeError(f"{name} must be a C-contiguous array {np.dtype(dtype)}[n], got {values.dtype}{list(values.shape)}")
+    if values.ndim != 1 or not values.flags.c_contiguous:
+        raise ValueError(f"{name} must be a C-contiguous array {np.dtype(dtype)}[n], got {values.dtype}{list(values.shape)}")
+    found: list[int] = values.tolist()
+    return found
