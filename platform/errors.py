@@ -21,6 +21,10 @@ from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 BRIEF = 200
+NO_MEMORY = (
+    "There is no memory left for the statement. Free some, raise the limit of the process (ulimit -v, its container), or read "
+    "and write less at once."
+)
 
 
 class Position(NamedTuple):

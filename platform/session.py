@@ -20,7 +20,7 @@ from .options import Value, parse
 from .progress import Reporter, reporter_for
 from .result import Result
 from .sql.parameters import Parameters
-from .sql.script import Step, parse_script, refusing_depth
+from .sql.script import Step, parse_script, refusing_excess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +123,7 @@ class Session:
     def run_step(self, step: Step) -> Result:
         self.check_open()
         try:
-            with refusing_depth(step.position):
+            with refusing_excess(step.position):
                 return Result(step.command.run(self))
         except StatementError as error:
             if error.position is None:

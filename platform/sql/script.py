@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines.spark_sql.lexer import VARIABLE, Token, tokenize
+from ..engines.spark_sql.limits import DEEP
 from ..engines.spark_sql.passage import Passage
-from ..errors import Position, StatementError, suggestion
+from ..errors import NO_MEMORY, Position, StatementError, suggestion
 from .base import Command, Statement
 from .cursor import Cursor
 from .parameters import Parameters, bound
@@ -48,21 +49,19 @@ def parse_script(
 
 def parse_step(cursor: Cursor, others: Statements) -> Step:
     position = start(cursor)
-    with refusing_depth(position):
+    with refusing_excess(position):
         return Step(parse_statement(cursor, others), position)
 
 
 @contextmanager
-def refusing_depth(position: Position) -> Iterator[None]:
-    """Make it an error of the statement that it nests more deeply than Python's stack."""
+def refusing_excess(position: Position) -> Iterator[None]:
+    """Make it an error of the statement that it nests more deeply than Python's stack, or that memory ends."""
     try:
         yield
     except RecursionError as error:
-        raise StatementError(
-            "The statement nests too deeply to be read, in parentheses or by hundreds of terms joined by an operator such as "
-            "+ or OR. Write a list (IN, array functions, VALUES), or cut it into queries (WITH).",
-            position,
-        ) from error
+        raise StatementError(DEEP, position) from error
+    except MemoryError as error:
+        raise StatementError(NO_MEMORY, position) from error
 
 
 def statements(passage: Passage) -> Iterator[Cursor]:

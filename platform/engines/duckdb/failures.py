@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from ...errors import StatementError
+from ...errors import NO_MEMORY, StatementError
 from ..missing import absent, gone
 from ..spark_sql.lexer import find_word
 
@@ -49,6 +49,8 @@ def explained(text: str, columns: Callable[[], Iterable[str]] = tuple) -> Iterat
 
     try:
         yield
+    except (duckdb.OutOfMemoryException, pa.ArrowMemoryError) as error:
+        raise StatementError(NO_MEMORY) from error
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise explain(str(error), text, columns) from error
 

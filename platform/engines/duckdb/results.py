@@ -30,6 +30,9 @@ def found_schema(connection: DuckDBPyConnection, sql: str) -> pa.Schema:
     kinds = [str(kind) for kind in relation.types]
     if any(NOTHING in kind for kind in kinds):
         raise StatementError("An empty map() has no type here; give it one: CAST(map() AS MAP<STRING, INT>).")
+    for name in relation.columns:
+        if "\0" in name:
+            raise StatementError(f"The name of the column {name!r} has a NUL, which no name may have. Name it: AS name.")
     nothing = ", ".join(f"CAST(NULL AS {HUGEINT.sub('BIGINT', kind)}) AS c{i}" for i, kind in enumerate(kinds))
     types = connection.sql(f"SELECT {nothing}").to_arrow_table().schema.types
     told = [{"engine": kind} if HUGEINT.search(kind) else None for kind in kinds]

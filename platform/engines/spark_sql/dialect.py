@@ -18,6 +18,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 from ...errors import Position, StatementError
+from .limits import check_size
 
 INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[^']*'>")
 TOKEN = re.compile(r"<Token token_type: .*?, text: (?P<text>.*?), line: .*>")
@@ -52,8 +53,9 @@ def parse(text: str) -> exp.Expr:
     """Read one statement.
 
     Raises:
-        StatementError: text that is not Spark SQL, with the place where reading stopped.
+        StatementError: text that is not Spark SQL, with the place where reading stopped, or that is too long or too deep.
     """
+    check_size(text)
     try:
         trees = [tree for tree in sqlglot.parse(text, read=SparkSQL) if tree is not None]
     except ParseError as error:

@@ -28,6 +28,8 @@ class Typer:
         """Return a node's type, or None where it cannot be told (a correlated subquery's outer columns, say)."""
         if self.connection is None:
             return None
+        if (literal := like(node)) is not None:
+            return self.bound(f"SELECT {literal}")
         constant = node.find(exp.Identifier, exp.Query) is None
         select = None if constant else node.find_ancestor(exp.Select)
         sql = probe([closed(node)], select)
@@ -72,6 +74,15 @@ class Typer:
             return self.connection.sql(sql)
         except duckdb.Error:
             return None  # the whole query is bound later, and says what is wrong
+
+
+def like(node: exp.Expr) -> str | None:
+    """Return one literal for all that have a literal's type, so that a list of a million is bound once; None for others."""
+    if not isinstance(node, exp.Literal):
+        return None
+    if node.is_string:
+        return "''"
+    return "1" if len(node.name) < len(str(2**31 - 1)) and node.name.isdecimal() else None
 
 
 def probe(items: Sequence[exp.Expr], select: exp.Select | None) -> str:

@@ -1,0 +1,53 @@
+"""How long and how deep a statement may be that is read as a tree; what is more is refused before it is parsed."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from ...errors import Position, StatementError
+from .lexer import Token, scan
+from .passage import Passage
+
+MOST_TOKENS = 200_000  # ten seconds of reading and translating
+MOST_TERMS = 2_000  # each is a level of the tree, of which Python's stack holds some hundreds
+JOINING = frozenset({"OR", "AND", "+", "-", "*", "/", "%", "|", "&", "^"})
+ENDING = frozenset({",", "CASE", "WHEN", "THEN", "ELSE", "END", "SELECT", "FROM", "WHERE", "HAVING", "ON", "JOIN", "UNION"})
+DEEP = (
+    "The statement nests too deeply to be read, in parentheses or by hundreds of terms joined by an operator such as "
+    "+ or OR. Write a list (IN, array functions, VALUES), or cut it into queries (WITH)."
+)
+
+
+def check_size(text: str) -> None:
+    """Require that a statement can be read in seconds.
+
+    Raises:
+        StatementError: it has more tokens, or more terms joined by operators, than that; with the place of the first too many.
+    """
+    if len(text) <= MOST_TERMS:
+        return
+    passage = Passage.of(text)
+    tokens = list(islice(scan(passage), MOST_TOKENS + 1))
+    if len(tokens) > MOST_TOKENS:
+        message = (
+            f"The statement has more than {MOST_TOKENS:,} words, values and symbols, the most that can be read. "
+            "Put the values into a table, or register a frame, and join it."
+        )
+        raise StatementError(message, placed(passage, tokens[MOST_TOKENS]))
+    terms = [0]
+    for token in tokens:
+        word = token.text.upper() if token.kind in ("word", "symbol") else ""
+        if word == "(":
+            terms.append(0)
+        elif word == ")" and len(terms) > 1:
+            terms.pop()
+        elif word in ENDING:
+            terms[-1] = 0
+        elif word in JOINING:
+            terms[-1] += 1
+        if max(terms[-1], len(terms)) > MOST_TERMS:
+            raise StatementError(DEEP, placed(passage, token))
+
+
+def placed(passage: Passage, token: Token) -> Position:
+    return passage.position(token.start, token.text)

@@ -1,0 +1,100 @@
+"""Statements that would take minutes or gigabytes are refused at once, or read in a memory that their length explains."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import xpsql
+from xpsql.platform.engines.duckdb.failures import explained
+from xpsql.platform.engines.duckdb.translation.rewrite import Rewriter
+from xpsql.platform.engines.duckdb.translation.typer import Typer
+from xpsql.platform.engines.spark_sql.dialect import parse
+from xpsql.platform.engines.spark_sql.lexer import tokens_of
+from xpsql.platform.engines.spark_sql.limits import MOST_TERMS, MOST_TOKENS
+from xpsql.platform.errors import StatementError
+
+LITERAL = """
+import resource
+from xpsql.platform.engines.spark_sql.lexer import tokens_of
+text = "SELECT 'a" + "b" * 10_000_000 + "'"
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 200_000_000, used + 200_000_000))
+assert [token.kind for token in tokens_of(text)] == ["word", "string"]
+"""
+
+
+def test_a_long_list_is_refused_at_its_first_value_too_many() -> None:
+    values = MOST_TOKENS // 2
+    with pytest.raises(StatementError, match=f"more than {MOST_TOKENS:,} words.*Put the values into a table"):
+        parse(f"SELECT 1 WHERE 1 IN ({', '.join(map(str, range(values)))})")
+
+
+@pytest.mark.parametrize("operator", ["OR", "AND", "+", "%"])
+def test_a_long_chain_of_terms_is_refused_at_the_first_too_many(operator: str) -> None:
+    text = f"SELECT x {f'{operator} x ' * (MOST_TERMS + 1)}"
+    with pytest.raises(StatementError, match="nests too deeply") as refused:
+        parse(text)
+    assert refused.value.position is not None
+    assert refused.value.position.text == operator
+
+
+def test_deep_parentheses_are_refused_before_they_are_parsed() -> None:
+    with pytest.raises(StatementError, match="nests too deeply") as refused:
+        parse(f"SELECT {'(' * MOST_TERMS}1{')' * MOST_TERMS}")
+    assert refused.value.position is not None
+
+
+def test_many_short_chains_are_no_long_one() -> None:
+    conditions = ", ".join("a + b - c" for _ in range(MOST_TERMS))
+    branches = " ".join(f"WHEN a = {n} AND b = {n} THEN a + b" for n in range(MOST_TERMS))
+    assert len(parse(f"SELECT {conditions}, CASE {branches} END FROM t").expressions) == MOST_TERMS + 1
+
+
+@pytest.mark.parametrize("values", [[str(n) for n in range(500)], [f"'{n}'" for n in range(500)]])
+def test_literals_of_a_list_are_bound_once(values: list[str]) -> None:
+    typer = Typer(duckdb.connect())
+    Rewriter(typer).query(parse(f"SELECT 1 WHERE 1 IN ({', '.join(values)})"))
+    assert len(typer.known) <= 2
+
+
+def test_the_literals_of_one_kind_have_one_type() -> None:
+    typer = Typer(duckdb.connect())
+    written = ["1", "999999999", "2147483647", "2147483648", "99999999999", "1.5", "'a'", "''"]
+    found = [str(typer.type_of(parse(f"SELECT {value}").expressions[0])) for value in written]
+    assert found == [str(duckdb.sql(f"SELECT {value}").types[0]) for value in written]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_literal_takes_memory_of_its_length() -> None:
+    subprocess.run([sys.executable, "-c", LITERAL], check=True)
+
+
+@pytest.mark.parametrize("text", [r"'a\'b'", "'a''b'", "''''", r"'\\'", '"a""b"', "`a``b`", "r'a\\'"])
+def test_what_is_quoted_is_one_token(text: str) -> None:
+    assert [token.text for token in tokens_of(f"{text} {text}")] == [text, text]
+
+
+def test_a_name_with_a_nul_is_refused_and_a_value_with_one_is_not(tmp_path: Path) -> None:
+    with xpsql.connect(tmp_path, engine="duckdb") as session:
+        assert session.sql(r"SELECT length('a\0b') AS x").arrow().to_pydict() == {"x": [3]}
+        with pytest.raises(StatementError, match="has a NUL, which no name may have"):
+            session.sql(r"SELECT 'a\0b'")
+
+
+@pytest.mark.parametrize("kind", [MemoryError, pa.ArrowMemoryError, duckdb.OutOfMemoryException])
+def test_the_end_of_memory_is_told_with_what_to_do(kind: type[Exception]) -> None:
+    def ends(text: str) -> None:
+        with explained(text):
+            raise kind("malloc failed")
+
+    with xpsql.connect(engine="duckdb") as session, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session.engine, "execute", ends)
+        with pytest.raises(StatementError, match=r"no memory left for the statement.*raise the limit") as told:
+            session.sql("SELECT 1")
+    assert told.value.position is not None
