@@ -3,8 +3,8 @@
     <root>/models/<name>/lock             held by whoever changes the model
     <root>/models/<name>/model.json       the newest version's number, so that none is used twice
     <root>/models/<name>/promoted.json    the version that ALTER MODEL ... PROMOTE chose, null for the newest
-    <root>/models/<name>/v<N>/            manifest.json, rows/, dense/, candidates/, progress.jsonl, segments.jsonl, lock;
-                                          staged/, checkpoints/
+    <root>/models/<name>/v<N>/            manifest.json, rows/, dense/, candidates/, trials/, progress.jsonl, segments.jsonl,
+                                          lock; staged/, checkpoints/
 
 Every change appears by one atomic step: a folder renamed into or out of its place, or a file replaced. Leftovers of a
 killed process have names that begin with a dot, those of a cluster's tasks that outlive their training are versions without

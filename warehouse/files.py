@@ -36,6 +36,11 @@ class Folders:
         return self._own("candidates")
 
     @property
+    def trials(self) -> Path:
+        """That of the rows that features without one would have."""
+        return self._own("trials")
+
+    @property
     def package(self) -> Path:
         """That of the model of another package."""
         return self._own("package")
@@ -83,7 +88,15 @@ class VersionFiles(Folders):
 
     def writer(self, table: TableEntry, part: int = 0, run: int = NUM_SLICES) -> RowWriter:
         """Open a writer of one part of a table's rows; each shard writes its own. See RowWriter."""
-        folder = self.rows_of(table.name)
-        with storing(folder):
-            make_folder(folder)
-        return RowWriter(folder / part_name(part), table, run)
+        return writer_in(self.rows_of(table.name), table, part, run)
+
+    def trial_writer(self, table: TableEntry, part: int) -> RowWriter:
+        """Open a writer of the rows that a shard's features without one would have."""
+        return writer_in(self.trials, table, part, NUM_SLICES)
+
+
+def writer_in(folder: Path, table: TableEntry, part: int, run: int) -> RowWriter:
+    """Open a writer of rows in a folder, which is made."""
+    with storing(folder):
+        make_folder(folder)
+    return RowWriter(folder / part_name(part), table, run)

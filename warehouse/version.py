@@ -80,8 +80,16 @@ class Version(Folders):
         """
         return read_rows(self._parts(table), columns, slices)
 
+    def trial_rows(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows that features without one would have, as `rows` does those of the first table.
+
+        Raises:
+            ModelError: a file is damaged.
+        """
+        return read_rows(self.stored("trials"), None, None)
+
     def stored(self, name: str) -> list[VersionFile]:
-        """Return the files of one of its folders: `dense`, `candidates`, `package`, `rows/<table>`; none where it has none.
+        """Return the files of a folder: `dense`, `candidates`, `trials`, `package`, `rows/<table>`; none where it has none.
 
         Raises:
             ModelError: the folder lies elsewhere.
@@ -97,7 +105,7 @@ class Version(Folders):
         """Return all files of its data."""
         names = [f"rows/{table.name}" for table in self.manifest.tables]
         package = ["package"] if self.manifest.files is not None or self.package.exists() else []
-        return [part for name in (*names, "dense", "candidates", *package) for part in self.stored(name)]
+        return [part for name in (*names, "dense", "candidates", "trials", *package) for part in self.stored(name)]
 
     def copy(self, name: str, folder: Path) -> None:
         """Copy the files of one of its folders, see `stored`, as far as there are any; what is copied is checked.

@@ -41,8 +41,9 @@ def admit(options: AdmitOptions, table: TableSpec) -> Operator:
     a time, which bounds the memory of a stream.
     probability: an occurrence admits with probability p, c occurrences in a push with 1 - (1 - p)^c, drawn from (seed, key,
     pass, split, batch). It costs nothing before.
-    utility, information: of the row as the push that would start it leaves it; in a later table's own operators, of the
-    feature's row in the first table, after the push.
+    utility, information: of the row that the feature would have by now, which is kept, updated and expires as others do, but
+    reads as absent, and is the feature's row from then on. Before, it costs what a row of the first table costs. In a later
+    table's own operators, of the feature's row in the first table, after the push.
 
     Source: inclusion by count and by probability, McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013,
     section 3.1, with exact counts instead of Bloom filters.
@@ -68,7 +69,9 @@ def admit(options: AdmitOptions, table: TableSpec) -> Operator:
         return functools.reduce(jnp.logical_and, met) | ~among(context.slot, numbers)
 
     counting = Counting(options.min_count, within) if options.min_count is not None else None
-    return Operator({}, name="admit", needs_time=options.within is not None, admit=admits, counting=counting)
+    earned = options.utility is not None or options.information is not None
+    trial = (frozenset(numbers),) if earned else ()
+    return Operator({}, name="admit", needs_time=options.within is not None, admit=admits, counting=counting, trial=trial)
 
 
 ADMIT = Part("admit", AdmitOptions, admit)

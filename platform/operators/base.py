@@ -55,8 +55,7 @@ class Context(NamedTuple):
     Attributes:
         valid: bool[n]; False marks padding.
         keys: uint32[n, 2], low and high half of each key; for randomness that is a function of the key.
-        count: uint32[n], occurrences of the key in this push (0 in a pull).
-        shows, clicks: uint32[n], occurrences of the key in this push, and those in positive examples (0 in a pull).
+        count, shows, clicks: uint32[n], occurrences of the key in this push, again, and in positive examples (0 in a pull).
         updates: uint32[n], updates the row has had before this push.
         staleness: uint32[n], updates of the row since it was pulled (0 in a pull).
         pulled: float32[n, dim], the weights as they were pulled (0 in a pull). Where a chain uses them, they travel with the
@@ -173,11 +172,11 @@ class Operator(NamedTuple):
         state: the columns of a chain's optimizer.
         one_pass: True where a second pass over the data would meet, in what it offers, the labels that it learns.
         admit: (rows, context) -> bool[n], whether a row may start, from the row as this push would leave it: w, the columns,
-            and the statistics, in which `count` has the occurrences before admission that `counting` asks for. In a later
-            table's own operators, `rows` is the row of the key in the first table.
+            the statistics, `count` with earlier occurrences if `counting` asks so. In a later table's own: the first's row.
         expire: (rows as read, context) -> bool[n], whether a row has ended; a function of the row and of its age, so that
             nobody can tell when the server took it away.
         counting: what `admit` needs to know of features without a row.
+        trial: where `admit` judges a row by all that it has earned: the numbers of the slots that it concerns, none for all.
     """
 
     columns: Mapping[str, Column]
@@ -197,6 +196,7 @@ class Operator(NamedTuple):
     admit: Callable[[Rows, Context], jax.Array] | None = None
     expire: Callable[[Rows, Context], jax.Array] | None = None
     counting: Counting | None = None
+    trial: tuple[frozenset[int], ...] = ()
 
     @property
     def lives(self) -> bool:
@@ -255,6 +255,7 @@ def chain(*operators: Operator) -> Operator:
         admit=joined(jnp.logical_and, [o.admit for o in operators if o.admit]),
         expire=joined(jnp.logical_or, [o.expire for o in operators if o.expire]),
         counting=joined_counting(operators),
+        trial=tuple(slots for o in operators for slots in o.trial),
     )
 
 
@@ -346,5 +347,4 @@ def updated(chain: Operator, rows: Rows, gradients: jax.Array, context: Context)
     """Return all columns after one push, w and the transient ones among them; arguments as for `push`."""
     counters = {name: jnp.zeros((len(gradients), c.dim), jnp.float32) for name, c in chain.columns.items() if c.transient}
     old = chain.read({**rows, **counters}, context)
-    _, new = chain.before(gradients, old, context)
-    return chain.after(old, new, context)
+    return chain.after(old, chain.before(gradients, old, context)[1], context)

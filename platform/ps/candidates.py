@@ -1,19 +1,23 @@
-"""Features that occurred but have no row: how often, in about eleven bytes each.
+"""Features that occurred but have no row: how often, in about eleven bytes each, and what they have earned.
 
 An exact counter of the key's other 54 bits in its slice, not a counting Bloom filter: at one false admission in a hundred the
 filter would take about five bytes where the rows that admission saves take 46 and more, and it could be neither divided among
 another number of shards, nor emptied of the features that were admitted, nor tested against a plain count.
+
+What a feature has earned is the row that it would have: any less would not tell what its optimizer makes of its gradients.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..operators.base import Counting
 from ._native import Counter
+from .rows.base import NewRows
 
 Keys = NDArray[np.uint64]
 Counts = NDArray[np.uint32]
@@ -82,3 +86,71 @@ class Candidates:
         self._period = int(now // self._within)
         for counter, chosen in ((self._current, ~counted.before), (self._before, counted.before)):
             counter.add(np.ascontiguousarray(counted.keys[chosen]), np.ascontiguousarray(counted.counts[chosen]))
+
+
+class OnTrial(NamedTuple):
+    """All trials of a table.
+
+    Attributes:
+        keys: uint64[n].
+        slots: uint16[n].
+        statistics: name -> uint32[n].
+        columns: name in the row -> float32[n, dim].
+    """
+
+    keys: Keys
+    slots: NDArray[np.uint16]
+    statistics: dict[str, Counts]
+    columns: dict[str, NDArray[np.float32]]
+
+    def only(self, chosen: NDArray[np.bool_]) -> OnTrial:
+        """Return some of them."""
+        statistics = {name: values[chosen] for name, values in self.statistics.items()}
+        return OnTrial(self.keys[chosen], self.slots[chosen], statistics, {c: v[chosen] for c, v in self.columns.items()})
+
+
+class Trials:
+    """The rows that features without a row would have: they are judged by them, and read as absent.
+
+    Args:
+        new_rows: makes what keeps them.
+        layout: of the rows: slot, statistics, float columns.
+        statistics: how many of the columns are the slot and the statistics.
+    """
+
+    def __init__(self, new_rows: NewRows, layout: Sequence[tuple[str, str, int]], statistics: int) -> None:
+        self.store = new_rows(layout)
+        self._columns = {name: (number, kind, dim) for number, (name, kind, dim) in enumerate(layout)}
+        self._statistics = [name for name, _, _ in layout[1:statistics]]
+        self._floats = [name for name, _, _ in layout[statistics:]]
+
+    def put_into(self, given: Any, at: NDArray[np.intp], rows: NDArray[np.uint32]) -> None:
+        """Copy rows to places among the inputs of a program."""
+        for name in (*self._statistics, *self._floats):
+            if name in given:
+                given[name][at] = self.column(name, rows).reshape(len(at), *given[name].shape[1:])
+
+    def column(self, name: str, rows: NDArray[np.uint32]) -> NDArray[Any]:
+        """Return a column of rows: [n, dim], of a dim of 1 [n, 1] where it is of floats, else [n]."""
+        number, kind, dim = self._columns[name]
+        found = np.empty((len(rows), dim) if kind == "float32" else len(rows), kind)
+        self.store.gather(rows, [number], [found])
+        return found
+
+    def entries(self) -> OnTrial:
+        """Return all trials."""
+        keys, rows = self.store.keys()
+        return OnTrial(
+            keys,
+            self.column("slot", rows),
+            {name: self.column(name, rows) for name in self._statistics},
+            {name: self.column(name, rows) for name in self._floats},
+        )
+
+    def load(self, trials: OnTrial) -> None:
+        """Put back trials; a column that they lack is 0."""
+        rows, _ = self.store.insert(np.ascontiguousarray(trials.keys))
+        values: Mapping[str, NDArray[Any]] = {"slot": trials.slots, **trials.statistics, **trials.columns}
+        known = [name for name in values if name in self._columns]
+        numbers = [self._columns[name][0] for name in known]
+        self.store.scatter(rows, numbers, [np.ascontiguousarray(values[name]) for name in known])

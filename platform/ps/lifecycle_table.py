@@ -6,16 +6,19 @@ few rows with each push, shows nowhere. So results do not depend on when that ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .candidates import Candidates
+from ._native import Arguments
+from .candidates import Candidates, Trials
+from .ladder import rung
 from .messages import Counts, Floats, Gate, Keys, Mask, Touched
 from .row_programs import Pushed, RowPrograms
 from .rows.base import MISSING, NewRows
-from .table import Table, drawn
+from .sweep import PER_START, VISITED
+from .table import COUNTED, DUMP_ROWS, STATISTIC_COLUMNS, Columns, Table, drawn
 
 
 class LivingTable(Table):
@@ -26,10 +29,18 @@ class LivingTable(Table):
         counting = programs.lead.chain.counting if first is None else None
         if counting:
             self.candidates = Candidates(counting)
+        lead = programs.lead
+        tried = lead.chain.trial if first is None else ()
+        self._tried_slots = sorted(frozenset().union(*tried)) if all(tried) else []
+        if tried:
+            floats = [(lead.columns[name], "float32", dim) for name, dim in lead.dims.items()]
+            self.trials = Trials(new_rows, [*STATISTIC_COLUMNS, *floats], len(STATISTIC_COLUMNS))
+        self._due = self._next = 0
 
     @property
     def memory_bytes(self) -> int:
-        return self.store.memory_bytes + (self.candidates.memory_bytes if self.candidates else 0)
+        counts = self.candidates.memory_bytes if self.candidates else 0
+        return self.store.memory_bytes + counts + (self.trials.store.memory_bytes if self.trials else 0)
 
     def push(
         self,
@@ -56,8 +67,10 @@ class LivingTable(Table):
             absent = missing | ended
             known = self._known(keys, missing, now)
             self._start(given, keys, absent)
-            self._rest(given, keys, absent, now)
+            trial = self._tried(given, keys, missing)
+            self._rest(given, keys, absent & (trial == MISSING), now)
             self._tell(given, touched, seen)
+            self._try(given, trial != MISSING)
             if "count" in given:
                 given["count"][: len(keys)] += known
             done = self._done(program, given, touched, pulled, gradients)
@@ -69,11 +82,13 @@ class LivingTable(Table):
                 self.store.evict(keys[ended])
             started = fresh & ~shut
             self._keep(touched, done, rows, started, shut, known, now)
+            if self.trials is not None:
+                self._go_on(self.trials, touched, done, trial, started, shut, ended, now)
             report = self._report(done)
             if self.first is not None:
                 return report, gate
             self._remember(touched, started & (known > 0), shut)
-            counted = {"admitted": float(np.count_nonzero(started)), "expired": float(np.count_nonzero(ended))}
+            counted = {"admitted": float(np.count_nonzero(started)), "expired": float(np.count_nonzero(ended & ~missing))}
             return report | counted, Gate(fresh, shut)
 
     def _known(self, keys: Keys, absent: Mask, now: int) -> Counts:
@@ -116,10 +131,80 @@ class LivingTable(Table):
             kept = np.flatnonzero(~shut)
             touched, rows, started, counts = touched.only(kept), rows[kept], started[kept], counts[kept]
             columns = [column[kept] for column in columns]
-        self._store(rows, np.flatnonzero(started), columns, touched, counts, now)
+        self._store(self.store, rows, np.flatnonzero(started), columns, touched, counts, now)
 
     def _remember(self, touched: Touched, started: Mask, shut: Mask) -> None:
         """Count the occurrences of keys without rows, and forget those that have one now."""
         if self.candidates is not None:
             self.candidates.remove(touched.keys[started])
             self.candidates.add(touched.keys[shut], touched.counts[shut])
+
+    def _tried(self, given: Arguments, keys: Keys, missing: Mask) -> NDArray[np.uint32]:
+        """Set columns of the features on trial to what they have earned, in place.
+
+        Returns:
+            uint32[n], where their trials lie; MISSING for others.
+        """
+        found = np.full(len(keys), MISSING)
+        if self.trials is not None:
+            found[missing] = self.trials.store.lookup(keys[missing])
+            (at,) = (found != MISSING).nonzero()
+            self.trials.put_into(given, at, found[at])
+        return found
+
+    def _try(self, given: Arguments, trial: Mask) -> None:
+        """Tell a program which features are on trial; their updates are no news to whoever pulled zeros."""
+        given.put({"@trial": trial})
+        if "@seen" in given:
+            given["@seen"][: len(trial)][trial] = MISSING
+
+    def _go_on(
+        self,
+        trials: Trials,
+        touched: Touched,
+        done: Pushed,
+        trial: NDArray[np.uint32],
+        started: Mask,
+        shut: Mask,
+        ended: Mask,
+        now: int,
+    ) -> None:
+        """Hand what was earned to the rows that start now, and keep what the others on trial have earned."""
+        (begun,) = (started & ~ended & (trial != MISSING)).nonzero()
+        if len(begun):
+            earned = [trials.column(STATISTIC_COLUMNS[number][0], trial[begun]) for number in COUNTED]
+            self.store.update(self.store.lookup(touched.keys[begun]), [], [], COUNTED, earned, [], [])
+        trials.store.evict(touched.keys[(started | ended) & (trial != MISSING)])
+        if self._tried_slots:
+            shut = shut & np.isin(touched.slots, self._tried_slots)
+        (kept,) = shut.nonzero()
+        if not len(kept):
+            return
+        rows, created = trials.store.insert(touched.keys[kept])
+        lead, left = self.programs.lead, touched.only(kept)
+        columns = [np.asarray(done.columns[name])[kept] for name in lead.columns.values()]
+        counts = left.counts if self.candidates is None else np.zeros_like(left.counts)  # those are counted beside
+        self._store(trials.store, rows, np.flatnonzero(created), columns, left, counts, now)
+        self._forget(trials, int(np.count_nonzero(created)), now)
+
+    def _forget(self, trials: Trials, created: int, now: int) -> None:
+        """Remove trials that have ended, some with each push; see Sweep."""
+        program = self.programs.ended
+        if program is None:
+            return
+        self._due += PER_START * created
+        while self._due >= VISITED:
+            self._due -= VISITED
+            keys, rows = trials.store.scan(self._next, self._next + VISITED)
+            given = program.prepared(VISITED)
+            trials.store.gather_into(rows, given)
+            self._rest(given, keys, np.zeros(len(keys), np.bool_), now)
+            trials.store.evict(keys[np.asarray(program(given))[: len(keys)]])
+            self._next = 0 if self._next + VISITED >= trials.store.end else self._next + VISITED
+
+    def dump_trials(self, trials: Trials, now: int) -> Iterator[tuple[Keys, Columns]]:
+        """Iterate over trials as `dump` does over rows."""
+        keys, rows = trials.store.keys()
+        for at in range(0, len(keys), DUMP_ROWS):
+            piece = slice(at, at + DUMP_ROWS)
+            yield self._piece(trials.store, self.programs.lead, keys[piece], rows[piece], now, rung(min(len(keys), DUMP_ROWS)))

@@ -25,7 +25,7 @@ KEPT = 32  # of recent trainings: a CONTINUE traces nothing
 ADDED = {"count": "@counts", "shows": "@counts", "clicks": "@clicks"}  # what a push adds to which statistic
 Floats = NDArray[np.float32]
 
-PUSHED: Inputs = {**DRAWN, **{"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen")}}
+PUSHED: Inputs = {**DRAWN, **{"@" + name: ("uint32", ()) for name in ("counts", "clicks", "seen")}, "@trial": ("bool", ())}
 
 
 class PullOutput(NamedTuple):
@@ -166,7 +166,7 @@ class RowPrograms:
         admitted, kept = None, context.valid
         if lead.chain.admit is not None and lead.first is None:
             admitted = lead.chain.admit({**after[lead.spec.name], **counted_in(left[lead.spec.name])}, context)
-            kept = kept & (~context.new | admitted)
+            kept = kept & (~(context.new | given["@trial"]) | admitted)
         return Pushed(
             columns={full: after[name][own] for name, one in self.tables.items() for own, full in one.columns.items()},
             report=jnp.stack(sums) if sums else None,

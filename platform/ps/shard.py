@@ -140,6 +140,7 @@ class Shard:
                 self.moments,
                 tuple(self.dense.arrays()),
                 self.first.candidates.entries() if self.first.candidates is not None else None,
+                self.first.trials.entries() if self.first.trials is not None else None,
                 self.watermarks.entries() if self.watermarks is not None else (),
                 tables,
             )

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CheckpointError
-from .candidates import Counted
+from .candidates import Counted, OnTrial
 from .dense import Stored
 from .keys import slices
 from .messages import Keys
@@ -55,6 +55,7 @@ class State(NamedTuple):
         now, examples, positives, reports, moments: as of Shard.
         dense: its dense parameters and their optimizer's states.
         candidates: features without rows, where they are counted.
+        trials: the rows that they would have, where they are kept.
         watermarks: how far it has come in each turn.
         tables: by name, in order.
     """
@@ -66,6 +67,7 @@ class State(NamedTuple):
     moments: Moments
     dense: tuple[Stored, ...]
     candidates: Counted | None
+    trials: OnTrial | None
     watermarks: tuple[RunRecord, ...]
     tables: dict[str, TableState]
 

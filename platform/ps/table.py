@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ._native import Arguments
 from .aligned import empty
-from .candidates import Candidates
+from .candidates import Candidates, Trials
 from .ladder import Ladder, rung
 from .messages import BatchId, Counts, Floats, Gate, Keys, Mask, Read, RefusedError, Touched
 from .program import Program
@@ -48,6 +48,7 @@ class Table:
         base_rate: mean label of all examples pushed so far; its shard sets it.
         watch: told the range of weights, where somebody asks for it.
         candidates: features without rows, where admission asks how often they occurred.
+        trials: the rows that they would have, where admission asks what they have earned.
     """
 
     def __init__(self, programs: RowPrograms, new_rows: NewRows, first: Table | None = None) -> None:
@@ -56,6 +57,7 @@ class Table:
         self.lock: threading.RLock = threading.RLock() if first is None else first.lock
         self.watch: Watch | None = None
         self.candidates: Candidates | None = None
+        self.trials: Trials | None = None
         self.store: Rows = new_rows([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
         self.since = 0
         self.base_rate = 0.0
@@ -133,7 +135,7 @@ class Table:
         with self.lock:
             if len(created):
                 rows[created], _ = self.store.insert(keys[created])
-            self._store(rows, created, columns, touched, touched.counts, now)
+            self._store(self.store, rows, created, columns, touched, touched.counts, now)
         return self._report(done), None
 
     def load(self, name: str, keys: Keys, columns: Mapping[str, NDArray[np.generic]], since: int) -> None:
@@ -170,7 +172,7 @@ class Table:
         for start in range(slices.start, slices.stop, DUMP_SLICES):
             keys, rows = self.store.keys(start, min(slices.stop, start + DUMP_SLICES))
             for at in range(0, len(keys), size):
-                yield self._piece(table, keys[at : at + size], rows[at : at + size], now, size)
+                yield self._piece(self.store, table, keys[at : at + size], rows[at : at + size], now, size)
 
     def visit(self, keys: Keys, rows: NDArray[np.uint32], size: int, now: int) -> Mask:
         """Return which of some rows have ended, bool[n], and tell the watch the range of the weights of the others.
@@ -204,11 +206,14 @@ class Table:
         self._rest(given, keys, absent, now)
         return np.asarray(program(given))[: len(keys)]
 
-    def _piece(self, table: Programs, keys: Keys, rows: NDArray[np.uint32], now: int, size: int) -> tuple[Keys, Columns]:
+    def _piece(
+        self, store: Rows, table: Programs, keys: Keys, rows: NDArray[np.uint32], now: int, size: int
+    ) -> tuple[Keys, Columns]:
         n, program = len(keys), table.read
         columns: Columns = {name: np.empty(n, kind) for name, kind, _ in STATISTIC_COLUMNS}
-        self.store.gather(rows, [NUMBER[name] for name in columns], list(columns.values()))
-        given = self._gathered(program, rows, size)
+        store.gather(rows, [NUMBER[name] for name in columns], list(columns.values()))
+        given = program.prepared(size)
+        store.gather_into(rows, given)
         self._rest(given, keys, np.zeros(n, np.bool_), now)
         read = program(given)
         return keys, columns | {name: np.asarray(values)[:n] for name, values in read.items()}
@@ -285,6 +290,7 @@ class Table:
 
     def _store(
         self,
+        store: Rows,
         rows: NDArray[np.uint32],
         created: NDArray[np.intp],
         columns: Sequence[Floats],
@@ -295,15 +301,17 @@ class Table:
         """Write what a push leaves of its rows, all of which exist.
 
         Args:
+            store: that holds them.
             created: where those are that it has created.
-            columns: of those stored, float32[size, dim], size >= n.
+            columns: the first of those stored, float32[size, dim], size >= n.
             counts: uint32[n], added to the rows' counts.
         """
-        numbers, newest = [self._numbers[name] for name in self.programs.stored], [NUMBER["last_seen"]] if now else []
+        numbers = [self._numbers[name] for name in self.programs.stored[: len(columns)]]
+        newest = [NUMBER["last_seen"]] if now else []
         amounts: list[int | Counts] = [counts, touched.counts, touched.clicks, 1]
-        self.store.update(rows, numbers, columns, COUNTED, amounts, newest, [now] * len(newest))
+        store.update(rows, numbers, columns, COUNTED, amounts, newest, [now] * len(newest))
         if len(created):
-            self.store.scatter(rows[created], [NUMBER["slot"]], [touched.slots[created]])
+            store.scatter(rows[created], [NUMBER["slot"]], [touched.slots[created]])
 
 
 def split_keys(keys: Keys, size: int) -> Counts:

@@ -33,7 +33,7 @@ from ..ps._native import IMAGE_HEAD_BYTES, Image, fill_image, hash_bytes
 from ..ps.keys import NUM_SLICES, slices
 from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
 from ..ps.programs import OFFERED
-from ..training.rows import values
+from ..training.row_columns import values
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

@@ -12,7 +12,7 @@ from ..ps._native import Store
 from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
 from ..ps.placement import shard_of, slices_of
 from ..ps.programs import OFFERED
-from ..training.rows import values
+from ..training.row_columns import values
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

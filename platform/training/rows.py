@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...warehouse.candidates import read_candidates, write_candidates
 from ...warehouse.dense import read_dense, write_dense
 from ...warehouse.files import VersionFiles
 from ...warehouse.manifest import DenseEntry, TableEntry
@@ -25,7 +24,6 @@ from ..input.scaling import from_entry
 from ..operators.base import INTERCEPT_NUMBER
 from ..options import written
 from ..ps._native import Store
-from ..ps.candidates import Counted
 from ..ps.keys import NUM_SLICES, slot_seed
 from ..ps.messages import Description
 from ..ps.moments import Moments, no_moments
@@ -33,9 +31,11 @@ from ..ps.placement import shard_of, slices_of
 from ..ps.programs import STATISTICS, Programs
 from ..ps.shard import Shard
 from ..ps.watermarks import Watermarks
+from .candidates import load_candidates, load_trials, save_candidates
 from .metrics.metrics import weight_range
 from .plan import Plan
 from .recipe import Recipe
+from .row_columns import batch_of, values
 
 PART_ROWS = 1 << 19
 GROUP_ROWS = 1 << 12  # of the runs of slices that readers can choose
@@ -134,6 +134,7 @@ def load(
         if number == 0:
             shard.moments = moments_of_version(parent, columns)
         load_candidates(shard, number, num_shards, parent, now)
+        load_trials(shard, number, num_shards, parent, changed)
     for entry in parent.manifest.tables:
         for batch in carried_rows(parent, entry.name, columns, None, covering(shards, num_shards)):
             stored = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
@@ -193,31 +194,11 @@ def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline
         shard.holding(programs.spec.name).load(programs.spec.name, keys, row, 0)
 
 
-def load_candidates(shard: Shard, number: int, num_shards: int, parent: Version, now: int) -> None:
-    """Put the counts of features without rows into a shard, where its operators count them."""
-    candidates = shard.first.candidates
-    if candidates is None:
-        return
-    for keys, counts, before in read_candidates(parent.stored("candidates")):
-        mine = shard_of(keys, num_shards) == number
-        candidates.load(Counted(keys[mine], counts[mine], before[mine]), now)
-
-
 def moments_of_version(version: Version, columns: Columns) -> Moments:
     """Return a version's statistics of what `columns` standardise; those of new slots are of no values."""
     kept, names = version.manifest.statistics["scaler"], list(version.manifest.statistics["scaled"])
     wanted = columns.scaled
     return from_entry({field: [line[names.index(s)] if s in names else 0.0 for s in wanted] for field, line in kept.items()})
-
-
-def values(column: pa.Array) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """Return a column of a stored row as a flat array."""
-    if pa.types.is_fixed_size_binary(column.type):
-        width = column.type.byte_width // 4
-        return np.frombuffer(column.buffers()[1], "<f4")[column.offset * width : (column.offset + len(column)) * width]
-    if pa.types.is_fixed_size_list(column.type):
-        column = column.flatten()
-    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 class Saved(NamedTuple):
@@ -272,8 +253,7 @@ def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entr
     once; and dense parameters, a file per shard that has any. Counted are the rows of the first table, which has all keys."""
     for number, shard in shards.items():
         shard.collect()
-        if shard.first.candidates is not None:
-            write_candidates(files.candidates, number, *shard.first.candidates.entries())
+        save_candidates(shard, files, number, entries)
         if shard.dense.names:
             write_dense(files.dense, number, shard.dense.dump())
     parts = [p for entry in entries for n, shard in shards.items() for p in parts_of(shard, slices_of(n, num_shards), n, entry)]
@@ -316,20 +296,9 @@ def save_part(part: SliceRun, files: VersionFiles) -> Saved:
     schema, low, high = rows_schema(part.entry), 0.0, 0.0
     with files.writer(part.entry, part.number, part.run) as writer:
         for keys, columns in part.shard.holding(part.entry.name).dump(part.entry.name, part.shard.now, part.slices):
-            arrays = [pa.array(keys.view(np.int64))]
-            arrays += [as_arrow(columns[field.name], field.type) for field in list(schema)[1:]]
             least, most = float(columns["w"].min()), float(columns["w"].max())
             if math.isnan(least):
                 raise no_number("A weight is NaN")
             low, high = min(low, least), max(high, most)
-            writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            writer.write(batch_of(keys, columns, schema))
     return Saved(writer.rows, low, high)
-
-
-def as_arrow(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]], kind: pa.DataType) -> pa.Array:
-    """Return statistics [n] or floats [n, dim] as a column of the rows' schema."""
-    values = np.ascontiguousarray(values)
-    if pa.types.is_fixed_size_binary(kind):
-        return pa.FixedSizeBinaryArray.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
-    flat = pa.array(values.reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(flat, type=kind) if pa.types.is_fixed_size_list(kind) else flat

@@ -45,6 +45,7 @@ class Plain:
     Attributes:
         half_life: of recent shows and clicks; infinity: they do not fade.
         counting, within: whether occurrences before admission are counted, and the length of a counting period.
+        earns: slot -> bool, whether a feature that is not admitted keeps what it has earned.
         admits: (event, row as the push leaves it, base rate, number of the batch in this version's training) -> bool.
         expires: (slot, row with recent counts brought up to now, idle seconds, base rate) -> bool.
     """
@@ -52,6 +53,7 @@ class Plain:
     half_life: float = math.inf
     counting: bool = False
     within: float = math.inf
+    earns: Callable[[int], bool] = lambda slot: False
     admits: Callable[[Event, PlainRow, float, int], bool] = lambda event, row, base, batch: True
     expires: Callable[[int, PlainRow, int, float], bool] = lambda slot, row, idle, base: False
     now: int = 0
@@ -60,6 +62,7 @@ class Plain:
     rows: dict[int, PlainRow] = field(default_factory=dict)
     slots: dict[int, int] = field(default_factory=dict)
     counts: dict[int, dict[int, int]] = field(default_factory=dict)
+    trials: dict[int, PlainRow] = field(default_factory=dict)
 
     @property
     def base(self) -> float:
@@ -88,9 +91,17 @@ class Plain:
                 del self.rows[event.key]
             seen = self.counts.setdefault(event.key, {})
             known = sum(count for when, count in seen.items() if when >= period - 1) if self.counting else 0
-            new = self.updated(row or PlainRow(count=known), event)
+            trial = self.trials.pop(event.key, None)
+            trial = self.faded(trial) if trial else None
+            if trial and self.expires(event.slot, trial, self.now - trial.last_seen, self.base):
+                trial = None
+            if trial and self.counting:
+                trial.count = known
+            new = self.updated(row or trial or PlainRow(count=known), event)
             if row is None and not self.admits(event, new, self.base, batch):
                 seen[period] = seen.get(period, 0) + event.count
+                if self.earns(event.slot):
+                    self.trials[event.key] = new
                 continue
             self.counts.pop(event.key)
             self.rows[event.key], self.slots[event.key] = new, event.slot

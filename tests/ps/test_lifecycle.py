@@ -74,12 +74,12 @@ LIVES = (
     Life(
         "admit utility",
         (admit(AdmitOptions(utility=0.0711), SPEC),),
-        {"admits": lambda event, row, base, batch: utility(row, False) > 0.0711},
+        {"earns": lambda slot: True, "admits": lambda event, row, base, batch: utility(row, False) > 0.0711},
     ),
     Life(
         "admit information",
         (admit(AdmitOptions(information=0.5173), SPEC),),
-        {"admits": lambda event, row, base, batch: information(row, base, False) > 0.5173},
+        {"earns": lambda slot: True, "admits": lambda event, row, base, batch: information(row, base, False) > 0.5173},
     ),
     Life(
         "expire after",
@@ -114,6 +114,7 @@ LIVES = (
             "half_life": 2.0 * DAY,
             "counting": True,
             "within": 5.0 * DAY,
+            "earns": lambda slot: slot == 2,
             "admits": lambda event, row, base, batch: (
                 row.count >= 3 and by_chance(event, batch, 0.7) and (event.slot != 2 or utility(row, True) > 0.0219)
             ),

@@ -229,6 +229,8 @@ def entries_of(source: OldShard, own: range, dense: tuple[str, ...], head: bool)
 
 
 def restore_candidates(shard: Shard, source: OldShard) -> None:
+    if shard.first.trials is not None and (trials := source.state.trials) is not None:
+        shard.first.trials.load(trials.only(within(trials.keys, source.slices)))
     candidates, counted = shard.first.candidates, source.state.candidates
     if candidates is None or counted is None:
         return

@@ -24,7 +24,8 @@ from ..metrics.metrics import Tally
 from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
-from ..rows import Held, Saved, carried_rows, moments_of_version, values
+from ..row_columns import values
+from ..rows import Held, Saved, carried_rows, moments_of_version
 from .examples import Doubles, Evaluated, Features, KeptExamples
 
 if TYPE_CHECKING:
