@@ -6,6 +6,7 @@ from typing import Any
 
 from ..platform.options import Part
 from .base import Algorithm
+from .bridges.network import NETWORK_PART
 from .items.slrm import SLRM
 from .items.word2vec import WORD2VEC
 from .items.xsvd import XSVD
@@ -39,6 +40,7 @@ ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
     DCN,
     MULTI_TASK,
     DIN,
+    NETWORK_PART,
     XSVD,
     SLRM,
     TWO_TOWER,

@@ -291,6 +291,10 @@ class Part(NamedTuple, Generic[O, P]):
     options: type[O]
     make: Callable[..., P]
 
+    def read(self, given: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Return the options of a statement, or of a manifest, as a manifest keeps them, before they are checked."""
+        return given
+
     @property
     def summary(self) -> str:
         return (self.make.__doc__ or "").strip().partition("\n")[0]

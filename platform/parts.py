@@ -68,4 +68,4 @@ def load(kind: str, point: EntryPoint, position: Position | None) -> AnyPart:
 
 def options(kind: str, part: AnyPart, given: dict[str, Value]) -> Any:
     """Return a part's options object for the options given in a statement."""
-    return parse(part.options, given, Subject.of_part(kind, part.name))
+    return parse(part.options, part.read(given), Subject.of_part(kind, part.name))

@@ -21,6 +21,7 @@ from .progress import Reporter, reporter_for
 from .result import Result
 from .sql.parameters import Parameters
 from .sql.script import Step, parse_script, refusing_excess
+from .trust import TRUST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -161,6 +162,7 @@ def connect(
     reporter: Reporter | None = None,
     *,
     resume: bool = False,
+    trust: bool = False,
     **options: Any,
 ) -> Session:
     """Open a session.
@@ -172,6 +174,8 @@ def connect(
             is given, and in a program that spark-submit runs.
         reporter: receives the progress of trainings; by default a bar or log lines on stderr.
         resume: a TRAIN or CONTINUE whose training was interrupted goes on from its last checkpoint.
+        trust: this process runs the source text that models of the algorithm `network` carry, and later processes of this user
+            run those texts without asking.
         options: of the engine; None is as if it were not given. Of spark: `master`, where Spark is started ("local[4]",
             "spark://host:7077"; by default what spark-submit says, or local[*]), and `conf`, settings of a Spark that is
             started ({"spark.driver.memory": "4g"}).
@@ -185,6 +189,8 @@ def connect(
 
     from ..warehouse.models import Models
 
+    if trust:
+        TRUST.allow(keep=True)
     return Session(opened, Models(root), reporter or reporter_for(sys.stderr, quiet=False), resume)
 
 

@@ -34,12 +34,13 @@ ROOMS = {
     "platform/operators": BASE,
     "algorithms": (
         *ALGORITHMS,
-        *(f"algorithms/{room}" for room in ("linear", "networks", "items", "packaged")),  # the tuple of all of them
+        *(f"algorithms/{room}" for room in ("bridges", "linear", "networks", "items", "packaged")),  # the tuple of all of them
     ),
     "algorithms/augments": (*BASE, "platform/operators", "algorithms"),
     "algorithms/layers": ALGORITHMS,
     "algorithms/linear": ALGORITHMS,
     "algorithms/networks": (*ALGORITHMS, "algorithms/linear"),
+    "algorithms/bridges": (*ALGORITHMS, "algorithms/linear"),
     "algorithms/items": (*ALGORITHMS, "algorithms/linear"),
     "algorithms/packaged": ALGORITHMS,
     "platform/parts": (*BASE, "algorithms", "platform/operators"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .algorithms.bridges.features import Features
     from .platform.errors import (
         CancelledError,
         CheckpointError,
@@ -33,6 +34,7 @@ __all__ = [
     "CancelledError",
     "CheckpointError",
     "DataError",
+    "Features",
     "LostError",
     "Model",
     "ModelError",
@@ -48,7 +50,13 @@ __all__ = [
     "connect",
 ]
 
-MODULES = {"connect": "session", "Session": "session", "Result": "result", "Model": "model"}
+MODULES = {
+    "Features": "algorithms.bridges.features",
+    "Model": "platform.model",
+    "Result": "platform.result",
+    "Session": "platform.session",
+    "connect": "platform.session",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -61,7 +69,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f".platform.{MODULES.get(name, 'errors')}", __name__), name)
+    return getattr(import_module(f".{MODULES.get(name, 'platform.errors')}", __name__), name)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -39,6 +39,7 @@ class Choices(NamedTuple):
     quiet: bool
     debug: bool
     resume: bool
+    trust: bool
 
 
 def variables(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -87,6 +88,7 @@ OPTIONS = (
     ),
     click.option("--format", type=click.Choice(list(FORMATS)), default="table", help="How rows are written to stdout."),
     click.option("--resume", is_flag=True, help="Go on with trainings of the same statement that were interrupted."),
+    click.option("--trust", is_flag=True, help="Run the source text that models carry, now and later."),
     click.option("--quiet", is_flag=True, help="Tell no progress."),
     click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors."),
 )
@@ -232,7 +234,7 @@ def opened(chosen: Choices) -> Session:
     kind = default_engine(chosen.of_engine) if chosen.engine is None else engine_named(chosen.engine)
     if not kind.needs_pandas:
         skip_pandas()
-    return connect(chosen.warehouse, chosen.engine, reporter, resume=chosen.resume, **chosen.of_engine)
+    return connect(chosen.warehouse, chosen.engine, reporter, resume=chosen.resume, trust=chosen.trust, **chosen.of_engine)
 
 
 @contextmanager

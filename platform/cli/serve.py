@@ -11,6 +11,7 @@ import click
 
 from ..errors import StatementError
 from ..local import local_path
+from ..trust import TRUST
 from .commands import failing, main, writing
 from .startup import skip_pandas
 
@@ -41,6 +42,7 @@ MOST_THREADS = 256
 @click.option(
     "--log-fraction", type=click.FloatRange(0, 1), default=0.01, show_default=True, help="The fraction of requests that is."
 )
+@click.option("--trust", is_flag=True, help="Run the source text that models carry, now and later.")
 @click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors.")
 def serve(
     names: tuple[str, ...],
@@ -54,6 +56,7 @@ def serve(
     key: str | None,
     log_requests: str | None,
     log_fraction: float,
+    trust: bool,
     debug: bool,
 ) -> None:
     """Answer requests for predictions of MODEL... by HTTP, until told to end."""
@@ -78,6 +81,8 @@ def serve(
         from ..training.compiled import limit_threads, share_work
 
         require_granian()
+        if trust:
+            TRUST.allow(keep=True)
         limit_threads(1)  # small batches; a request has a thread, not a core's share of several
         share_work(cores())
         listening = Listening(host, port, threads, path_of(certificate), path_of(key))

@@ -75,4 +75,7 @@ def literal(value: Any) -> str:
         return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
     if isinstance(value, list | tuple):
         return f"({', '.join(map(literal, value))})"
-    return f"'{value}'" if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        lines = value.splitlines()
+        return f"'{value}'" if len(lines) < 2 else f"'{lines[0]} ... ({len(lines)} lines)'"  # of a source text
+    return str(value)

@@ -231,8 +231,9 @@ def operators(given: tuple[Given, ...]) -> tuple[Use, ...]:
 
 def use(kind: str, given: Given) -> Use:
     part = parts.find(kind, parts.built_in(kind), given.name.value, given.name.position)
-    values = {name: value.value for name, value in given.options.items()}
-    return Use(part.name, values, parts.options(kind, part, given.options))
+    options = dict(part.read(given.options))
+    values = {name: value.value for name, value in options.items()}
+    return Use(part.name, values, parts.options(kind, part, options))
 
 
 def settings(given: Mapping[str, Value]) -> Settings:

@@ -17,6 +17,7 @@ import jax.monitoring
 import pyarrow as pa
 
 from ...algorithms.layers import _lookups
+from ..trust import TRUST
 
 MOST_THREADS = 8  # a batch has no more work to share
 COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -35,6 +36,7 @@ def prepare_task(cores: int) -> None:
     limit_threads(cores)
     share_work(cores)
     pa.set_cpu_count(cores)
+    TRUST.allow(keep=False)  # the driver has decided what its tasks run
     prepare_jax()
 
 

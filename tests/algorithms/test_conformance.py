@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from tests.algorithms.uses import NETWORK
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Supervised
+from xpsql.algorithms.bridges.network import NetworkOptions
 from xpsql.algorithms.items.slrm import SlrmOptions
 from xpsql.algorithms.layers.lookups import PREFIX
 from xpsql.algorithms.linear.scores import linear_scores
@@ -35,6 +37,7 @@ OTHERS = {
         algorithms.LAYOUT._replace(histories=(("history", ("users", "items")),)),
         DinOptions(target=("item", "user"), history=("items", "users"), dim=4, hidden=(8,), attention=(8, 4)),
     ),
+    "network": (algorithms.LAYOUT, NetworkOptions(source=NETWORK.read_text(encoding="utf-8"), dim=4)),
     "slrm": (Layout(scalar=("item",), bags=("tags",)), SlrmOptions(history="tags")),
 }
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 import xpsql
 from xpsql.algorithms import ALGORITHMS
 
+NETWORK = Path(__file__).parent / "bridges" / "plain.py"
+
 
 class Use(NamedTuple):
     """The options of an algorithm, and the columns that it learns from."""
@@ -28,6 +30,7 @@ class Use(NamedTuple):
 SPECIAL = {
     "multi_task": Use("(base = mmoe, experts = 2, gate_dropout = 0)"),
     "din": Use("(target = (item), history = (tags), dim = 4, hidden = (8), attention = (8))"),
+    "network": Use(f"(file = '{NETWORK}', dim = 4)"),
     "slrm": Use("(negatives = 3, l1 = 0.01)", "1 AS label, user AS item, tags AS history"),
     "two_tower": Use(
         "(dim = 8, item_dropout = 0, query = (user, tags), item = (item, price, vector))", "user, item, price, tags, vector"

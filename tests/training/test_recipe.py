@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from xpsql.platform.options import Part, of_optimizer
 from xpsql.platform.training import recipe
 from xpsql.platform.training.compiled import limit_threads
 
+NETWORK = Path(__file__).parents[1] / "algorithms" / "bridges" / "plain.py"
 LAYOUT = Layout(tuple(f"c{i}" for i in range(26)), (), (), (), ("label",))
 SEQUENCES = Layout((), ("history",), (), (), ())
 LAYOUTS = {
@@ -20,6 +22,7 @@ LAYOUTS = {
     "slrm": (Layout(("item",), ("history",), (), (), ("label",)), {}),
     "xsvd": (LAYOUT, {"user": ("c0",), "item": ("c1",)}),
     "din": (LAYOUT._replace(histories=(("history", ("clicked",)),)), {"target": ("c0",), "history": ("clicked",)}),
+    "network": (LAYOUT, {"source": NETWORK.read_text(encoding="utf-8")}),
     "two_tower": (Layout(("user", "item"), (), (), (), ()), {"query": ("user",), "item": ("item",)}),
 }
 

@@ -1,0 +1,1 @@
+"""Bridges to networks that users write: in Flax NNX, in Equinox, or as plain functions of JAX."""

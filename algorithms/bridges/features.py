@@ -1,0 +1,135 @@
+"""What a user's network is told: the names of its inputs when it is made, and their values when it is called."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.errors import suggestion
+from ..inputs import Inputs, Layout
+from ..layers.lookups import gathered
+from ..layers.pooling import slot_vectors
+from ..linear.scores import linear_scores
+
+
+class Features(NamedTuple):
+    """The inputs of a network by name.
+
+    Attributes:
+        slots: that have a vector: categorical ones, then multi-valued and weighted ones.
+        dense: continuous slots and dense vectors, with the floats of each.
+        histories: the arrays that the option `history` names, or their fields.
+        target: the slots that the option `target` names.
+        labels: the columns to predict.
+        dim: elements of a vector.
+    """
+
+    slots: tuple[str, ...]
+    dense: tuple[tuple[str, int], ...]
+    histories: tuple[str, ...]
+    target: tuple[str, ...]
+    labels: tuple[str, ...]
+    dim: int
+
+    @property
+    def num_dense(self) -> int:
+        """Floats of all dense inputs."""
+        return sum(width for _, width in self.dense)
+
+    @property
+    def width(self) -> int:
+        """Floats of `Values.flat`: all vectors of slots, and all dense inputs."""
+        return len(self.slots) * self.dim + self.num_dense
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """The inputs of a batch; of a network that sees one example alone, without the first dimension.
+
+    Attributes:
+        slots: float32[batch, slots, dim]; zeros where a slot is absent.
+        dense: float32[batch, num_dense]; standardised, 0 where absent.
+        wide: float32[batch, labels]; the linear part of the score, with the intercept: add it, or leave it.
+        history: by name, float32[batch, L, dim] and bool[batch, L], whether an element is there; the newest stands last.
+        features: their names.
+    """
+
+    slots: jax.Array
+    dense: jax.Array
+    wide: jax.Array
+    history: Mapping[str, tuple[jax.Array, jax.Array]]
+    features: Features = dataclasses.field(metadata={"static": True})
+
+    def __getitem__(self, name: str) -> jax.Array:
+        """Return a slot's vector, float32[batch, dim], or a dense input, float32[batch, floats]."""
+        if name in self.features.slots:
+            return self.slots[..., self.features.slots.index(name), :]
+        first = 0
+        for own, width in self.features.dense:
+            if own == name:
+                return self.dense[..., first : first + width]
+            first += width
+        known = (*self.features.slots, *(own for own, _ in self.features.dense))
+        raise KeyError(f"no slot or dense input {name!r}.{suggestion(name, known)}")
+
+    @property
+    def flat(self) -> jax.Array:
+        """All vectors and dense inputs side by side, float32[batch, width]."""
+        vectors = self.slots.reshape(*self.slots.shape[:-2], -1)
+        return jnp.concatenate([vectors, self.dense], axis=-1)
+
+    @property
+    def target(self) -> jax.Array:
+        """The vectors of the target's slots side by side, float32[batch, fields * dim]."""
+        return jnp.concatenate([self[name] for name in self.features.target], axis=-1)
+
+
+def features_of(layout: Layout, target: tuple[str, ...], dim: int) -> Features:
+    """Return the names of a model's inputs."""
+    return Features(
+        slots=(*layout.scalar, *layout.bags),
+        dense=(*((name, 1) for name in layout.continuous), *layout.vectors),
+        histories=tuple(name for _, slots in layout.histories for name in slots),
+        target=target,
+        labels=layout.labels,
+        dim=dim,
+    )
+
+
+def values_of(parameters: Mapping[str, jax.Array], inputs: Inputs, layout: Layout, features: Features) -> Values:
+    """Return the values of a batch."""
+    rows = parameters["vectors"]
+    history = {
+        name: (gathered(rows, found.rows[place].T).transpose(1, 0, 2), found.mask)
+        for (_, slots), found in zip(layout.histories, inputs.histories, strict=True)
+        for place, name in enumerate(slots)
+    }
+    wide, batch = linear_scores(parameters["weights"], inputs), len(inputs.weight)
+    slots = slot_vectors(rows, inputs, layout, "sum") if features.slots else jnp.zeros((batch, 0, features.dim), jnp.float32)
+    return Values(slots, inputs.dense, wide, history, features)
+
+
+def shapes_of(features: Features, batch: int, length: int) -> Values:
+    """Return the shapes of a batch's values, for a dry run."""
+
+    def floats(*shape: int) -> Any:
+        return shaped(shape, jnp.float32)
+
+    mask = shaped((batch, length), jnp.bool_)
+    return Values(
+        floats(batch, len(features.slots), features.dim),
+        floats(batch, features.num_dense),
+        floats(batch, len(features.labels)),
+        {name: (floats(batch, length, features.dim), mask) for name in features.histories},
+        features,
+    )
+
+
+def shaped(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return an array's shape and type as JAX takes them for a dry run."""
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]

@@ -1,0 +1,174 @@
+"""The algorithm `network`: a network that the user wrote, over the vectors of slots."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.errors import ModelError, OptionError, StatementError
+from ...platform.operators.adagrad import AdagradOptions, adagrad
+from ...platform.operators.base import DenseSpec, Operator, TableSpec
+from ...platform.operators.ftrl import FtrlOptions, ftrl
+from ...platform.options import Part, Value, option
+from ...platform.trust import TRUST, digest
+from ..base import Algorithm, Inputs, Layout, Online, Parameters, Supervised
+from ..layers.initial import uniform
+from ..losses import LOGLOSS
+from ..positions import places
+from .features import features_of, shaped, shapes_of, values_of
+from .modules import Bridged, bridged
+from .source import NETWORK, Source, blaming_line, member, of_file, of_module
+
+if TYPE_CHECKING:
+    import optax
+
+PREFIX = "network."
+DRY_BATCH, DRY_LENGTH = 3, 8
+INIT_SCALE, LINEAR_RATE, VECTOR_RATE, RATE = 0.01, 0.1, 0.02, 0.001  # as of dcn
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Options of network; all others are arguments of the network's constructor."""
+
+    file: str | None = option(None, "the file that the network is in, whose text the model carries")
+    module: str | None = option(None, "the module that it is in, in place of a file")
+    class_: str | None = option(None, "the network's class; by default the functions init and apply of the file")
+    target: tuple[str, ...] = option((), "the categorical slots of what is offered, such as (item, category)")
+    history: tuple[str, ...] = option(
+        (), "the arrays of what the user had, the newest last; or one array of structs", role="sequence", length="length"
+    )
+    length: int = option(50, "elements of a history that are read, the last ones", minimum=1, maximum=10_000)
+    dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
+    source: str | None = option(None, "the text itself, by default that of file or module")
+    sha256: str | None = option(None, "the hash of the text, by default as it is")
+    arguments: tuple = option((), "the options of the constructor as pairs, by default those that are none of these")  # type: ignore[type-arg]
+
+
+class Carrying(Part[NetworkOptions, Algorithm]):
+    """The part of an algorithm whose model carries source text, and whose options go on to a constructor."""
+
+    __slots__ = ()
+
+    def read(self, given: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Read the text that file or module names, and gather what is the constructor's.
+
+        Raises:
+            OptionError: there is no text.
+            ModelError: it comes with a model, and nobody trusts it.
+        """
+        lowered = {name.lower(): value for name, value in given.items()}
+        own = {name: value for name, value in lowered.items() if name in OWN}
+        arguments = dict(own.get("arguments", Value(())).value)
+        arguments |= {name: value.value for name, value in lowered.items() if name not in OWN}
+        if arguments:
+            own["arguments"] = Value(tuple(arguments.items()))
+        text, named = own.get("source"), fresh(own)
+        if named is not None:
+            read = of_file if named == "file" else of_module
+            source = read(str(own[named].value), own[named].position).text
+            if named == "file":
+                own.pop("module", None)
+            own["source"], own[named] = Value(source), Value(own[named].value)
+            own["sha256"] = Value(digest(source))
+            TRUST.add(source)
+        elif text is not None and isinstance(text.value, str):
+            if text.position is not None:
+                TRUST.add(text.value)
+                own |= {"source": Value(text.value), "sha256": Value(digest(text.value))}
+            if own.get("sha256", text).value != digest(text.value):
+                raise ModelError("The model's source text is not what its hash says: it was changed. Restore it from a backup.")
+            TRUST.check(text.value, str(own.get("file", own.get("module", Value("text"))).value))
+        return own
+
+
+OWN = frozenset(("file", "module", "class", "target", "history", "length", "dim", "source", "sha256", "arguments"))
+
+
+def fresh(own: Mapping[str, Value]) -> str | None:
+    """Return which option names a text that is to be read: what a statement gives, unless the text is there."""
+    for name in ("file", "module"):
+        if name in own and own[name].value is not None and (own[name].position is not None or "source" not in own):
+            return name
+    return None
+
+
+def network(options: NetworkOptions, layout: Layout) -> Algorithm:
+    """Learn a network of your own, in Flax NNX, Equinox or plain JAX, over the vectors of slots: file = 'ranker.py'.
+
+    The network is told its inputs by name (`xpsql.Features`) when it is made and their values when it is called; it returns a
+    score before the sigmoid for each label. FTRL learns the linear weights, AdaGrad the vectors, Adam the network's parameters.
+    The model carries the text of the file, which runs wherever the model is loaded.
+
+    Raises:
+        OptionError: no text, no such class, or an argument that the constructor does not take.
+        StatementError: the network fails, at its line; or its output has another shape than float[batch, labels].
+    """
+    if options.source is None:
+        subject = NETWORK._replace(option="file")
+        raise OptionError(f"{subject} is missing: name the network's file, like file = 'ranker.py'.", subject=subject)
+    places(options.target, layout.scalar, NETWORK._replace(option="target"))
+    source = Source(options.source, options.file or options.module or "<network>")
+    features = features_of(layout, options.target, options.dim)
+    made = member(source, options.class_)
+    with blaming_line(source):
+        net = bridged(made, features, dict(options.arguments), options.class_ or source.file)
+        like = floats(net), shapes_of(features, DRY_BATCH, DRY_LENGTH)
+        outputs = jax.eval_shape(net.apply, *like, shaped((2,), jnp.uint32))
+        jax.eval_shape(lambda own, x: net.apply(own, x, None), *like)
+    check_outputs(outputs, len(layout.labels))
+
+    @functools.lru_cache(maxsize=1)
+    def start(seed: int) -> Mapping[str, jax.Array]:
+        return net.start(seed)
+
+    def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
+        own = {name: parameters[PREFIX + name] for name in net.shapes}
+        with blaming_line(source):
+            found = net.apply(own, values_of(parameters, inputs, layout, features), inputs.random)
+        return found.reshape(len(inputs.weight), -1)
+
+    def optimizer(table: TableSpec) -> Operator:
+        if table.name == "weights":
+            return ftrl(FtrlOptions(alpha=LINEAR_RATE), table)
+        return adagrad(AdagradOptions(learning_rate=VECTOR_RATE), table)
+
+    def dense_optimizer() -> optax.GradientTransformation:
+        import optax  # costs 0.2 s, which algorithms without layers need not pay
+
+        return optax.adam(RATE)
+
+    def init(name: str, seed: int) -> jax.Array:
+        return start(seed)[name]
+
+    return Algorithm(
+        tables=(TableSpec("weights", len(layout.labels)), TableSpec("vectors", options.dim, uniform(INIT_SCALE, options.dim))),
+        optimizer=optimizer,
+        learns=Online(Supervised(scores, LOGLOSS), random=True),
+        dense=tuple(DenseSpec(PREFIX + name, shape, functools.partial(init, name)) for name, shape in net.shapes.items()),
+        dense_optimizer=dense_optimizer,
+        multi_label=True,
+    )
+
+
+def floats(net: Bridged) -> dict[str, Any]:
+    """Return the shapes of a network's parameters as JAX takes them."""
+    return {name: shaped(shape, jnp.float32) for name, shape in net.shapes.items()}
+
+
+def check_outputs(outputs: Any, labels: int) -> None:
+    """Refuse scores that are no float for each label of each example."""
+    shape, dtype = getattr(outputs, "shape", None), getattr(outputs, "dtype", jnp.int32)
+    right = shape == (DRY_BATCH, labels) or (labels == 1 and shape == (DRY_BATCH,))
+    if not right or not jnp.issubdtype(dtype, jnp.floating):
+        came = type(outputs).__name__ if shape is None else f"{dtype}{list(shape)} for a batch of {DRY_BATCH}"
+        wanted = "float[batch] or float[batch, 1]" if labels == 1 else f"float[batch, {labels}], a score for each label"
+        raise StatementError(f"The network must return {wanted}, got {came}.", subject=NETWORK)
+
+
+NETWORK_PART = Carrying("network", NetworkOptions, network)

@@ -1,0 +1,117 @@
+"""The source text of a user's network: read once from a file or a module, carried by the model, and run from there."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import linecache
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from ...platform.errors import OptionError, Position, StatementError, Subject, XpsqlError, suggestion
+from ...platform.trust import digest
+
+NETWORK = Subject("USING", "network")
+
+
+class Source(NamedTuple):
+    """A text, and the file that it came from, which messages name."""
+
+    text: str
+    file: str
+
+
+def of_file(file: str, position: Position | None) -> Source:
+    """Read a file.
+
+    Raises:
+        OptionError: it cannot be read.
+    """
+    try:
+        return Source(Path(file).read_text(encoding="utf-8"), file)
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        subject = NETWORK._replace(option="file")
+        raise OptionError(f"{subject} cannot be read: {why}. Give the path of a file of Python.", position, subject) from error
+
+
+def of_module(name: str, position: Position | None) -> Source:
+    """Read the text of a module that can be imported, without running it.
+
+    Raises:
+        OptionError: there is no such module, or it has no text.
+    """
+    subject = NETWORK._replace(option="module")
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError) as error:
+        raise OptionError(f"{subject} names {name!r}, which cannot be found: {error}.", position, subject) from error
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise OptionError(f"{subject} names {name!r}, which is no module of Python source. Install it.", position, subject)
+    return Source(Path(spec.origin).read_text(encoding="utf-8"), spec.origin)
+
+
+@functools.lru_cache(maxsize=32)
+def load(source: Source) -> ModuleType:
+    """Run a text as a module of its own.
+
+    Raises:
+        StatementError: it fails; names the line.
+    """
+    name = f"xpsql_network_{digest(source.text)[:16]}"
+    module = ModuleType(name)
+    module.__file__ = source.file
+    lines = source.text.splitlines(keepends=True)
+    linecache.cache[source.file] = (len(source.text), None, lines, source.file)  # tracebacks show the text that runs
+    sys.modules[name] = module  # where classes of the text look for their module
+    try:
+        with blaming_line(source):
+            exec(compile(source.text, source.file, "exec", dont_inherit=True), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def member(source: Source, name: str | None) -> Any:
+    """Return the class of a text, or the text's module itself where no class is named.
+
+    Raises:
+        OptionError: it has no such class.
+    """
+    module = load(source)
+    if name is None:
+        return module
+    found = getattr(module, name, None)
+    if not isinstance(found, type):
+        own = [key for key, value in vars(module).items() if isinstance(value, type) and value.__module__ == module.__name__]
+        subject = NETWORK._replace(option="class")
+        raise OptionError(f"{source.file} has no class {name!r}.{suggestion(name, own)}", subject=subject)
+    return found
+
+
+@contextmanager
+def blaming_line(source: Source) -> Iterator[None]:
+    """Turn what a user's text raises into an error at the text's line."""
+    try:
+        yield
+    except XpsqlError:
+        raise
+    except Exception as error:
+        line = line_of(error, source)
+        where = f"{source.file}, line {line}" if line is not None else source.file
+        message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+        raise StatementError(f"The network fails at {where}: {type(error).__name__}: {message}", subject=NETWORK) from error
+
+
+def line_of(error: Exception, source: Source) -> int | None:
+    """Return the innermost line of the text that an error passed."""
+    if isinstance(error, SyntaxError) and error.filename == source.file:
+        return error.lineno
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == source.file]
+    return lines[-1] if lines else None
