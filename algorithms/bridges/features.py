@@ -42,13 +42,13 @@ class Features(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Floats of `Values.flat`: all vectors of slots, and all dense inputs."""
+        """Floats of `FeatureValues.flat`: all vectors of slots, and all dense inputs."""
         return len(self.slots) * self.dim + self.num_dense
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Values:
+class FeatureValues:
     """The inputs of a batch; of a network that sees one example alone, without the first dimension.
 
     Attributes:
@@ -101,27 +101,27 @@ def features_of(layout: Layout, target: tuple[str, ...], dim: int) -> Features:
     )
 
 
-def values_of(parameters: Mapping[str, jax.Array], inputs: Inputs, layout: Layout, features: Features) -> Values:
+def values_of(parameters: Mapping[str, jax.Array], inputs: Inputs, layout: Layout, features: Features) -> FeatureValues:
     """Return the values of a batch."""
     rows = parameters["vectors"]
     history = {
-        name: (gathered(rows, found.rows[place].T).transpose(1, 0, 2), found.mask)
+        name: (gathered(rows, found.rows[place].T), found.mask)
         for (_, slots), found in zip(layout.histories, inputs.histories, strict=True)
         for place, name in enumerate(slots)
     }
     wide, batch = linear_scores(parameters["weights"], inputs), len(inputs.weight)
     slots = slot_vectors(rows, inputs, layout, "sum") if features.slots else jnp.zeros((batch, 0, features.dim), jnp.float32)
-    return Values(slots, inputs.dense, wide, history, features)
+    return FeatureValues(slots, inputs.dense, wide, history, features)
 
 
-def shapes_of(features: Features, batch: int, length: int) -> Values:
+def shapes_of(features: Features, batch: int, length: int) -> FeatureValues:
     """Return the shapes of a batch's values, for a dry run."""
 
     def floats(*shape: int) -> Any:
         return shaped(shape, jnp.float32)
 
     mask = shaped((batch, length), jnp.bool_)
-    return Values(
+    return FeatureValues(
         floats(batch, len(features.slots), features.dim),
         floats(batch, features.num_dense),
         floats(batch, len(features.labels)),

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from ...platform.errors import StatementError
 from .constructor import arguments_of, parameters_of
-from .features import Features, Values
+from .features import Features, FeatureValues
 from .source import NETWORK
 
 Arrays = Mapping[str, jax.Array]
@@ -31,7 +31,7 @@ class Bridged(NamedTuple):
 
     shapes: Mapping[str, tuple[int, ...]]
     start: Callable[[int], Arrays]
-    apply: Callable[[Arrays, Values, jax.Array | None], jax.Array]
+    apply: Callable[[Arrays, FeatureValues, jax.Array | None], jax.Array]
 
 
 def bridged(made: Any, features: Features, given: Mapping[str, Any], name: str) -> Bridged:
@@ -73,7 +73,7 @@ def of_functions(init: Callable[..., Any], apply: Callable[..., Any]) -> Bridged
     def start(seed: int) -> Arrays:
         return dict(zip(names, jax.tree.leaves(init(jax.random.key(seed))), strict=True))
 
-    def scores(parameters: Arrays, x: Values, random: jax.Array | None) -> jax.Array:
+    def scores(parameters: Arrays, x: FeatureValues, random: jax.Array | None) -> jax.Array:
         own = structure.unflatten([parameters[name] for name in names])
         key = None if random is None else jax.random.wrap_key_data(random)
         result: jax.Array = apply(own, x, random=key) if asks else apply(own, x)
@@ -102,7 +102,7 @@ def of_nnx(made: type, features: Features, arguments: Mapping[str, Any]) -> Brid
     def start(seed: int) -> Arrays:
         return dict(zip(names, jax.tree.leaves(nnx.split(new(seed), nnx.Param, ...)[1]), strict=True))
 
-    def scores(own: Arrays, x: Values, random: jax.Array | None) -> jax.Array:
+    def scores(own: Arrays, x: FeatureValues, random: jax.Array | None) -> jax.Array:
         key = jax.random.key(0) if random is None else jax.random.wrap_key_data(random)
         drawn = [
             jax.random.fold_in(key, place)
@@ -139,7 +139,7 @@ def of_equinox(made: type, features: Features, arguments: Mapping[str, Any]) -> 
     def start(seed: int) -> Arrays:
         return dict(zip(names, jax.tree.leaves(eqx.filter(new(seed), eqx.is_array)), strict=True))
 
-    def scores(own: Arrays, x: Values, random: jax.Array | None) -> jax.Array:
+    def scores(own: Arrays, x: FeatureValues, random: jax.Array | None) -> jax.Array:
         network = eqx.combine(structure.unflatten([own[name] for name in names]), static)
         network = eqx.nn.inference_mode(network, value=random is None)
         if not asks or random is None:

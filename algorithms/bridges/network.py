@@ -22,7 +22,7 @@ from ..losses import LOGLOSS
 from ..positions import places
 from .features import features_of, shaped, shapes_of, values_of
 from .modules import Bridged, bridged
-from .source import NETWORK, Source, blaming_line, member, of_file, of_module
+from .source import NETWORK, SourceText, blaming_line, member, of_file, of_module
 
 if TYPE_CHECKING:
     import optax
@@ -113,7 +113,7 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
         subject = NETWORK._replace(option="file")
         raise OptionError(f"{subject} is missing: name the network's file, like file = 'ranker.py'.", subject=subject)
     places(options.target, layout.scalar, NETWORK._replace(option="target"))
-    source = Source(options.source, options.file or options.module or "<network>")
+    source = SourceText(options.source, options.file or options.module or "<network>")
     features = features_of(layout, options.target, options.dim)
     made = member(source, options.class_)
     with blaming_line(source):

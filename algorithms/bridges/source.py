@@ -19,28 +19,28 @@ from ...platform.trust import digest
 NETWORK = Subject("USING", "network")
 
 
-class Source(NamedTuple):
+class SourceText(NamedTuple):
     """A text, and the file that it came from, which messages name."""
 
     text: str
     file: str
 
 
-def of_file(file: str, position: Position | None) -> Source:
+def of_file(file: str, position: Position | None) -> SourceText:
     """Read a file.
 
     Raises:
         OptionError: it cannot be read.
     """
     try:
-        return Source(Path(file).read_text(encoding="utf-8"), file)
+        return SourceText(Path(file).read_text(encoding="utf-8"), file)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         subject = NETWORK._replace(option="file")
         raise OptionError(f"{subject} cannot be read: {why}. Give the path of a file of Python.", position, subject) from error
 
 
-def of_module(name: str, position: Position | None) -> Source:
+def of_module(name: str, position: Position | None) -> SourceText:
     """Read the text of a module that can be imported, without running it.
 
     Raises:
@@ -53,11 +53,11 @@ def of_module(name: str, position: Position | None) -> Source:
         raise OptionError(f"{subject} names {name!r}, which cannot be found: {error}.", position, subject) from error
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise OptionError(f"{subject} names {name!r}, which is no module of Python source. Install it.", position, subject)
-    return Source(Path(spec.origin).read_text(encoding="utf-8"), spec.origin)
+    return SourceText(Path(spec.origin).read_text(encoding="utf-8"), spec.origin)
 
 
 @functools.lru_cache(maxsize=32)
-def load(source: Source) -> ModuleType:
+def load(source: SourceText) -> ModuleType:
     """Run a text as a module of its own.
 
     Raises:
@@ -78,7 +78,7 @@ def load(source: Source) -> ModuleType:
     return module
 
 
-def member(source: Source, name: str | None) -> Any:
+def member(source: SourceText, name: str | None) -> Any:
     """Return the class of a text, or the text's module itself where no class is named.
 
     Raises:
@@ -96,7 +96,7 @@ def member(source: Source, name: str | None) -> Any:
 
 
 @contextmanager
-def blaming_line(source: Source) -> Iterator[None]:
+def blaming_line(source: SourceText) -> Iterator[None]:
     """Turn what a user's text raises into an error at the text's line."""
     try:
         yield
@@ -109,7 +109,7 @@ def blaming_line(source: Source) -> Iterator[None]:
         raise StatementError(f"The network fails at {where}: {type(error).__name__}: {message}", subject=NETWORK) from error
 
 
-def line_of(error: Exception, source: Source) -> int | None:
+def line_of(error: Exception, source: SourceText) -> int | None:
     """Return the innermost line of the text that an error passed."""
     if isinstance(error, SyntaxError) and error.filename == source.file:
         return error.lineno

@@ -29,7 +29,7 @@ from xpsql.platform.ps.transport.wire import ConnectionLimits, Method
 from xpsql.platform.ps.watermarks import Turn, Watermarks, turns_of
 from xpsql.platform.training.metrics.metrics import Metrics, Tally, Targets
 from xpsql.platform.training.packaged.rounds import Company, LearnedModel
-from xpsql.platform.training.solved.examples import NO_FEATURES, Features
+from xpsql.platform.training.solved.examples import NO_FEATURES, KeyedFeatures
 from xpsql.platform.training.solved.rounds import NO_MOMENTS, NO_NUMBERS, EncodedFeatures, Meeting, OrderRequest, OrderResult
 from xpsql.platform.training.tasks import coordinator as meeting_point
 from xpsql.platform.training.tasks.coordinator import Coordinator
@@ -256,7 +256,7 @@ def test_a_dealer_knows_the_turns_of_its_training_alone(batches: dict[Turn, int]
         Dealer(turns_of(2, 1), 1, fixed=False).require(batches)
 
 
-UNEVEN = Features(KEYS, *NO_FEATURES[1:])
+UNEVEN = KeyedFeatures(KEYS, *NO_FEATURES[1:])
 MEETING, COMPANY = Meeting(2), Company(2)
 
 

@@ -13,7 +13,7 @@ from ....warehouse.package import read_package
 from ...input.batches import Batch
 from ..metrics.metrics import LabelMetrics, Tally
 from ..prepared import Prepared
-from ..solved.examples import Features, batches_of, features_of, united
+from ..solved.examples import KeyedFeatures, batches_of, features_of, united
 from ..solved.solve import found_in
 from .matrix import column_names, joined, matrix_of
 
@@ -63,7 +63,7 @@ def learner_of(prepared: Prepared) -> Learner:
     return learns.learner
 
 
-def numbers_of(batch: Batch, features: Features, numbers: Numbers) -> Numbers:
+def numbers_of(batch: Batch, features: KeyedFeatures, numbers: Numbers) -> Numbers:
     """Return the numbers of a batch's rows, float32[size]; 0 where one has none."""
     known, place = found_in(features.keys, batch.keys)
     own = np.zeros(batch.size, np.float32)

@@ -21,7 +21,7 @@ from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..rows import Held
-from ..solved.examples import Features
+from ..solved.examples import KeyedFeatures
 from ..solved.solve import Columns, found_in, rows_of, stored_rows, write
 from .examples import Numbers, PackageExamples, learner_of
 from .matrix import TABLE
@@ -84,7 +84,7 @@ def kept(
     prepared: Prepared,
     draft: Draft,
     monitor: Monitor,
-    features: Features,
+    features: KeyedFeatures,
     numbers: Numbers,
     model: bytes,
     measured: Iterable[tuple[Tally, ...]],
@@ -99,7 +99,7 @@ def kept(
     return Held(saved, Description(saved.rows, 0, now, {}, no_moments(scaled), saved.min_weight, saved.max_weight))
 
 
-def numbered(features: Features, before: Columns, most: int) -> Numbers:
+def numbered(features: KeyedFeatures, before: Columns, most: int) -> Numbers:
     """Return the number of each feature among its slot's categories, from 1 on; 0 for those beyond `most`.
 
     The more frequent comes first, among equals the lesser key. Categories that a version before has keep their numbers.

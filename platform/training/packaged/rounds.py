@@ -20,7 +20,7 @@ from ...ps.transport.checks import check_vectors, check_within
 from ...ps.transport.wire import Acknowledged, Handler, Method
 from ..compiled import prepare_task
 from ..metrics.metrics import Tally
-from ..solved.examples import Features, united
+from ..solved.examples import KeyedFeatures, united
 from ..tasks.cluster import wait_until
 from ..tasks.job import Job, check_machine, own_host, prepared_of
 from ..tasks.membership import CALL_SECONDS, EndedError, Membership
@@ -33,7 +33,7 @@ class EncodedCategories(NamedTuple):
     """A worker has encoded its examples: their categories, and, from the first worker, where all meet."""
 
     worker: int
-    features: Features
+    features: KeyedFeatures
     host: str
     port: int
 
@@ -117,7 +117,7 @@ class Company:
         self._learned: dict[int, LearnedModel] = {}
         self._changed = threading.Condition()
 
-    def features(self, check: Callable[[], object]) -> Features:
+    def features(self, check: Callable[[], object]) -> KeyedFeatures:
         """Wait for all workers' examples, and return their categories.
 
         Args:

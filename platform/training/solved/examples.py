@@ -28,7 +28,7 @@ ROWS = 1 << 16
 Doubles = NDArray[np.float64]
 
 
-class Features(NamedTuple):
+class KeyedFeatures(NamedTuple):
     """What is known of the features of some examples, by key, ascending; arrays of one length.
 
     Attributes:
@@ -41,17 +41,17 @@ class Features(NamedTuple):
     clicks: NDArray[np.int64]
     last_seen: NDArray[np.uint32]
 
-    def only(self, chosen: NDArray[np.bool_]) -> Features:
+    def only(self, chosen: NDArray[np.bool_]) -> KeyedFeatures:
         """Return some of the features."""
         keys, slots, counts, clicks, last_seen = self
-        return Features(keys[chosen], slots[chosen], counts[chosen], clicks[chosen], last_seen[chosen])
+        return KeyedFeatures(keys[chosen], slots[chosen], counts[chosen], clicks[chosen], last_seen[chosen])
 
 
-def united(parts: Sequence[Features]) -> tuple[Features, list[NDArray[np.intp]]]:
+def united(parts: Sequence[KeyedFeatures]) -> tuple[KeyedFeatures, list[NDArray[np.intp]]]:
     """Return the features of all parts together, and for each part where its features are among them."""
     if not parts:
         return NO_FEATURES, []
-    every = Features(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    every = KeyedFeatures(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     found, number = unique(every.keys)
     order, n = np.argsort(found), len(found)
     rank = np.empty(n, np.intp)
@@ -62,7 +62,7 @@ def united(parts: Sequence[Features]) -> tuple[Features, list[NDArray[np.intp]]]
     np.maximum.at(last_seen, place, every.last_seen)
     counts, clicks = (np.bincount(place, values, n).astype(np.int64) for values in (every.counts, every.clicks))
     ends = np.cumsum([len(part.keys) for part in parts])
-    return Features(found[order], slots, counts, clicks, last_seen), np.split(place, ends[:-1])
+    return KeyedFeatures(found[order], slots, counts, clicks, last_seen), np.split(place, ends[:-1])
 
 
 class Evaluated(NamedTuple):
@@ -141,7 +141,7 @@ class KeptExamples:
         return whole
 
 
-NO_FEATURES = Features(
+NO_FEATURES = KeyedFeatures(
     np.empty(0, np.uint64), np.empty(0, np.uint16), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint32)
 )
 
@@ -157,10 +157,10 @@ def batches_of(prepared: Prepared, number: int) -> Iterator[Batch]:
         row += table.num_rows
 
 
-def features_of(batch: Batch) -> Features:
+def features_of(batch: Batch) -> KeyedFeatures:
     """Return the features of a batch, and how often each occurs."""
     time = np.full(len(batch.keys), batch.time_seconds, np.uint32)
-    return Features(batch.keys, batch.slots, batch.counts.astype(np.int64), batch.clicks.astype(np.int64), time)
+    return KeyedFeatures(batch.keys, batch.slots, batch.counts.astype(np.int64), batch.clicks.astype(np.int64), time)
 
 
 def device_inputs(batch: Batch, by: Scales) -> Inputs:

@@ -24,7 +24,7 @@ from ..metrics.metrics import Tally
 from ..tasks.cluster import POLL_SECONDS, wait_until
 from ..tasks.job import Job, check_machine, prepared_of
 from ..tasks.membership import CALL_SECONDS, EndedError, Membership
-from .examples import Doubles, Evaluated, Features, KeptExamples, united
+from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures, united
 
 WAIT_SECONDS = 0.5
 BEGIN, EVALUATE, MEASURE, END, NOTHING = range(5)
@@ -37,7 +37,7 @@ class EncodedFeatures(NamedTuple):
     """A worker has encoded its examples: their features, and the statistics of what is standardised."""
 
     worker: int
-    features: Features
+    features: KeyedFeatures
     moments: Moments
 
 
@@ -129,7 +129,7 @@ class Meeting:
         self._number = 0
         self._changed = threading.Condition()
 
-    def examples(self, check: Callable[[], object]) -> tuple[Features, Moments]:
+    def examples(self, check: Callable[[], object]) -> tuple[KeyedFeatures, Moments]:
         """Wait for all workers' examples, and return their features and statistics.
 
         Args:

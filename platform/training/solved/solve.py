@@ -26,7 +26,7 @@ from ..monitor import Monitor
 from ..prepared import Prepared
 from ..row_columns import values
 from ..rows import Held, Saved, carried_rows, moments_of_version
-from .examples import Doubles, Evaluated, Features, KeptExamples
+from .examples import Doubles, Evaluated, KeyedFeatures, KeptExamples
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
@@ -49,7 +49,7 @@ class Data(NamedTuple):
         measure: the same -> the metrics of the examples, part by part, of each label.
     """
 
-    features: Features
+    features: KeyedFeatures
     moments: Moments
     begin: Callable[[Moments], None]
     evaluate: Callable[[Doubles], Evaluated]
@@ -150,7 +150,7 @@ def stored_rows(prepared: Prepared, table: str) -> Columns:
     return {**{name: read[name][order] for name in STATISTICS}, "key": keys[order], "w": read["w"].reshape(-1, dim)[order]}
 
 
-def started(features: Features, before: Columns, dim: int) -> Doubles:
+def started(features: KeyedFeatures, before: Columns, dim: int) -> Doubles:
     """Return the first weights: those that a version has, 0 for features that are new."""
     start = np.zeros((len(features.keys), dim))
     known, place = found_in(before["key"], features.keys)
@@ -167,7 +167,7 @@ def found_in(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> tuple[NDAr
     return keys[place] == wanted, place
 
 
-def rows_of(features: Features, weights: Doubles, before: Columns) -> Columns:
+def rows_of(features: KeyedFeatures, weights: Doubles, before: Columns) -> Columns:
     """Return the rows of a version, ascending by key: features of the data, and those of the version before that it lacks."""
     known, place = found_in(before["key"], features.keys)
     own: Columns = {
