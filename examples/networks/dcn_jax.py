@@ -9,23 +9,19 @@ import jax.numpy as jnp
 
 
 def init(key, features, *, cross: int = 2, hidden: tuple[int, ...] = (128, 64)):
-    """Return the parameters: a tree of float32 arrays."""
-    keys = iter(jax.random.split(key, 2 * cross + len(hidden) + 1))
-    sizes = (features.width, *hidden)
-    outputs = len(features.labels)
+    """Return the parameters: a tree of float32 arrays. What crosses begins at zeros."""
+    keys = jax.random.split(key, len(hidden) + 1)
+    width, sizes, zeros = features.width, (features.width, *hidden), jax.nn.initializers.zeros
     return {
-        "cross": [layer(next(keys), features.width, features.width) for _ in range(cross)],
-        "hidden": [layer(next(keys), *pair) for pair in itertools.pairwise(sizes)],
-        "out": layer(next(keys), features.width + sizes[-1], outputs),
+        "cross": [layer(key, width, width, zeros) for _ in range(cross)],
+        "hidden": [layer(own, *pair) for own, pair in zip(keys[:-1], itertools.pairwise(sizes), strict=True)],
+        "cross_out": layer(key, width, len(features.labels), zeros),
+        "out": layer(keys[-1], sizes[-1], len(features.labels)),
     }
 
 
-def layer(key, inputs: int, units: int):
-    """Return a kernel, uniform as Glorot has it, and a bias of zeros."""
-    return {
-        "kernel": jax.nn.initializers.glorot_uniform()(key, (inputs, units), jnp.float32),
-        "bias": jnp.zeros(units, jnp.float32),
-    }
+def layer(key, inputs: int, units: int, kernel=jax.nn.initializers.he_uniform()):  # noqa: B008
+    return {"kernel": kernel(key, (inputs, units), jnp.float32), "bias": jnp.zeros(units, jnp.float32)}
 
 
 def dense(layer, x):
@@ -39,4 +35,4 @@ def apply(parameters, x):
         crossed = first * dense(own, crossed) + crossed
     for own in parameters["hidden"]:
         deep = jax.nn.relu(dense(own, deep))
-    return dense(parameters["out"], jnp.concatenate([crossed, deep], axis=-1)) + x.wide
+    return dense(parameters["cross_out"], crossed) + dense(parameters["out"], deep) + x.wide

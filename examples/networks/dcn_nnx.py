@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import jax.numpy as jnp
 from flax import nnx
 
 import xpsql
@@ -23,9 +22,11 @@ class Dcn(nnx.Module):
         rngs: nnx.Rngs,
     ):
         width, sizes = features.width, (features.width, *hidden)
-        self.cross = nnx.List([nnx.Linear(width, width, rngs=rngs) for _ in range(cross)])
-        self.hidden = nnx.List([nnx.Linear(*pair, rngs=rngs) for pair in itertools.pairwise(sizes)])
-        self.out = nnx.Linear(width + sizes[-1], len(features.labels), rngs=rngs)
+        zeros, he_uniform = nnx.initializers.zeros, nnx.initializers.he_uniform()
+        self.cross = nnx.List([nnx.Linear(width, width, kernel_init=zeros, rngs=rngs) for _ in range(cross)])
+        self.hidden = nnx.List([nnx.Linear(*pair, kernel_init=he_uniform, rngs=rngs) for pair in itertools.pairwise(sizes)])
+        self.cross_out = nnx.Linear(width, len(features.labels), kernel_init=zeros, rngs=rngs)
+        self.out = nnx.Linear(sizes[-1], len(features.labels), kernel_init=he_uniform, rngs=rngs)
         self.dropout = nnx.Dropout(dropout, rngs=rngs)
 
     def __call__(self, x):
@@ -35,4 +36,4 @@ class Dcn(nnx.Module):
             crossed = x.flat * layer(crossed) + crossed
         for layer in self.hidden:
             deep = self.dropout(nnx.relu(layer(deep)))
-        return self.out(jnp.concatenate([crossed, deep], axis=-1)) + x.wide
+        return self.cross_out(crossed) + self.out(deep) + x.wide
