@@ -26,7 +26,7 @@ from ..monitor import Monitor
 from ..prepared import Prepared
 from ..row_columns import values
 from ..rows import Held, Saved, carried_rows, moments_of_version
-from .examples import Doubles, Evaluated, KeyedFeatures, KeptExamples
+from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
