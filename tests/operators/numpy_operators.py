@@ -108,7 +108,7 @@ class GradientAverage(Neutral):
     options: GradientAverageOptions
 
     def before(self, gradient: Vector, row: Row, event: Event) -> Vector:
-        c = event.count
+        c = event.count if self.options.by == "push" else event.seen
         return gradient / {"none": 1, "count": c, "sqrt": math.sqrt(c), "log": 1 + math.log(c)}[self.options.mode]
 
 

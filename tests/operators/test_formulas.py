@@ -26,7 +26,10 @@ from xpsql.testing.operators import DIM, TABLE, OperatorTrial, context, initial_
 
 ROWS, STEPS = 4, 3
 VARIANTS: dict[str, tuple[Any, ...]] = {
-    "gradient_average": tuple(GradientAverageOptions(mode) for mode in ("none", "count", "log")),
+    "gradient_average": (
+        *(GradientAverageOptions(mode) for mode in ("none", "count", "log")),
+        *(GradientAverageOptions(mode, "count") for mode in ("none", "count", "sqrt", "log")),
+    ),
     "staleness_discount": tuple(StalenessDiscountOptions(mode, limit=2) for mode in ("inverse", "threshold", "polynomial")),
     "delay_compensation": (DelayCompensationOptions(0.0), DelayCompensationOptions(0.1)),
     "safety": (
