@@ -130,6 +130,12 @@ class Session:
             if error.position is None:
                 raise error.at(step.position) from error.__cause__
             raise
+        except ConnectionError:  # of whoever reads the output
+            raise
+        except OSError as error:
+            named = f" {error.filename}" if error.filename else " a file of the warehouse or of a table"
+            message = f"Cannot read or write{named}: {error.strerror or error}. Check the disk, then run the statement again."
+            raise StatementError(message, step.position) from error
         except XpsqlError as error:
             line, column, text = step.position
             error.add_note(f"In the statement at line {line}, column {column}: {brief(text)}")
