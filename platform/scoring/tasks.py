@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..engines.tasks import Task, Tasks
 from ..errors import LostError, TrainingError
 from ..input.dealing import Dealer, Standing
-from ..ps.remote import RemoteClient
+from ..ps.remote import DEADLINE_SECONDS
 from ..ps.service import pull_handler
 from ..ps.transport.checks import COUNT, check_within
 from ..ps.transport.connection_limits import room_for
-from ..ps.transport.server import Server
 from ..ps.transport.tls import Certificate
 from ..ps.transport.wire import Acknowledged, Handler, Method
 from ..ps.watermarks import Turn, turns_of
@@ -198,7 +197,7 @@ def host_weights(job: ScoringJob, certificate: Certificate | None, task: Task) -
     with contextlib.suppress(EndedError), Membership(contact, "shard", task.number, task.attempt) as member:
         weights = Weights(job.request.version, task.number, job.places.shards)
         handlers, host, limits = [pull_handler(weights.pull)], own_host(contact.address), room_for(job.places.workers)
-        with Server(name, handlers, contact.secret, host, limits, certificate) as server:
+        with contact.transport.serve(name, handlers, contact.secret, host, limits, certificate) as server:
             member.ready(server.address)
             member.ended.wait()
 
@@ -210,7 +209,7 @@ def score_splits(job: ScoringJob, task: Task) -> None:
     with (
         contextlib.suppress(EndedError),
         Membership(job.contact, "worker", task.number, task.attempt) as member,
-        RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret, public=job.contact.public) as client,
+        job.contact.dial_shards(member.shards(WAIT_SECONDS), DEADLINE_SECONDS) as client,
     ):
         scorer = Scorer(job.request.version, client.pull)
         while (split := member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS).split) >= 0:

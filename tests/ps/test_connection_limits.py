@@ -11,6 +11,7 @@ from tests.ps.serving import serving
 from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.ps.transport.connection import Connection
 from xpsql.platform.ps.transport.connection_limits import OWN_FILES, make_room, room_for
+from xpsql.platform.ps.transport.over_sockets import SocketTransport
 from xpsql.platform.ps.transport.wire import ConnectionLimits
 from xpsql.platform.training.tasks.coordinator import Coordinator
 from xpsql.platform.training.tasks.messages import FIND, Find, ShardAddresses
@@ -40,7 +41,7 @@ def test_the_limit_of_open_files_is_raised_where_it_is_too_low(
 def test_a_job_with_more_connections_than_files_may_be_opened_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda what: (1024, 4096))
     with pytest.raises(TrainingError, match=r"needs 12000 connections at once, so 12256 open files, and may have 4096\."):
-        Coordinator("m v1", 1000, 3000, "127.0.0.1", (), lambda role, number: None, None, None)
+        Coordinator("m v1", 1000, 3000, "127.0.0.1", (), lambda role, number: None, None, None, SocketTransport())
 
 
 def test_small_jobs_get_the_usual_limits() -> None:
@@ -50,7 +51,7 @@ def test_small_jobs_get_the_usual_limits() -> None:
 def test_a_coordinator_takes_the_connections_of_all_tasks() -> None:
     count = ConnectionLimits().connections + 50
     with (
-        Coordinator("m v1", 0, count, "127.0.0.1", (), lambda role, number: None, None, None) as coordinator,
+        Coordinator("m v1", 0, count, "127.0.0.1", (), lambda role, number: None, None, None, SocketTransport()) as coordinator,
         contextlib.ExitStack() as stack,
     ):
         contact = coordinator.contact

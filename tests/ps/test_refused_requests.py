@@ -23,6 +23,7 @@ from xpsql.platform.ps.service import DESCRIBE, PULL, PUSH, DescriptionRequest, 
 from xpsql.platform.ps.shard import Push
 from xpsql.platform.ps.table import BatchId
 from xpsql.platform.ps.transport.connection import Connection
+from xpsql.platform.ps.transport.over_sockets import SocketTransport
 from xpsql.platform.ps.transport.server import Server
 from xpsql.platform.ps.transport.sockets import Address
 from xpsql.platform.ps.transport.wire import ConnectionLimits, Method
@@ -205,7 +206,7 @@ def test_native_memory_of_more_bytes_than_can_be_addressed_is_an_error(size: int
 )
 def test_a_coordinator_takes_tasks_of_its_job_alone(request_: Any) -> None:
     call: Method[Any, Any] = meeting_point.JOIN if isinstance(request_, meeting_point.Join) else meeting_point.READY
-    with Coordinator("m v1", 1, 2, HOST, (), lambda role, number: None, None, None) as coordinator:
+    with Coordinator("m v1", 1, 2, HOST, (), lambda role, number: None, None, None, SocketTransport()) as coordinator:
         connection = Connection("it", coordinator.contact.address, coordinator.contact.secret, ConnectionLimits(), None)
         with pytest.raises(TrainingError, match="Refused a request"):
             connection.call(call, request_, SECONDS)

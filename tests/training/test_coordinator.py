@@ -11,6 +11,7 @@ import pytest
 
 from xpsql.platform.errors import DataError, LostError, TrainingError
 from xpsql.platform.ps.transport.connection import Connection
+from xpsql.platform.ps.transport.over_sockets import SocketTransport
 from xpsql.platform.ps.transport.sockets import Address
 from xpsql.platform.ps.transport.wire import ConnectionLimits
 from xpsql.platform.training.tasks import coordinator as module
@@ -39,7 +40,8 @@ def fast_beats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(num_shards: int, departures: Departures | None = None, losses: Losses | None = None) -> Coordinator:
     left = (Departures() if departures is None else departures).note
-    return Coordinator("m v1", num_shards, 5, "127.0.0.1", (), left, None if losses is None else losses.note, None)
+    lost = None if losses is None else losses.note
+    return Coordinator("m v1", num_shards, 5, "127.0.0.1", (), left, lost, None, SocketTransport())
 
 
 def test_shards_are_known_in_order_when_all_are_ready() -> None:
@@ -170,7 +172,7 @@ def test_an_attempt_does_not_take_the_place_of_a_later_one_that_joined_while_a_l
     def lost(number: int, why: str, silent_seconds: float) -> None:
         later.append(Membership(coordinator.contact, "worker", 4, 2).__enter__())
 
-    coordinator = Coordinator("m v1", 1, 5, "127.0.0.1", (), Departures().note, lost, None)
+    coordinator = Coordinator("m v1", 1, 5, "127.0.0.1", (), Departures().note, lost, None, SocketTransport())
     with coordinator, Membership(coordinator.contact, "worker", 4, 0):
         with (
             pytest.raises(LostError, match="Attempt 1 of worker 4 was given up for lost"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...engines.tasks import Running, Task, Tasks
 from ...errors import CancelledError, LostError, TrainingError
+from ...ps.transport.over_sockets import SocketTransport
 from ...ps.transport.sockets import Address
 from ...ps.transport.tls import Certificate, make_certificate
 from ...ps.transport.wire import Handler
@@ -194,7 +195,7 @@ def cluster(
         StatementError: no certificate can be made; nothing has started.
     """
     certificate = make_certificate() if encrypt else None
-    with Coordinator(job, *places, tasks.host, handlers, left, lost, certificate) as coordinator:
+    with Coordinator(job, *places, tasks.host, handlers, left, lost, certificate, SocketTransport()) as coordinator:
         made = Cluster(tasks, coordinator, certificate)
         try:
             yield made

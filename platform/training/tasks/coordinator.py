@@ -4,7 +4,7 @@ The driver holds a Coordinator, each task a Membership (membership.py). A task j
 ends when it is told to, or when the driver is gone; so nothing outlives a driver that dies. A worker that is lost may be
 replaced by its next attempt; the loss of a shard ends the job.
 
-    with Coordinator("ctr v3", num_shards=2, num_workers=4, host=tasks.host, handlers, left, lost, None) as coordinator:
+    with Coordinator("ctr v3", 2, 4, tasks.host, handlers, left, lost, None, SocketTransport()) as coordinator:
         ...                                         # start tasks with coordinator.contact
         while (addresses := coordinator.shards()) is None:
             coordinator.check()
@@ -26,9 +26,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from ...errors import LostError, XpsqlError
+from ...ps.transport.base import Transport
 from ...ps.transport.checks import COUNT, check_names, check_within
 from ...ps.transport.connection_limits import room_for
-from ...ps.transport.server import Server
 from ...ps.transport.sockets import Address
 from ...ps.transport.tls import Certificate
 from ...ps.transport.wire import Acknowledged, Handler, error_of
@@ -97,6 +97,7 @@ class Coordinator:
         lost: told the number of a worker that is lost, where it was and why, and the seconds since it was last heard of,
             before its next attempt begins; None: a lost worker ends the job, as a lost shard does.
         certificate: of the job's servers, for TLS; None for none.
+        transport: by which the tasks reach it, and each other.
 
     Raises:
         TrainingError: this process may not have so many connections as these tasks need.
@@ -112,6 +113,7 @@ class Coordinator:
         left: Callable[[str, int], None],
         lost: Lost | None,
         certificate: Certificate | None,
+        transport: Transport,
     ) -> None:
         self._told_left = left
         self._told_lost = lost
@@ -125,8 +127,9 @@ class Coordinator:
         own += [Handler(LEAVE, self._leave), Handler(FIND, self._find)]
         secret = secrets.token_bytes(SECRET_BYTES)
         limits = room_for(OF_TASK * (num_shards + num_workers) + TO_SHARD * num_shards)
-        self._server = Server(f"coordinator of {job}", (*own, *handlers), secret, host, limits, certificate)
-        self.contact = Contact(job, self._server.address, secret, None if certificate is None else certificate.public)
+        self._server = transport.serve(f"coordinator of {job}", (*own, *handlers), secret, host, limits, certificate)
+        public = None if certificate is None else certificate.public
+        self.contact = Contact(job, self._server.address, secret, public, transport)
 
     def __enter__(self) -> Self:
         return self

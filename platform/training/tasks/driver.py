@@ -17,8 +17,9 @@ from ...engines.tasks import Tasks
 from ...errors import LostError, TrainingError
 from ...input.dealing import Dealer, Dealt, Standing
 from ...ps.messages import Description, Keys, Pulled
-from ...ps.remote import RemoteClient
+from ...ps.remote import DEADLINE_SECONDS
 from ...ps.service import WATERMARKS, StandingRequest
+from ...ps.transport.base import ShardsClient
 from ...ps.transport.checks import check_shape
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Handler
@@ -121,7 +122,7 @@ class Driver:
         name = f"xpsql: train {job.contact.job}"
         on.start_workers(functools.partial(work, job, self._generation), self._num_workers, name, self._bsp)
 
-    def begin(self, client: RemoteClient) -> None:
+    def begin(self, client: ShardsClient) -> None:
         """Begin to deal, from where the shards stand.
 
         Args:
@@ -186,8 +187,7 @@ class Driver:
 
     def save(self, best: int) -> Held:
         """Let the shards write what they hold; see Save."""
-        contact = self._on.contact
-        with RemoteClient(self._addresses, contact.secret, public=contact.public) as client:
+        with self._on.contact.dial_shards(self._addresses, DEADLINE_SECONDS) as client:
             saved = merged_saved(client.each(SAVE, Save(best), SAVE_SECONDS))
         return Held(saved, self.describe())
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ...engines.tasks import Tasks
 from ...errors import CheckpointError, LostError
-from ...ps.remote import RemoteClient
 from ...ps.watermarks import from_lines
 from ..checkpoints.driver_state import DriverState
 from ..checkpoints.files import fall_back, newest_first, read_driver
@@ -89,7 +88,7 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, e
         on.start_shards(functools.partial(host_shard, job, on.certificate), places.shards)
         driver.start_workers(on, job)
         addresses = on.addresses()
-        with RemoteClient(addresses, on.contact.secret, ASK_SECONDS, public=on.contact.public) as client:
+        with on.contact.dial_shards(addresses, ASK_SECONDS) as client:
             driver.begin(client)
             with driver.checkpointer(draft.checkpoints, epoch, addresses):
                 driver.learn(job, draft)

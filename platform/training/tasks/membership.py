@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from ...errors import LostError, TrainingError, XpsqlError
-from ...ps.transport.connection import Connection
+from ...ps.transport.base import CallLink
 from ...ps.transport.sockets import Address
-from ...ps.transport.wire import ConnectionLimits, Method, failure_of
+from ...ps.transport.wire import Method, failure_of
 from .coordinator import BEAT_SECONDS, LOST_SECONDS, replaced
 from .messages import BEAT, FIND, JOIN, LEAVE, READY, Beat, Contact, Find, Join, Leave, Ready
 
@@ -47,7 +47,7 @@ class Membership:
         self._contact = contact
         self._who = (role, number, attempt)
         self._lock = threading.Lock()
-        self._connection = self._connected()
+        self._connection: CallLink = self._contact.dial()
         self._beats = threading.Thread(target=self._beat, name=f"xpsql {role} {number} beats", daemon=True)
         self._left = threading.Event()
 
@@ -113,14 +113,10 @@ class Membership:
         with self._lock:
             return self._connection.call(call, request, seconds)
 
-    def _connected(self) -> Connection:
-        name = f"the coordinator of {self._contact.job}"
-        return Connection(name, self._contact.address, self._contact.secret, ConnectionLimits(), self._contact.public)
-
     def _beat(self) -> None:
         """Say that the task lives until it leaves; find out when it must end."""
         beat = Beat(*self._who)
-        with contextlib.suppress(XpsqlError), contextlib.closing(self._connected()) as connection:  # the driver may be gone
+        with contextlib.suppress(XpsqlError), contextlib.closing(self._contact.dial()) as connection:  # the driver may be gone
             while not self._left.is_set():
                 if connection.call(BEAT, beat, LOST_SECONDS).ended:
                     self.ended.set()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from ...ps.transport.base import CallLink, ServerTrust, ShardsClient, Transport
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Failure, Method
 
@@ -16,12 +18,27 @@ class Contact(NamedTuple):
         address: of the coordinator.
         secret: of the job.
         public: the certificate of all its servers as PEM; None without TLS.
+        transport: by which all of them are reached.
     """
 
     job: str
     address: Address
     secret: bytes
     public: str | None
+    transport: Transport
+
+    def dial(self) -> CallLink:
+        """Return a link to the coordinator.
+
+        Raises:
+            LostError: the driver cannot be reached.
+        """
+        trust = ServerTrust(self.secret, self.public)
+        return self.transport.dial(f"the coordinator of {self.job}", self.address, trust)
+
+    def dial_shards(self, addresses: Sequence[Address], seconds: float) -> ShardsClient:
+        """Return a client of the shards, whose answers may take so many seconds; see Transport."""
+        return self.transport.dial_shards(addresses, ServerTrust(self.secret, self.public), seconds)
 
 
 class Join(NamedTuple):

@@ -12,8 +12,8 @@ from ....warehouse.checkpoints import NAME, CheckpointPart, name_of
 from ....warehouse.storage import Storage
 from ...errors import CheckpointError, LostError
 from ...ps.gang import Gang
-from ...ps.remote import RemoteClient
 from ...ps.shard import Shard
+from ...ps.transport.base import ShardsClient
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Handler, Method
 from ..checkpoints.checkpointer import Taken
@@ -145,5 +145,5 @@ class Afar:
         with contextlib.suppress(LostError), self._client() as client:  # the driver finds out itself that shards are lost
             client.each(RELEASE, Release(), ASK_SECONDS)
 
-    def _client(self) -> RemoteClient:
-        return RemoteClient(self._addresses, self._contact.secret, ASK_SECONDS, public=self._contact.public)
+    def _client(self) -> ShardsClient:
+        return self._contact.dial_shards(self._addresses, ASK_SECONDS)

@@ -15,7 +15,6 @@ from ...ps.pressure import Pressure
 from ...ps.service import shard_handlers
 from ...ps.shard import Shard
 from ...ps.transport.connection_limits import room_for
-from ...ps.transport.server import Server
 from ...ps.transport.tls import Certificate
 from ...ps.transport.wire import Handler
 from ..checkpoints.files import restore
@@ -53,7 +52,7 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
         gang = gang_of(shard, job, member)
         name, handlers = f"shard {number} of {job.contact.job}", handlers_of(shard, gang, number, job, member)
         host, limits = own_host(job.contact.address), room_for(job.places.workers + TO_SHARD)
-        with Server(name, handlers, job.contact.secret, host, limits, certificate) as server:
+        with job.contact.transport.serve(name, handlers, job.contact.secret, host, limits, certificate) as server:
             member.ready(server.address)
             member.ended.wait()
             shard.cancel()

@@ -15,7 +15,7 @@ from ...input.dealing import Dealt
 from ...input.source import End
 from ...input.timing import Clocks, Compiled, Spent
 from ...ps.gang import ANSWER_SECONDS
-from ...ps.remote import DEADLINE_SECONDS, RemoteClient
+from ...ps.remote import DEADLINE_SECONDS
 from ...ps.watermarks import Turn, as_lines
 from ..compiled import compilations, prepare_task
 from ..metrics.metrics import Targets
@@ -51,7 +51,7 @@ def work(job: Job, generation: int, task: Task) -> None:
             return source.batches(lambda: take(member, task), telling.clocks.reading)
 
         seconds = ANSWER_SECONDS if job.plan.settings.sync == "bsp" else DEADLINE_SECONDS
-        with RemoteClient(member.shards(WAIT_SECONDS), job.contact.secret, seconds, public=job.contact.public) as client:
+        with job.contact.dial_shards(member.shards(WAIT_SECONDS), seconds) as client:
             worker = Worker(task.number, client, prepared.recipe, telling.learned, telling.ended, telling.clocks.learning)
             try:
                 with compilations(telling.compiled.add), prepared.ahead(read) as ahead:
