@@ -19,6 +19,7 @@ from .linear.svm import SVM
 from .linear.xftrl import XFTRL
 from .networks.dcn import DCN
 from .networks.deepfm import DEEPFM
+from .networks.dien import DIEN
 from .networks.din import DIN
 from .networks.multi_task import MULTI_TASK
 from .networks.two_tower import TWO_TOWER
@@ -40,6 +41,7 @@ ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
     DCN,
     MULTI_TASK,
     DIN,
+    DIEN,
     NETWORK_PART,
     XSVD,
     SLRM,

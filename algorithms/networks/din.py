@@ -8,40 +8,21 @@ import jax
 
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Parameters
-from ..layers.activations import ACTIVATIONS
 from ..layers.attention import Attention
 from ..layers.pooling import stacked
 from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import loss_of
-from .deep import DeepOptions, LayerInputs, deep, num_inputs
-from .interest import Interest, check_attention
+from .deep import LayerInputs, deep, num_inputs
+from .interest import ATTENTION, Interest, InterestOptions, check_attention
 from .tower import Tower, activations_of, check_hidden
-
-ATTENTION = 100  # number of attention's first layer, after those of any tower
 
 
 @dataclass(frozen=True)
-class DinOptions(DeepOptions):
+class DinOptions(InterestOptions):
     """Options of din."""
 
-    target: tuple[str, ...] = option((), "the categorical slots of what is offered, such as (item, category)")
-    history: tuple[str, ...] = option(
-        (),
-        "the arrays of what the user had, the newest last, a field for each of target; or one array of structs of them",
-        role="sequence",
-        length="length",
-    )
-    length: int = option(50, "elements of a history that are read, the last ones", minimum=1, maximum=10_000)
-    dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
-    attention: tuple[int, ...] = option((64, 32), "units of each hidden layer of attention")
-    attention_activation: tuple[str, ...] = option(
-        ("dice",), "of attention's layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
-    )
     softmax: bool = option(True, "attention's weights add up to 1; false, as in the paper, tells how strong an interest is")
-    activation: tuple[str, ...] = option(
-        ("dice",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
-    )
 
 
 def din(options: DinOptions, layout: Layout) -> Algorithm:

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ...platform.errors import OptionError, Subject
+from ...platform.options import option
 from ..inputs import History, Inputs, Layout
+from ..layers.activations import ACTIVATIONS
 from ..layers.lookups import gathered
 from ..positions import places
+from .deep import DeepOptions
+
+ATTENTION = 100  # number of attention's first layer, after those of any tower
+
+
+@dataclass(frozen=True)
+class InterestOptions(DeepOptions):
+    """The options of networks that hold a history against a target."""
+
+    target: tuple[str, ...] = option((), "the categorical slots of what is offered, such as (item, category)")
+    history: tuple[str, ...] = option(
+        (),
+        "the arrays of what the user had, the newest last, a field for each of target; or one array of structs of them",
+        role="sequence",
+        length="length",
+    )
+    length: int = option(50, "elements of a history that are read, the last ones", minimum=1, maximum=10_000)
+    dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
+    attention: tuple[int, ...] = option((64, 32), "units of each hidden layer of attention")
+    attention_activation: tuple[str, ...] = option(
+        ("dice",), "of attention's layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
+    )
+    activation: tuple[str, ...] = option(
+        ("dice",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
+    )
 
 
 class Interest(NamedTuple):

@@ -19,6 +19,7 @@ from xpsql.algorithms.layers.lookups import PREFIX
 from xpsql.algorithms.linear.scores import linear_scores
 from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
 from xpsql.algorithms.losses import LOGLOSS
+from xpsql.algorithms.networks.dien import DienOptions
 from xpsql.algorithms.networks.din import DinOptions
 from xpsql.algorithms.networks.two_tower import TwoTowerOptions
 from xpsql.platform.options import Part
@@ -38,6 +39,10 @@ OTHERS = {
         DinOptions(target=("item", "user"), history=("items", "users"), dim=4, hidden=(8,), attention=(8, 4)),
     ),
     "network": (algorithms.LAYOUT, NetworkOptions(source=NETWORK.read_text(encoding="utf-8"), dim=4)),
+    "dien": (
+        algorithms.LAYOUT._replace(histories=(("history", ("users", "items")),)),
+        DienOptions(target=("item", "user"), history=("items", "users"), dim=4, hidden=(8,), attention=(8, 4)),
+    ),
     "slrm": (Layout(scalar=("item",), bags=("tags",)), SlrmOptions(history="tags")),
 }
 

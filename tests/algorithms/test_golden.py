@@ -54,6 +54,10 @@ OTHERS = {
         "SELECT label, tailnum, dest, history FROM {routes}",
         {"logloss": 0.4443, "auc": 0.6564},
     ),
+    "dien (target = (dest), history = (history))": (
+        "SELECT label, tailnum, dest, history FROM {routes}",
+        {"logloss": 0.4450, "auc": 0.6549},
+    ),
     "linear_regression": (
         "SELECT distance / 1000 AS label, carrier, origin, dest, hour FROM {flights}",
         {"mae": 0.2157, "rmse": 0.3290},

@@ -23,6 +23,7 @@ LAYOUTS = {
     "xsvd": (LAYOUT, {"user": ("c0",), "item": ("c1",)}),
     "din": (LAYOUT._replace(histories=(("history", ("clicked",)),)), {"target": ("c0",), "history": ("clicked",)}),
     "network": (LAYOUT, {"source": NETWORK.read_text(encoding="utf-8")}),
+    "dien": (LAYOUT._replace(histories=(("history", ("clicked",)),)), {"target": ("c0",), "history": ("clicked",)}),
     "two_tower": (Layout(("user", "item"), (), (), (), ()), {"query": ("user",), "item": ("item",)}),
 }
 

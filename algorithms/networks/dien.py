@@ -1,0 +1,174 @@
+"""DIEN: a network that sees how the interest in a target has evolved along a history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.operators.draws import mixed
+from ...platform.options import Part, option
+from ..base import Algorithm, Inputs, Layout, Losses, Online, Parameters, Supervised
+from ..inputs import History
+from ..layers.attention import Attention
+from ..layers.gru import Gru
+from ..layers.lookups import gathered, projected
+from ..layers.pooling import stacked
+from ..layers.stacked import Stacked
+from ..linear.scores import linear_scores
+from ..losses import loss_of
+from .deep import LayerInputs, deep, num_inputs
+from .interest import ATTENTION, Interest, InterestOptions, check_attention
+from .tower import Tower, activations_of, check_hidden
+
+EXTRACTION, EVOLUTION = 200, 201  # numbers of the recurrent layers, after those of attention
+
+
+@dataclass(frozen=True)
+class DienOptions(InterestOptions):
+    """Options of dien."""
+
+    auxiliary: float = option(
+        1.0, "weight of the loss that tells the next element of a history from one drawn at random; 0 for none", minimum=0
+    )
+
+
+class Evolved(NamedTuple):
+    """What a history comes to.
+
+    Attributes:
+        seen: what the layers see.
+        states: float32[batch, L, width], the interest after each element.
+        vectors: float32[batch, L, width], the elements.
+        history: their rows and mask.
+    """
+
+    seen: Stacked
+    states: jax.Array
+    vectors: jax.Array
+    history: History
+
+
+def dien(options: DienOptions, layout: Layout) -> Algorithm:
+    """Learn a network over the slots and how the interest in the target has evolved: Deep Interest Evolution Network.
+
+        h_i = GRU(element_i);  a_i = softmax of attention(target, h_i);  h'_i = AUGRU(h_i, a_i)
+        score = linear part + network(slots, sum of history, target * sum of history, last h')
+
+    Attention is that of din. While it learns, each h_i with an element after it also has to tell that element from one of the
+    batch's histories, drawn at random: auxiliary * the mean over an example's elements of -log sigmoid(<h_i, next>) - log(1 -
+    sigmoid(<h_i, drawn>)). What stands in the same history is no such element. Other slots are as in xnn. With WITH (share =
+    (clicked_items AS item)) elements and target have the same vectors, as in the paper. An example with an empty history has
+    zeros for it. A target that stands in its own history is an element like any other, which gives the label away: build
+    histories from what came strictly before.
+
+    Source: Zhou et al., "Deep Interest Evolution Network for Click-Through Rate Prediction", AAAI 2019; its AUGRU, in which an
+    element that attention gives no weight changes nothing (`Gru`).
+
+    Raises:
+        OptionError: target or history is missing, names what is no such slot, or they have different numbers of fields.
+    """
+    network, loss = DienNetwork(options, layout), loss_of(options)
+    seen = LayerInputs(network.width, lambda parameters, inputs: network.evolved(parameters, inputs).seen)
+    made = deep(options, layout, network.specs, network.scores, loss, "dien", seen=seen)
+    if not options.auxiliary:
+        return made
+    share = options.auxiliary / len(layout.labels)
+    with_booster = made.goal
+
+    def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+        evolved = network.evolved(parameters, inputs)
+        scores = network.scores_of(parameters, inputs, evolved)
+        losses = with_booster.losses(parameters, inputs)[0] if options.booster else loss.value(scores, inputs.label)
+        return losses + share * auxiliary_loss(evolved, inputs.random)[:, None], scores
+
+    learned: Losses = objective
+    return replace(made, learns=Online(Supervised(network.scores, loss, learned), random=True, examples_meet=True))
+
+
+class DienNetwork:
+    """The network of a model: its layers, and how they score a batch.
+
+    Attributes:
+        width: of what its hidden layers see.
+        specs: the dense parameters.
+    """
+
+    def __init__(self, options: DienOptions, layout: Layout) -> None:
+        self._interest = Interest.of("dien", options.target, options.history, layout)
+        check_hidden(options.hidden, "hidden", "dien")
+        check_attention(options.attention, "dien")
+        self._layout = layout
+        self._width = len(self._interest.fields) * options.dim
+        names = activations_of(options.attention_activation, options.attention, "dien", "attention_activation")
+        self._attention = Attention("attention", ATTENTION, self._width, options.attention, names, softmax=True)
+        self._extraction = Gru("extraction", EXTRACTION, self._width, self._width)
+        self._evolution = Gru("evolution", EVOLUTION, self._width, self._width)
+        activations = activations_of(options.activation, options.hidden, "dien")
+        self.width = num_inputs(options, layout) + 3 * self._width
+        self._tower = Tower(self.width, options.hidden, len(layout.labels), activations, False, options.dropout)
+        layers = self._attention, self._tower
+        self.specs = (
+            *(spec for layer in layers for spec in layer.specs),
+            *self._extraction.specs(),
+            *self._evolution.specs(),
+        )
+
+    def scores(self, parameters: Parameters, inputs: Inputs) -> jax.Array:
+        """Return float32[batch, num_labels]."""
+        return self.scores_of(parameters, inputs, self.evolved(parameters, inputs))
+
+    def scores_of(self, parameters: Parameters, inputs: Inputs, evolved: Evolved) -> jax.Array:
+        """Return the same of what histories have come to."""
+        deep_part = self._tower.apply(parameters, evolved.seen, inputs.random)
+        return linear_scores(parameters["weights"], inputs) + deep_part
+
+    def evolved(self, parameters: Parameters, inputs: Inputs) -> Evolved:
+        """Return what the layers see, and the interests on the way there."""
+        rows = parameters["vectors"]
+        target, history = self._interest.target(rows, inputs), self._interest.history(inputs)
+        fields, batch, length = history.rows.shape
+        index = history.rows.reshape(fields, batch * length)
+        vectors = gathered(rows, index).reshape(batch, length, self._width)
+        products = projected(rows, index, self._extraction.kernel(parameters)).reshape(batch, length, -1)
+        states = self._extraction.states(parameters, products, history.mask)
+        weights = self._attention.weights(parameters, target, self._attention.of_vectors(parameters, states, history.mask))
+        products = states @ self._evolution.kernel(parameters)
+        last = self._evolution.states(parameters, products, history.mask, weights)[:, -1]
+        total = vectors.sum(axis=1)  # rows of what is not there are zeros
+        seen = stacked(rows, inputs, self._layout, "sum", inputs.dense, total, target * total, last)
+        return Evolved(seen, states, vectors, history)
+
+
+def auxiliary_loss(evolved: Evolved, random: jax.Array | None) -> jax.Array:
+    """Return how badly states tell the next element from one drawn at random, the mean of each example, float32[batch].
+
+    Args:
+        random: as in Inputs; of a batch that is not learned from, None, it is 0.
+    """
+    mask = evolved.history.mask
+    if random is None or mask.shape[1] < 2:
+        return jnp.zeros(len(mask))
+    drawn = drawn_elements(mask, random)
+    own, others = evolved.history.rows, evolved.history.rows.reshape(len(evolved.history.rows), -1)[:, drawn]
+    same = (others[:, :, :, None] == own[:, :, None, :]).all(axis=0).any(axis=2)
+    states, after = evolved.states[:, :-1], mask[:, :-1] & mask[:, 1:]
+    following = (states * evolved.vectors[:, 1:]).sum(axis=2)
+    other = evolved.vectors.reshape(-1, evolved.vectors.shape[2])[drawn[:, 1:]]
+    different = (states * other).sum(axis=2)
+    told = jax.nn.softplus(-following) + jnp.where(same[:, 1:], 0, jax.nn.softplus(different))
+    return jnp.where(after, told, 0).sum(axis=1) / jnp.maximum(after.sum(axis=1), 1)
+
+
+def drawn_elements(mask: jax.Array, random: jax.Array) -> jax.Array:
+    """Return for each place of a batch's histories an element of them, int32[batch, L], each one as likely as the others."""
+    place = jax.lax.iota(jnp.uint32, mask.size)
+    bits = mixed(mixed(place ^ random[0]) + random[1] + jnp.uint32(EXTRACTION))
+    there = jnp.nonzero(mask.reshape(-1), size=mask.size)[0]
+    number = jnp.maximum(mask.sum(), 1).astype(jnp.uint32)
+    return there[bits % number].reshape(mask.shape)
+
+
+DIEN = Part("dien", DienOptions, dien)
