@@ -68,6 +68,9 @@ CLAUSE_HELP = {
     "at most in 2106. One that is NULL or before 1970 tells nothing.",
     "GROUP": "User or session, for the metric `gauc`; no slot: to learn from it too, select it twice, under two names.",
     "IGNORE": "Columns of the query that are not learned from; `()` for none, where `CONTINUE` would take its version's.",
+    "TRANSFORM": "What features are made of the columns of the query: a SELECT list of one row's expressions, in which "
+    "`QUANTILES(x, n)`, `MEAN(x)`, `STDDEV(x)`, `MIN(x)`, `MAX(x)`, `MODE(x)` and `VOCABULARY(x, least_count)` are constants "
+    "of the training's rows. The model keeps it, and every reader of rows applies it: see [transform.md](transform.md).",
     "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named.",
     "EVALUATE": "After every m batches of a pass the next n are scored before they are learned from: a window, which is a row "
     "of ML.TRAINING_INFO; with BY, one more for each value of a column.",

@@ -132,6 +132,7 @@ class Manifest:
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
         rows: keys that have rows, which are those of the first table.
         metrics: of its training, as ML.EVALUATE shows them.
+        transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without.
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
         validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
         validation: the metrics of the rows held out, after the last pass, or the best where patience keeps it.
@@ -165,6 +166,7 @@ class Manifest:
     time: str | None = None
     group: str | None = None
     ignore: tuple[str, ...] = ()
+    transform: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     tables: tuple[TableEntry, ...] = field(default=(), metadata=many(TableEntry))
     dense: tuple[DenseEntry, ...] = field(default=(), metadata=many(DenseEntry))

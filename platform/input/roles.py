@@ -41,6 +41,12 @@ class Roles(NamedTuple):
     named: tuple[Named, ...] = ()
     algorithm: str = ""
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are no slots."""
+        single = (self.weight, self.time, self.group, self.by)
+        return (*self.labels, *(column for column in single if column is not None), *self.ignore)
+
     def subject(self, named: Named) -> Subject:
         """Return the option that names columns."""
         return Subject("USING", self.algorithm, named.option)

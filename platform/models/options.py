@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import StatementError
+from ..input.transform import Transform
 from ..options import Described, describe
 from ..parts import built_in, find
 from ..training.plan import Settings
@@ -39,6 +40,9 @@ def rows(manifest: Manifest) -> Iterator[Row]:
     yield from of_part("USING", "algorithm", manifest.algorithm)
     for operator in manifest.operators:
         yield from of_part("OPERATORS", "operator", operator)
+    transform = Transform.of(manifest.transform)
+    for item in transform.items if transform is not None else ():
+        yield row("TRANSFORM", None, item.name, item.sql, None, True)
     settings = {option.name: option for option in describe(Settings)}
     for name, value in manifest.settings.items():
         default = settings[name].default if name in settings else None

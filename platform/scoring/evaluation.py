@@ -24,7 +24,8 @@ from ..training.metrics.labels import metrics_schema
 from ..training.metrics.metrics import NO_GROUPS, LabelMetrics, Targets
 from ..training.recipe import algorithm_of
 from .losses import losses_of
-from .prediction import inputs_of, request_of, scored
+from .prediction import request_of, scored
+from .rows import rows_of
 
 if TYPE_CHECKING:
     from ..progress import Reporter
@@ -51,9 +52,9 @@ class Evaluation:
     """
 
     def __init__(self, version: Version, engine: Engine, query: str) -> None:
-        self._version, self._engine, self._query = version, engine, query
-        self._found = found = engine.scan(query)
-        self._inputs = inputs_of(version, found.schema)
+        self._version, self._engine = version, engine
+        found = rows_of(version, engine, query)
+        self._query, self._found, self._inputs = found.query, found.found, found.inputs
         self._columns = columns = columns_from(version.manifest)
         there = {name.lower() for name in found.schema.names}
         wanted = [label for label in columns.labels if label.lower() in there]

@@ -16,10 +16,10 @@ from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.columns import columns_from
-from ..input.slots import matched
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
 from .kept import SCORERS
+from .rows import rows_of
 from .scorer import Request, Scored, Scorer
 from .tasks import score_on
 
@@ -46,14 +46,14 @@ class Prediction:
     """
 
     def __init__(self, version: Version, engine: Engine, query: str) -> None:
-        self._version, self._engine, self._query = version, engine, query
-        self._found = engine.scan(query)
-        self._inputs = inputs_of(version, self._found.schema)
+        self._version, self._engine = version, engine
+        rows = rows_of(version, engine, query)
+        self._query, self._found, self._inputs, self._own = rows.query, rows.found, rows.inputs, rows.schema.names
         added = predictions_of(version)
-        clash = {field.name.lower() for field in added} & {name.lower() for name in self._found.schema.names}
+        clash = {field.name.lower() for field in added} & {name.lower() for name in self._own}
         if clash:
             raise StatementError(f"The input already has the column {', '.join(sorted(clash))}; rename it with AS.")
-        self.schema = pa.schema([*self._found.schema, *added])
+        self.schema = pa.schema([*rows.schema, *added])
 
     def write(self, columns: frozenset[str] | None, folder: Path, reporter: Reporter) -> pa.Table | list[Path]:
         """Score the rows.
@@ -68,7 +68,7 @@ class Prediction:
         if isinstance(self._found, Staged) and self._engine.tasks is None:
             return self._stream(columns, folder / "predictions.parquet", reporter)
         scan = staged(self._engine, self._query, self._found, folder / "input")
-        carried = [name for name in scan.schema.names if columns is None or name.lower() in columns]
+        carried = [name for name in self._own if columns is None or name.lower() in columns]
         request = request_of(self._version, scan, self._inputs, carried)
         reporter.start(f"ML.PREDICT with {self._version.manifest.model} v{self._version.number}", None)
         try:
@@ -80,7 +80,7 @@ class Prediction:
 
     def _stream(self, columns: frozenset[str] | None, path: Path, reporter: Reporter) -> pa.Table | list[Path]:
         """Score the rows of a query that cannot be read in place, as they come."""
-        carried = [name for name in self._found.schema.names if columns is None or name.lower() in columns]
+        carried = [name for name in self._own if columns is None or name.lower() in columns]
         names = list(self._inputs)
         schema = pa.schema([self.schema.field(name) for name in [*carried, *predictions_named(self._version)]])
         share_work(cores())
@@ -105,16 +105,6 @@ class Prediction:
 
 def predictions_named(version: Version) -> list[str]:
     return [field.name for field in predictions_of(version)]
-
-
-def inputs_of(version: Version, schema: pa.Schema) -> Mapping[str, str]:
-    """Return which columns of some rows a version reads: its column -> theirs.
-
-    Raises:
-        StatementError: the rows lack a column of the model, or have it as another kind.
-    """
-    columns = columns_from(version.manifest)
-    return matched(columns, schema, columns.inputs)
 
 
 def predictions_of(version: Version) -> list[pa.Field]:

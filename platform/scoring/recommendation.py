@@ -19,6 +19,7 @@ from ..engines.base import Engine
 from ..errors import StatementError, suggestion
 from ..input.columns import Columns, columns_from
 from ..input.slots import matched
+from ..input.transform import Transform
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
 from .scorer import Scorer
@@ -81,6 +82,11 @@ class Recommendation:
             raise StatementError(
                 f"ML.RECOMMEND ranks items by their scores, and {version.manifest.algorithm.name} has none. Use a model with "
                 "labels, such as xsvd or slrm, or one of two_tower."
+            )
+        if (transform := Transform.of(version.manifest.transform)) is not None and transform.items:
+            raise StatementError(
+                f"ML.RECOMMEND reads features as they are, and {version.manifest.model} computes some in TRANSFORM. Compute "
+                "them in the queries of TRAIN and ML.RECOMMEND."
             )
         rows = engine.schema(query)
         self._own, self._theirs = divided(self._columns, rows, items.schema)

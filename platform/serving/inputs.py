@@ -25,16 +25,21 @@ MISSING = Missing()
 
 @dataclass(frozen=True)
 class Input:
-    """A column that a version scores, and the type that its values have."""
+    """A column of requests, and the type that its values have; `slot`: where it is scored as it is, else None."""
 
     name: str
-    slot: Slot
+    slot: Slot | None
     type: pa.DataType
 
     @classmethod
     def of(cls, slot: Slot) -> Input:
         """Return the column of a slot."""
         return cls(slot.column, slot, column_type(slot))
+
+    @property
+    def dim(self) -> int:
+        """The elements of a vector; -1 of other arrays."""
+        return (self.slot.dim if self.slot is not None else 0) or -1
 
     def array(self, values: Sequence[Any]) -> pa.Array:
         """Return values of rows, one each, in the column's type; None is NULL.
@@ -102,7 +107,7 @@ class Input:
 
     def checked(self, array: pa.Array) -> pa.Array:
         """Return an array of vectors whose lengths are the slot's, and any other as it is."""
-        if not kind_named(self.slot.kind).sized:
+        if self.slot is None or not kind_named(self.slot.kind).sized:
             return array
         lengths = array.value_lengths().fill_null(self.slot.dim).to_numpy(zero_copy_only=False)
         if (lengths != self.slot.dim).any():

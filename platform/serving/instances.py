@@ -95,7 +95,7 @@ def repeated(column: Input, value: Any, count: int) -> pa.Array:
         one = column.array([value])
     except RequestError as error:
         raise RequestError(error.status, f"In the context: {error}") from error
-    if isinstance(kind_named(column.slot.kind), ScalarKind) and one.null_count == 0:
+    if column.slot is not None and isinstance(kind_named(column.slot.kind), ScalarKind) and one.null_count == 0:
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), one)
     return one.take(pa.array(np.zeros(count, np.int32)))
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from
+from ..input.transform import Transform
 from ..ps.ladder import LOWEST, Ladder, rung
 from ..scoring.image import ImageWeights
 from ..scoring.prediction import predictions_of
@@ -19,6 +20,7 @@ from ..scoring.scorer import Padding, Scored, Scorer, Shape
 from .arrow_stream import StreamReader
 from .inputs import Input
 from .rows import row_scorer
+from .transformed import features_of, inputs_of
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -88,7 +90,8 @@ class Loaded:
 
     Attributes:
         model, number, training: which version it is.
-        inputs: the columns that it scores; streams: reads them from streams of Arrow.
+        inputs: the columns that requests have; streams: reads them from streams of Arrow.
+        features: makes the columns that are scored of a table of them.
         outputs: the columns of its predictions.
         created: when its training began, where the manifest tells; since: when it was loaded.
 
@@ -100,16 +103,20 @@ class Loaded:
         manifest = version.manifest
         self.model, self.number, self.training = manifest.model, version.number, manifest.training
         self.columns = columns_from(manifest)
-        self.inputs = tuple(map(Input.of, {slot.column: slot for slot in self.columns.slots}.values()))
+        features = tuple(map(Input.of, {slot.column: slot for slot in self.columns.slots}.values()))
+        transform = Transform.of(manifest.transform)
+        self.inputs = inputs_of(features, transform)
+        self.features = features_of(features, self.inputs, transform)
         self.streams = StreamReader(self.inputs)
         self.outputs = tuple(predictions_of(version))
         self.created = manifest.finished or manifest.created
         weights = ImageWeights(version, told)
         self._scorer = scorer = Scorer(version, weights.pull, sizes_of(self.columns))
         self._rows = None
-        if scorer.sums is not None:
+        if scorer.sums is not None and transform is None:
             self._rows = row_scorer(scorer.sums, weights, self.columns, self.inputs, scorer.scales)
         row = pa.table([pa.nulls(1, column.type) for column in self.inputs], names=[column.name for column in self.inputs])
+        row = self.features(row)
         self._scorer.predict(row)
         if self._scorer.compiles:
             for shape in programs_of(self.columns):
@@ -125,7 +132,7 @@ class Loaded:
         Raises:
             DataError: a value cannot be encoded.
         """
-        return self._named(self._scorer.scored(table))
+        return self._named(self._scorer.scored(self.features(table)))
 
     def predict_objects(self, rows: list[dict[str, Any]], context: dict[str, Any] | None) -> dict[str, pa.Array] | None:
         """Return the predictions of rows of JSON; None where these have to be made a table of, to be scored or refused.

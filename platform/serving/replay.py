@@ -16,7 +16,8 @@ from ..engines.base import Engine, Scan, staged
 from ..errors import StatementError, suggestion
 from ..input.columns import columns_from
 from ..input.splits import chunk_rows
-from ..scoring.prediction import inputs_of, predictions_of
+from ..scoring.prediction import predictions_of
+from ..scoring.rows import rows_of
 from ..scoring.scorer import BATCH_SIZES, Scorer
 from ..scoring.weights import Weights
 from ..training.compiled import share_work
@@ -42,10 +43,9 @@ class Replay:
     """
 
     def __init__(self, version: Version, engine: Engine, query: str) -> None:
-        self._version, self._engine, self._query = version, engine, query
-        self._found = engine.scan(query)
-        schema = self._found.schema
-        self._inputs = inputs_of(version, schema)
+        self._version, self._engine = version, engine
+        rows = rows_of(version, engine, query)
+        self._query, self._found, self._inputs, schema = rows.query, rows.found, rows.inputs, rows.schema
         self._columns = columns_from(version.manifest)
         own = {name.lower(): name for name in schema.names}
         for name in (PREDICTION, KEYS_COLUMN):

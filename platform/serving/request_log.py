@@ -117,7 +117,7 @@ def rows_of(entry: Entry) -> pa.Table:
     columns = {column.name: plain(table.column(column.name)) for column in loaded.inputs}
     added = {
         AT: pa.repeat(pa.scalar(entry.at, TIMESTAMP), count),
-        KEYS_COLUMN: keys_of(table, loaded.columns),
+        KEYS_COLUMN: keys_of(loaded.features(table), loaded.columns),
         PREDICTION: prediction_of(entry.predictions),
         LATENCY: pa.repeat(pa.scalar(entry.latency_seconds), count),
     }

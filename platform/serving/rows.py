@@ -26,13 +26,13 @@ def row_scorer(
     sums: Sums, weights: ImageWeights, columns: Columns, inputs: Sequence[Input], scales: Scales
 ) -> RowScorer | None:
     """Return the scorer of a version; None where a column has a type that it does not read."""
+    slots = [column.slot for column in inputs if column.slot is not None]
     letters = [LETTERS.get(element_of(column.type)) for column in inputs]
-    if None in letters or any(isinstance(kind_named(column.slot.kind), SequenceKind) for column in inputs):
+    if None in letters or any(isinstance(kind_named(slot.kind), SequenceKind) for slot in slots):
         return None
     means, deviations = iter(scales.slots.mean.tolist()), iter(deviation(scales.slots).tolist())
     described = []
-    for column, letter in zip(inputs, letters, strict=True):
-        slot = column.slot
+    for slot, letter in zip(slots, letters, strict=True):
         own = not kind_named(slot.kind).features
         scale = (next(means), next(deviations)) if slot in columns.continuous else (0.0, 1.0)
         seed = slot_seed(slot.name if own else slot.source)

@@ -21,10 +21,12 @@ from ..training.metrics.validate import Validate
 from ..training.plan import Settings, Use
 from .cursor import Cursor
 from .release import read_condition
+from .transform import read_transform
 
 GRAMMAR = """\
 [LABEL column [, column ...]]
   [WEIGHT column] [TIME column] [GROUP column] [IGNORE ([column, ...])]
+  [TRANSFORM ({expression AS name | column | * [EXCEPT (column, ...)]}, ...)]
   [OPERATORS (operator [(option = value, ...)], ...)]
   [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
   [VALIDATE ON {share | LAST share | (query)}]
@@ -138,6 +140,7 @@ CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
     "TIME": read_column,
     "GROUP": read_column,
     "IGNORE": read_ignored,
+    "TRANSFORM": read_transform,
     "OPERATORS": read_operators,
     "EVALUATE": read_evaluate,
     "VALIDATE": read_validate,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..input.transform import Transform
 from ..options import Value, written
 from ..training.metrics.evaluate import Evaluate
 from ..training.metrics.validate import Validate
@@ -21,9 +22,10 @@ def operators(manifest: Manifest) -> tuple[clauses.Given, ...]:
 
 
 def roles(manifest: Manifest) -> dict[str, Any]:
-    """Return the roles of a version's columns, its evaluation, validation and gate as fields of a plan."""
+    """Return the roles of a version's columns, its list, evaluation, validation and gate as fields of a plan."""
     evaluate = Evaluate(**manifest.evaluate) if manifest.evaluate else None
     release = read_condition(Cursor.of(manifest.release)) if manifest.release else None
     columns = {field: getattr(manifest, field) for field in clauses.ROLES.values()}
     validate = Validate(**manifest.validate) if manifest.validate else None
-    return {**columns, "evaluate": evaluate, "validate": validate, "release": release}
+    transform = Transform.of(manifest.transform)
+    return {**columns, "evaluate": evaluate, "validate": validate, "release": release, "transform": transform}

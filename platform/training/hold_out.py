@@ -90,7 +90,10 @@ def hold_out(
     if isinstance(scan, HeldOut):
         return ValidationRows(scan.others, splits)
     assert plan.validate.query is not None  # else the scan is divided
-    apart = scan_apart(engine, plan.validate.query, scan.schema, columns, folder)
+    query = plan.validate.query
+    if plan.transform is not None:
+        query = plan.transform.over(query, plan.roles.columns)
+    apart = scan_apart(engine, query, scan.schema, columns, folder)
     return ValidationRows(apart, [split for split in apart.splits() if split.rows])
 
 

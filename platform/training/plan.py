@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import Subject
 from ..input.roles import Roles
 from ..input.streams.base import StreamQuery
+from ..input.transform import Transform
 from ..options import named_columns, option
 from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
@@ -141,7 +142,7 @@ class Plan:
 
     `share` in settings is a tuple of (slot, slot whose rows it uses). `passing`: the query reads what goes with its
     statement, so that its rows are staged. `inherited`: options of the algorithm that the continued version gives, not the
-    statement. `stream`: what the query reads grows.
+    statement. `stream`: what the query reads grows. `transform`: the list that is around the query.
     """
 
     statement: str
@@ -163,6 +164,7 @@ class Plan:
     passing: bool = False
     inherited: frozenset[str] = frozenset()
     stream: StreamQuery | None = None
+    transform: Transform | None = None
 
     @property
     def roles(self) -> Roles:

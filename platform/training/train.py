@@ -250,6 +250,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         time=columns.time,
         group=columns.group,
         ignore=columns.ignore,
+        transform=plan.transform.entry if plan.transform is not None else None,
         settings=dataclasses.asdict(plan.settings),
         evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,
         validate=plan.validate._asdict() if plan.validate is not None else None,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from .base import Computed, Function
 from .bucketize import bucketize
 from .cross import cross
+from .features import clip, hash_bucket
 from .hashes import feature_key, xxhash64
 from .metrics import auc, auc_of, logloss, pcopc
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import SparkSession
 
-FUNCTIONS: tuple[Function, ...] = (feature_key, cross, bucketize, auc, logloss, pcopc)
+FUNCTIONS: tuple[Function, ...] = (feature_key, cross, bucketize, clip, hash_bucket, auc, logloss, pcopc)
 COMPUTED: tuple[Computed, ...] = (xxhash64, auc_of)
 SQL_TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
 

@@ -78,6 +78,22 @@ def test_bucketize_counts_the_bounds_that_are_at_most_x(engine: Engine, x: str, 
     assert value(engine, f"bucketize({x}, array(0, 10))") == bucket
 
 
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("clip(5, 0, 3)", 3.0),
+        ("clip(-5, 0, 3)", 0.0),
+        ("clip(1.5, 0, 3)", 1.5),
+        ("clip(NULL, 0, 3)", None),
+        ("clip(CAST('NaN' AS DOUBLE), 0, 3)", 3.0),
+        ("hash_bucket('a', 10)", 6),
+        ("hash_bucket(NULL, 10)", None),
+    ],
+)
+def test_functions_of_features_have_the_same_values_everywhere(engine: Engine, call: str, expected: Any) -> None:
+    assert value(engine, call) == expected
+
+
 def test_metrics_are_exact_and_pass_over_nulls(engine: Engine) -> None:
     assert value(engine, "auc(label, p)") == pytest.approx((0.5 + 1 + 0 + 1 + 0 + 1) / 6)
     assert value(engine, "pcopc(label, p)") == pytest.approx(2.5 / 3)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from ...spark_types import duckdb_type, quoted
+from ...spark_types import duckdb_type, quoted, spark_schema
+from ..spark_sql.parsing import parse_query
 from .connection import connect, cursor
 from .failures import explained
-from .results import simplified
+from .results import found_schema, simplified
 from .translation.macros import make
 from .translation.transpile import translate
 
@@ -114,3 +115,25 @@ def listed(step: dict[str, Any]) -> list[str]:
     """Return the columns that a scan reads; one alone stands without a list."""
     columns = step["extra_info"].get("Projections", [])
     return [columns] if isinstance(columns, str) else list(columns)
+
+
+def projection_over(query: str, stored: pa.Schema) -> Projection:
+    """Return what makes a query's rows of tables in memory.
+
+    Args:
+        query: row-wise, in Spark SQL, over PIECE.
+        stored: the columns of the tables, in Spark's types.
+
+    Raises:
+        StatementError: the query cannot run.
+    """
+    database = connect(1)
+    connection = cursor(database)
+    connection.register(ROWS, stored.empty_table())
+    connection.execute(f"CREATE TEMP VIEW {PIECE} AS {over_piece(f'SELECT * FROM {PIECE}', stored, stored.names)}")
+    with explained(query):
+        sql = translate(parse_query(query), connection)
+        schema = spark_schema(found_schema(connection, sql))
+    sql = simplified(connection, sql)
+    connection.close()
+    return Projection(over_piece(sql, stored, stored.names), tuple(stored.names), schema, database)

@@ -15,6 +15,7 @@ from .related import RELATED
 from .replay import REPLAY
 from .roc_curve import ROC_CURVE
 from .training_info import TRAINING_INFO
+from .transform import TRANSFORM
 from .versions import VERSIONS
 from .weights import WEIGHTS
 
@@ -25,6 +26,7 @@ FUNCTIONS: tuple[TableFunction, ...] = (
         ROC_CURVE,
         CONFUSION_MATRIX,
         TRAINING_INFO,
+        TRANSFORM,
         WEIGHTS,
         FEATURE_INFO,
         NEAREST,

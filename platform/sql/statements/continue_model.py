@@ -23,8 +23,10 @@ from .resume import resumed
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
     from ....warehouse.version import Version
+    from ...engines.spark_sql.passage import Passage
     from ...input.streams.base import StreamRelation
     from ..context import StatementContext
+    from ..fitting import Applied
 
 GRAMMAR = f"""\
 CONTINUE [OR REPLACE] MODEL name [FROM VERSION n]
@@ -59,8 +61,9 @@ class Continue:
         if self.stream is not None and (nothing := self.idle(context, version, self.stream.relation)) is not None:
             return nothing
         with self.query.expanded(context) as query:
-            plan = replace(self.plan(context, query.text), passing=bool(self.query.calls))
-            with clauses.placing(self.given, streams.read_by(self.stream, query)):
+            plan, text = self.transformed(query, context)
+            with clauses.placing(self.given, text):
+                plan = replace(plan, passing=bool(self.query.calls))
                 done = train(plan, context.engine, context.models, context.reporter)
         if learned:
             context.models.drop(self.model, version.number)
@@ -105,6 +108,24 @@ class Continue:
             **{**roles, **clauses.without_labels(algorithm, self.given)},
         )
 
+    def transformed(self, query: Passage, context: StatementContext) -> Applied:
+        """Return the plan with the parent's TRANSFORM around the query.
+
+        Raises:
+            StatementError: the statement has another list than the parent.
+        """
+        from ..fitting import applied
+
+        plan = self.plan(context, query.text)
+        given = self.given.get("TRANSFORM")
+        if given is not None and (plan.transform is None or plan.transform.text != given.value.text):
+            raise StatementError(
+                f"CONTINUE keeps the features of version {plan.parent}, and its TRANSFORM is another one. Leave it out, or "
+                "TRAIN a new model.",
+                given.position,
+            )
+        return applied(plan, query, self.stream, None, context)
+
     def clause(self, word: str, default: Any) -> Any:
         return self.given[word].value if word in self.given else default
 
@@ -135,8 +156,8 @@ class ExplainContinue:
         from ...training.explain import explain
 
         with self.training.query.expanded(context) as query:
-            plan = self.training.plan(context, query.text)
-            with clauses.placing(self.training.given, streams.read_by(self.training.stream, query)):
+            plan, text = self.training.transformed(query, context)
+            with clauses.placing(self.training.given, text):
                 return explain(plan, context.engine, context.models)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ...display import cell
 from ...errors import StatementError
+from ...input.transform import Transform
 from ...models.options import literal
 from ...options import signs
 from ...parts import built_in, find
@@ -57,6 +58,7 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
     for dense in manifest.dense:
         yield f"dense {dense.name}", f"float32{list(dense.shape)}{', for training alone' if dense.train_only else ''}"
     yield "label", ", ".join(manifest.labels) or None
+    yield from transform(manifest)
     yield "ignored", ", ".join(manifest.ignore) or None
     for name in PLAIN:
         yield name, getattr(manifest, name)
@@ -73,6 +75,15 @@ def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "algorithm", written("algorithm", manifest.algorithm)
     for number, operator in enumerate(manifest.operators, 1):
         yield f"operator {number}", written("operator", operator)
+
+
+def transform(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Give what TRANSFORM computes, with its constants."""
+    if (found := Transform.of(manifest.transform)) is None:
+        return
+    yield "transform", found.text
+    for item in found.items:
+        yield f"transform {item.name}", item.sql
 
 
 def gate(manifest: Manifest) -> Iterator[tuple[str, str | None]]:

@@ -16,7 +16,9 @@ from ..query import Query
 from .resume import resumed
 
 if TYPE_CHECKING:
+    from ...engines.spark_sql.passage import Passage
     from ..context import StatementContext
+    from ..fitting import Applied
 
 GRAMMAR = f"""\
 TRAIN [OR REPLACE] MODEL [IF NOT EXISTS] name
@@ -46,9 +48,18 @@ class Train:
             if once.has_learned(version, name):
                 context.reporter.note(f"The model {self.plan.model} has learned {name!r}; nothing is learned.")
                 return once.answer(once.learner(context.models, version, name))
-        with self.query.expanded(context) as query, clauses.placing(self.given, streams.read_by(self.stream, query)):
-            plan = replace(self.plan, query=query.text, passing=bool(self.query.calls))
-            return train(plan, context.engine, context.models, context.reporter)
+        with self.query.expanded(context) as query:
+            plan, text = self.transformed(query, context)
+            with clauses.placing(self.given, text):
+                plan = replace(plan, passing=bool(self.query.calls))
+                return train(plan, context.engine, context.models, context.reporter)
+
+    def transformed(self, query: Passage, context: StatementContext) -> Applied:
+        """Return the plan with TRANSFORM, fitted, around the query."""
+        from ..fitting import applied
+
+        written = self.given["TRANSFORM"].value if "TRANSFORM" in self.given else None
+        return applied(self.plan, query, self.stream, written, context)
 
 
 @dataclass(frozen=True)
@@ -61,8 +72,10 @@ class ExplainTrain:
         from ...training.explain import explain
 
         train = self.train
-        with train.query.expanded(context) as query, clauses.placing(train.given, streams.read_by(train.stream, query)):
-            return explain(replace(train.plan, query=query.text), context.engine, context.models)
+        with train.query.expanded(context) as query:
+            plan, text = train.transformed(query, context)
+            with clauses.placing(train.given, text):
+                return explain(plan, context.engine, context.models)
 
 
 def parse_train(cursor: Cursor) -> Train:

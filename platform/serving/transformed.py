@@ -1,0 +1,52 @@
+"""The columns of requests, and the features that TRANSFORM makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from ..engines.row_expressions import row_expressions
+from ..engines.spark_sql.quoting import quoted
+from ..errors import ModelError
+from ..input.transform import Transform
+from .column_types import type_of
+from .inputs import Input
+
+
+def inputs_of(features: Sequence[Input], transform: Transform | None) -> tuple[Input, ...]:
+    """Return the columns that requests have.
+
+    Args:
+        features: the columns that are scored.
+
+    Raises:
+        ModelError: the manifest has a type that this xpsql does not know.
+    """
+    if transform is None:
+        return tuple(features)
+    plain = {column.name.lower(): column for column in features if column.name.lower() not in transform.computed}
+    found = []
+    for name in transform.needed([column.name for column in features]):
+        if name not in transform.types:
+            found.append(plain[name.lower()])
+            continue
+        kind = type_of(transform.types[name])
+        if kind is None:
+            raise ModelError(f"TRANSFORM reads {name}, whose type {transform.types[name]!r} this xpsql does not know.")
+        found.append(Input(name, None, kind))
+    return tuple(found)
+
+
+def features_of(
+    features: Sequence[Input], inputs: Sequence[Input], transform: Transform | None
+) -> Callable[[pa.Table], pa.Table]:
+    """Return what makes the columns that are scored of those that requests have."""
+    if transform is None:
+        return lambda table: table
+    computed = transform.computed
+    expressions = {
+        column.name: computed[column.name.lower()].sql if column.name.lower() in computed else quoted(column.name)
+        for column in features
+    }
+    return row_expressions(expressions, pa.schema([(column.name, column.type) for column in inputs]))

@@ -1,0 +1,219 @@
+"""TRANSFORM applied: its constants computed on the training's query, and the list put around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from ..engines.spark_sql.passage import Passage
+from ..engines.spark_sql.quoting import literal
+from ..errors import StatementError
+from ..input.transform import TAIL, Item, Transform
+from ..spark_types import spark_type, type_words
+from . import streams
+from .query import Query
+from .transform import CONSTANTS, MOST_WORDS, VALUE, Call, Written
+
+if TYPE_CHECKING:
+    from ..training.plan import Plan
+    from .context import StatementContext
+
+
+class Applied(NamedTuple):
+    """A training whose query has TRANSFORM around it: its plan, and its text, whose positions are the script's."""
+
+    plan: Plan
+    passage: Passage
+
+
+def applied(
+    plan: Plan, query: Passage, stream: streams.Streamed | None, written: Written | None, context: StatementContext
+) -> Applied:
+    """Put a statement's TRANSFORM, or that of the version that it continues, around its query.
+
+    Args:
+        plan: has the version's list.
+        query: of the statement.
+        written: the statement's list, fitted now.
+
+    Raises:
+        StatementError: an expression cannot run, a column has a role, or a constant is NULL.
+    """
+    if written is None and plan.transform is None:
+        return Applied(replace(plan, query=query.text), streams.read_by(stream, query))
+    passing = plan.roles.columns
+    if plan.transform is None:
+        assert written is not None  # else there is no list
+        check_roles(written, passing)
+        schema = schema_of(plan, query, context)
+        check_columns(written, schema)
+        fitted = fit(written, schema, query, stream, context)
+    else:
+        fitted = plan.transform
+        if stream is None:
+            with query.locating():
+                names = context.engine.schema(query.text).names
+            fitted.check(names, [item.name for item in fitted.items], f"version {plan.parent} of {plan.model}")
+    head = query.inserted(fitted.head(passing), 0)
+    around = head.joined(query, query.inserted(TAIL, len(query.text)))
+    if stream is None:
+        return Applied(replace(plan, query=around.text, transform=fitted), around)
+    cut = streams.stream_in(Query.of(around))
+    assert cut is not None  # the query reads one
+    return Applied(replace(plan, query=around.text, transform=fitted, stream=cut.query), cut.passage)
+
+
+def schema_of(plan: Plan, query: Passage, context: StatementContext) -> pa.Schema:
+    """Return the columns of a training's query."""
+    if plan.stream is None:
+        with query.locating():
+            return context.engine.schema(query.text)
+    from ..training.segment import cut
+
+    stream, segment = cut(plan.stream, None, context.models.warehouse, plan.settings.forgives)
+    if segment is None:
+        raise StatementError(f"Nothing to learn has come in {stream.name} so far. Train once there is.", query.restated(None))
+    return segment.scan.schema
+
+
+def check_roles(written: Written, passing: Sequence[str]) -> None:
+    """Refuse to compute a column that has a role: scoring does without it."""
+    roles = {name.lower() for name in passing}
+    for column in written.columns:
+        if column.name.lower() in roles and not (column.plain and column.reads == {column.name.lower()}):
+            raise StatementError(
+                f"TRANSFORM makes features, and {column.name} has a role in the training. Compute it in the query.",
+                column.position,
+            )
+
+
+def check_columns(written: Written, schema: pa.Schema) -> None:
+    """Refuse a column that * gives too, and one that is not there.
+
+    Raises:
+        StatementError: says what to write.
+    """
+    own = {name.lower() for name in schema.names}
+    for column in written.columns:
+        if written.left_out is not None and column.name.lower() in own - {name.lower() for name in written.left_out}:
+            raise StatementError(
+                f"TRANSFORM gives {column.name} twice: * has it too. Write * EXCEPT ({column.name}).", column.position
+            )
+        if lacking := sorted(column.reads - own):
+            raise StatementError(
+                f"TRANSFORM reads {', '.join(lacking)}, which the query does not return. It returns {', '.join(schema.names)}.",
+                column.position,
+            )
+
+
+def fit(
+    written: Written, schema: pa.Schema, query: Passage, stream: streams.Streamed | None, context: StatementContext
+) -> Transform:
+    """Compute the constants of a list.
+
+    All aggregates are one query; MODE and VOCABULARY are one each.
+    """
+    calls = [call for column in written.columns for call in column.calls]
+    if calls and stream is not None:
+        raise StatementError(
+            f"{calls[0].name} is fitted on all rows, and a stream has no end. TRAIN on a table, and CONTINUE on the stream.",
+            calls[0].position,
+        )
+    own = {field.name.lower(): field for field in schema}
+    literals = {id(call): text for call, text in zip(calls, constants(calls, query, context), strict=True)}
+    items, parts = [], []
+    for column in written.columns:
+        edits = [(call.start, call.end, literals[id(call)]) for call in column.calls]
+        made = column.passage.replaced(edits)
+        parts.append(made)
+        items.append(Item(column.name, made.text, tuple(own[name].name for name in sorted(column.reads))))
+    if stream is None and parts:
+        whole = query.inserted("SELECT ", 0).joined(
+            joined(parts, ", ", query), query.inserted(" FROM (", 0), query, query.inserted(TAIL, len(query.text))
+        )
+        with whole.locating():
+            context.engine.schema(whole.text)
+    read = [field for name, field in own.items() if any(name in column.reads for column in written.columns)]
+    types = {field.name: type_words(field.type) for field in read}
+    return Transform(written.text, tuple(items), written.left_out, types)
+
+
+def constants(calls: Sequence[Call], query: Passage, context: StatementContext) -> list[str]:
+    """Return the literals of calls, in order."""
+    found: dict[int, str] = {}
+    aggregates = [call for call in calls if CONSTANTS[call.name].aggregate is not None]
+    if aggregates:
+        parts = [aggregate_of(call, query) for call in aggregates]
+        row = answer(joined(parts, ", ", query), query, "", context)
+        for call, field in zip(aggregates, row.schema, strict=True):
+            found[id(call)] = constant(call, row.column(field.name)[0].as_py(), field.type)
+    for call in calls:
+        groups = CONSTANTS[call.name].groups
+        if groups is not None:
+            part = call.argument.joined(query.inserted(f" AS {VALUE}, count(*) AS n", len(query.text)))
+            where = f" WHERE {call.argument.text} IS NOT NULL GROUP BY {call.argument.text} {groups(call.number)}"
+            rows = answer(part, query, where, context)
+            kind, values = rows.schema.field(0).type, rows.column(0).to_pylist()
+            if call.name == "MODE":
+                found[id(call)] = constant(call, values[0] if values else None, kind)
+                continue
+            if len(values) > MOST_WORDS:
+                raise StatementError(
+                    f"{call.name} finds more than {MOST_WORDS:,} values. Ask for a greater count, or leave it out: the keys of "
+                    "features need no vocabulary.",
+                    call.position,
+                )
+            found[id(call)] = constant(call, values, pa.list_(kind))
+    return [found[id(call)] for call in calls]
+
+
+def aggregate_of(call: Call, query: Passage) -> Passage:
+    """Return an aggregate whose argument counts as written where it stands."""
+    aggregate = CONSTANTS[call.name].aggregate
+    assert aggregate is not None
+    before, _, after = aggregate("\0", call.number).partition("\0")
+    return query.inserted(before, 0).joined(call.argument, query.inserted(after, 0))
+
+
+def joined(parts: Sequence[Passage], separator: str, query: Passage) -> Passage:
+    between = query.inserted(separator, 0)
+    return parts[0].joined(*(piece for part in parts[1:] for piece in (between, part)))
+
+
+def answer(columns: Passage, query: Passage, rest: str, context: StatementContext) -> pa.Table:
+    """Run SELECT columns FROM query, and what follows."""
+    whole = query.inserted("SELECT ", 0).joined(
+        columns, query.inserted(" FROM (", 0), query, query.inserted(f"{TAIL}{rest}", len(query.text))
+    )
+    with whole.locating():
+        rows = context.engine.execute(whole.text)
+    assert rows is not None  # a query answers
+    return rows.rename_columns([str(index) for index in range(rows.num_columns)])
+
+
+def constant(call: Call, value: Any, kind: pa.DataType) -> str:
+    """Return a value as a literal that both engines read as the same.
+
+    Raises:
+        StatementError: it is NULL.
+    """
+    if value is None:
+        raise StatementError(f"{call.name} is NULL: the query has no value of {call.argument.text}.", call.position)
+    return written_as(value, kind)
+
+
+def written_as(value: Any, kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        if not value:
+            return f"CAST(array() AS {spark_type(kind)})"
+        return f"array({', '.join(written_as(element, kind.value_type) for element in value)})"
+    if pa.types.is_floating(kind):
+        exact = pa.types.is_float64(kind) and math.isfinite(value)
+        return f"({value!r}D)" if exact else f"CAST({literal(str(value))} AS {spark_type(kind)})"
+    if pa.types.is_string(kind):
+        return literal(value)
+    return f"CAST({literal(str(value))} AS {spark_type(kind)})"

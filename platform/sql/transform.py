@@ -1,0 +1,222 @@
+"""The clause TRANSFORM, read: a SELECT list of one row's expressions, in which some calls stand for constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..engines.spark_sql.lexer import Token, tokenize
+from ..engines.spark_sql.passage import Passage
+from ..engines.spark_sql.words import AGGREGATE_NAMES, EXPLODES
+from ..errors import Position, StatementError
+from .cursor import Cursor
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+MOST_WORDS = 10_000
+MOST_QUANTILES = 1000
+VALUE = "xpsql_value"
+VARYING = frozenset(
+    """rand randn random uuid shuffle now curdate current_date current_time current_timestamp localtimestamp unix_timestamp
+    monotonically_increasing_id spark_partition_id input_file_name""".split()  # noqa: SIM905
+)
+"""Functions that give a row another value the next time, or elsewhere."""
+
+
+class Constant(NamedTuple):
+    """A call that is computed once.
+
+    Attributes:
+        aggregate: an aggregate of :x and the number :n in Spark SQL; None where `groups` gives the constant.
+        groups: what follows SELECT x FROM ... GROUP BY x, of the count and :n; its rows are the constant.
+        numbered: it takes a second argument, which is a whole number of at least 1.
+    """
+
+    aggregate: Callable[[str, int], str] | None
+    groups: Callable[[int], str] | None = None
+    numbered: bool = False
+
+
+def quantiles(x: str, n: int) -> str:
+    bounds = ", ".join(f"{i / n!r}D" for i in range(1, n))
+    return f"percentile(CAST({x} AS DOUBLE), array({bounds}))"
+
+
+CONSTANTS = {
+    "QUANTILES": Constant(quantiles, numbered=True),
+    "MEAN": Constant(lambda x, n: f"avg(CAST({x} AS DOUBLE))"),
+    "STDDEV": Constant(lambda x, n: f"stddev_samp(CAST({x} AS DOUBLE))"),
+    "MIN": Constant(lambda x, n: f"min({x})"),
+    "MAX": Constant(lambda x, n: f"max({x})"),
+    "MODE": Constant(None, lambda n: f"ORDER BY count(*) DESC, {VALUE} LIMIT 1"),
+    "VOCABULARY": Constant(None, lambda n: f"HAVING count(*) >= {n} ORDER BY {VALUE} LIMIT {MOST_WORDS + 1}", numbered=True),
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a constant in a list: where it stands, its first argument, and its number."""
+
+    name: str
+    start: int
+    end: int
+    argument: Passage
+    number: int
+    position: Position
+
+
+@dataclass(frozen=True)
+class Column:
+    """An item of a list as written: its name, its expression, its calls of constants, and the columns that it reads."""
+
+    name: str
+    passage: Passage
+    calls: tuple[Call, ...]
+    reads: frozenset[str]
+    plain: bool
+    position: Position
+
+
+@dataclass(frozen=True)
+class Written:
+    """A list as written; `left_out` is what * leaves out, None where there is no *."""
+
+    text: str
+    columns: tuple[Column, ...]
+    left_out: tuple[str, ...] | None
+
+
+def read_transform(cursor: Cursor) -> Written:
+    """Read (item, ...).
+
+    Raises:
+        StatementError: an item is no expression of one row with a name.
+    """
+    inside = cursor.parenthesised()
+    columns: list[Column] = []
+    left_out: tuple[str, ...] | None = None
+    for passage in split(inside):
+        inner = Cursor(passage, tokenize(passage))
+        if inner.accept("*"):
+            if left_out is not None:
+                raise StatementError("TRANSFORM has * twice. Leave one out.", passage.position(0, "*"))
+            left_out = ()
+            if inner.accept("EXCEPT"):
+                inner.expect("(")
+                left_out = inner.columns("a column")
+                inner.expect(")")
+            inner.done()
+        else:
+            columns.append(read_column(passage))
+    names = [column.name.lower() for column in columns]
+    for index, column in enumerate(columns):
+        if names[index] in names[:index]:
+            raise StatementError(f"TRANSFORM gives {column.name} twice. Name one of them otherwise.", column.position)
+    return Written(inside.text.strip(), tuple(columns), left_out)
+
+
+def split(inside: Passage) -> Iterator[Passage]:
+    """Yield the items of a list, which commas separate."""
+    depth, first, tokens = 0, 0, tokenize(inside)
+    if not tokens:
+        raise StatementError("TRANSFORM expects columns: TRANSFORM (expression AS name, ..., *).", inside.position(0, "("))
+    for index, token in enumerate(tokens):
+        if token.kind == "symbol":
+            depth += (token.text in "([") - (token.text in ")]")
+        if token.text == "," and token.kind == "symbol" and not depth:
+            yield item_of(inside, tokens[first:index], token)
+            first = index + 1
+    yield item_of(inside, tokens[first:], tokens[-1])
+
+
+def item_of(inside: Passage, tokens: Sequence[Token], after: Token) -> Passage:
+    if not tokens:
+        raise StatementError("Expected a column of TRANSFORM.", inside.position(after.start, after.text))
+    return inside.cut(tokens[0].start, tokens[-1].end)
+
+
+def read_column(passage: Passage) -> Column:
+    """Read `expression AS name`, or a column's name."""
+    from sqlglot import exp
+
+    from ..engines.spark_sql.dialect import parse  # brings sqlglot
+
+    calls = tuple(calls_of(passage))
+    whole = passage.position(0, passage.text)
+    with (ahead := passage.inserted("SELECT ", 0).joined(passage)).locating():
+        tree = parse(ahead.text)
+    items = tree.expressions if isinstance(tree, exp.Select) else []
+    if len(items) != 1 or not isinstance(tree, exp.Select) or tree.args.get("from_") or not items[0].alias_or_name:
+        raise StatementError("A column of TRANSFORM is an expression with a name: expression AS name.", whole)
+    item = items[0]
+    check_row_wise(item, whole)
+    plain = isinstance(item, exp.Column)
+    reads = frozenset(column.parts[0].name.lower() for column in item.find_all(exp.Column))
+    return Column(item.alias_or_name, passage.cut(0, expression_end(passage, plain)), calls, reads, plain, whole)
+
+
+def expression_end(passage: Passage, plain: bool) -> int:
+    """Return where an item's expression ends: before its name, and AS."""
+    tokens = tokenize(passage)
+    if plain:
+        return tokens[-1].end
+    before = tokens[:-1]
+    return before[-2].end if before[-1].text.upper() == "AS" else before[-1].end
+
+
+def check_row_wise(item: exp.Expr, place: Position) -> None:
+    """Refuse what is not of one row, or is another value the next time."""
+    from sqlglot import exp
+
+    for node in item.walk():
+        name = node.name if isinstance(node, exp.Anonymous) else ""
+        if isinstance(node, exp.Window):
+            raise StatementError("TRANSFORM sees one row at a time, and OVER reads several. Compute it in the query.", place)
+        if isinstance(node, exp.Query):
+            raise StatementError("TRANSFORM sees one row at a time, and not other tables. Join them in the query.", place)
+        if name.lower() in VARYING or isinstance(node, exp.CurrentTimestamp | exp.CurrentDate | exp.Rand | exp.Randn):
+            raise StatementError("TRANSFORM must give the same value whenever a row is read. Compute it in the query.", place)
+        if name.lower() == "rate":
+            raise StatementError(
+                "RATE fitted in TRANSFORM would learn from its own label. OPERATORS (auto_session, ...) offers rates of the "
+                "examples before.",
+                place,
+            )
+        if name.lower() in AGGREGATE_NAMES | EXPLODES or isinstance(node, exp.AggFunc):
+            if name.upper() in CONSTANTS:
+                continue
+            raise StatementError(
+                f"TRANSFORM sees one row at a time; the aggregates that it fits are {', '.join(CONSTANTS)}. Compute others in "
+                "the query.",
+                place,
+            )
+
+
+def calls_of(passage: Passage) -> Iterator[Call]:
+    """Find the calls of constants.
+
+    Raises:
+        StatementError: one has other arguments than it takes, or has another inside.
+    """
+    cursor = Cursor(passage, tokenize(passage))
+    while not cursor.at_end:
+        first, token = cursor.index, cursor.tokens[cursor.index]
+        cursor.index += 1
+        if token.kind != "word" or token.text.upper() not in CONSTANTS or not cursor.peek("("):
+            continue
+        name, constant = token.text.upper(), CONSTANTS[token.text.upper()]
+        inside = cursor.parenthesised()
+        arguments = list(split(inside))
+        place = cursor.span(first)
+        if len(arguments) != (2 if constant.numbered else 1):
+            wanted = "(x, number)" if constant.numbered else "(x)"
+            raise StatementError(f"{name} of TRANSFORM takes {wanted}, got {len(arguments)} arguments.", place)
+        number = Cursor(arguments[1], tokenize(arguments[1])).integer("a whole number") if constant.numbered else 0
+        if constant.numbered and not 1 <= number - (name == "QUANTILES") < (MOST_QUANTILES if name == "QUANTILES" else 1 << 62):
+            low, high = (2, f" to {MOST_QUANTILES}") if name == "QUANTILES" else (1, " and more")
+            raise StatementError(f"{name} of TRANSFORM takes a number of {low}{high}, got {number}.", place)
+        if next(calls_of(arguments[0]), None) is not None:
+            raise StatementError(f"{name} of TRANSFORM has another constant inside. Compute it in the query.", place)
+        yield Call(name, cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end, arguments[0], number, place)
