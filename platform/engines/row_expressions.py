@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from .spark_sql.quoting import quoted
+from ..quoting import quoted
 
 
 def row_expressions(expressions: Mapping[str, str], stored: pa.Schema) -> Callable[[pa.Table], pa.Table]:

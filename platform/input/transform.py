@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..engines.spark_sql.quoting import quoted
 from ..errors import StatementError
+from ..quoting import quoted
 
 ROWS = "xpsql_input"
 """The name of the rows that a list is evaluated on."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ...warehouse.manifest import Manifest, TableEntry
 from ...warehouse.version import Version
 from ..engines.base import internal_name
-from ..engines.spark_sql.quoting import literal
 from ..operators.feature_value import RECENT_CLICKS, RECENT_SHOWS, Sql, as_sql, information, sql_ln, utility
+from ..quoting import literal
 
 if TYPE_CHECKING:
     from ..engines.base import Engine

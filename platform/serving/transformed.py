@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from ..engines.row_expressions import row_expressions
-from ..engines.spark_sql.quoting import quoted
 from ..errors import ModelError
 from ..input.transform import Transform
+from ..quoting import quoted
 from .column_types import type_of
 from .inputs import Input
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from ..engines.spark_sql.passage import Passage
-from ..engines.spark_sql.quoting import literal
 from ..errors import StatementError
 from ..input.transform import TAIL, Item, Transform
+from ..quoting import literal
 from ..spark_types import spark_type, type_words
 from . import streams
 from .query import Query
-from .transform import CONSTANTS, MOST_WORDS, VALUE, Call, Written
+from .transform import CONSTANTS, MOST_WORDS, VALUE, ConstantCall, Written
 
 if TYPE_CHECKING:
     from ..training.plan import Plan
@@ -142,7 +142,7 @@ def fit(
     return Transform(written.text, tuple(items), written.left_out, types)
 
 
-def constants(calls: Sequence[Call], query: Passage, context: StatementContext) -> list[str]:
+def constants(calls: Sequence[ConstantCall], query: Passage, context: StatementContext) -> list[str]:
     """Return the literals of calls, in order."""
     found: dict[int, str] = {}
     aggregates = [call for call in calls if CONSTANTS[call.name].aggregate is not None]
@@ -171,7 +171,7 @@ def constants(calls: Sequence[Call], query: Passage, context: StatementContext) 
     return [found[id(call)] for call in calls]
 
 
-def aggregate_of(call: Call, query: Passage) -> Passage:
+def aggregate_of(call: ConstantCall, query: Passage) -> Passage:
     """Return an aggregate whose argument counts as written where it stands."""
     aggregate = CONSTANTS[call.name].aggregate
     assert aggregate is not None
@@ -195,7 +195,7 @@ def answer(columns: Passage, query: Passage, rest: str, context: StatementContex
     return rows.rename_columns([str(index) for index in range(rows.num_columns)])
 
 
-def constant(call: Call, value: Any, kind: pa.DataType) -> str:
+def constant(call: ConstantCall, value: Any, kind: pa.DataType) -> str:
     """Return a value as a literal that both engines read as the same.
 
     Raises:

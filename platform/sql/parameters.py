@@ -10,8 +10,8 @@ from typing import Any
 
 from ..engines.spark_sql.lexer import Token
 from ..engines.spark_sql.passage import Passage
-from ..engines.spark_sql.quoting import literal
 from ..errors import StatementError, suggestion
+from ..quoting import literal
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 Edit = tuple[int, int, str]

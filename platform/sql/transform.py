@@ -56,7 +56,7 @@ CONSTANTS = {
 
 
 @dataclass(frozen=True)
-class Call:
+class ConstantCall:
     """A call of a constant in a list: where it stands, its first argument, and its number."""
 
     name: str
@@ -68,12 +68,12 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Column:
+class WrittenItem:
     """An item of a list as written: its name, its expression, its calls of constants, and the columns that it reads."""
 
     name: str
     passage: Passage
-    calls: tuple[Call, ...]
+    calls: tuple[ConstantCall, ...]
     reads: frozenset[str]
     plain: bool
     position: Position
@@ -84,7 +84,7 @@ class Written:
     """A list as written; `left_out` is what * leaves out, None where there is no *."""
 
     text: str
-    columns: tuple[Column, ...]
+    columns: tuple[WrittenItem, ...]
     left_out: tuple[str, ...] | None
 
 
@@ -95,7 +95,7 @@ def read_transform(cursor: Cursor) -> Written:
         StatementError: an item is no expression of one row with a name.
     """
     inside = cursor.parenthesised()
-    columns: list[Column] = []
+    columns: list[WrittenItem] = []
     left_out: tuple[str, ...] | None = None
     for passage in split(inside):
         inner = Cursor(passage, tokenize(passage))
@@ -137,7 +137,7 @@ def item_of(inside: Passage, tokens: Sequence[Token], after: Token) -> Passage:
     return inside.cut(tokens[0].start, tokens[-1].end)
 
 
-def read_column(passage: Passage) -> Column:
+def read_column(passage: Passage) -> WrittenItem:
     """Read `expression AS name`, or a column's name."""
     from sqlglot import exp
 
@@ -154,7 +154,7 @@ def read_column(passage: Passage) -> Column:
     check_row_wise(item, whole)
     plain = isinstance(item, exp.Column)
     reads = frozenset(column.parts[0].name.lower() for column in item.find_all(exp.Column))
-    return Column(item.alias_or_name, passage.cut(0, expression_end(passage, plain)), calls, reads, plain, whole)
+    return WrittenItem(item.alias_or_name, passage.cut(0, expression_end(passage, plain)), calls, reads, plain, whole)
 
 
 def expression_end(passage: Passage, plain: bool) -> int:
@@ -194,7 +194,7 @@ def check_row_wise(item: exp.Expr, place: Position) -> None:
             )
 
 
-def calls_of(passage: Passage) -> Iterator[Call]:
+def calls_of(passage: Passage) -> Iterator[ConstantCall]:
     """Find the calls of constants.
 
     Raises:
@@ -219,4 +219,4 @@ def calls_of(passage: Passage) -> Iterator[Call]:
             raise StatementError(f"{name} of TRANSFORM takes a number of {low}{high}, got {number}.", place)
         if next(calls_of(arguments[0]), None) is not None:
             raise StatementError(f"{name} of TRANSFORM has another constant inside. Compute it in the query.", place)
-        yield Call(name, cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end, arguments[0], number, place)
+        yield ConstantCall(name, cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end, arguments[0], number, place)

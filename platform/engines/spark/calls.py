@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ...errors import Position, StatementError
+from ...quoting import quoted
 from ...udf import FUNCTIONS
 from ..spark_sql.declared import expand
 from ..spark_sql.dialect import SparkSQL, parse
 from ..spark_sql.lexer import Token, level, tokens_of
 from ..spark_sql.names import pretty
 from ..spark_sql.passage import place
-from ..spark_sql.quoting import quoted
 
 NAMES = frozenset(function.name for function in FUNCTIONS)
 SET_OPERATORS = ("UNION", "EXCEPT", "MINUS", "INTERSECT")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import zlib
 
+from ...quoting import quoted
 from ..spark_sql.lexer import tokens_of
-from ..spark_sql.quoting import quoted
 
 SPARKS = "spark_catalog"
 

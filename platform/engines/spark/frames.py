@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import StatementError
+from ...quoting import quoted
 from ...spark_types import TIMESTAMP, spark_type
-from ..spark_sql.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

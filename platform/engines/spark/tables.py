@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 from ....warehouse.tables import MANIFEST, Change, Tables
 from ....warehouse.views import View, Views
 from ...errors import ModelError, StatementError
+from ...quoting import literal, quoted
 from ...spark_types import spark_type
 from ..changes import OR_REPLACE, WITH_REPLACE, check_columns, check_new_table, check_width, exists, places_of
 from ..missing import absent
-from ..spark_sql.quoting import literal, quoted
 from ..spark_sql.statements import opened, read, relation
 from ..spark_sql.tree import CreateTable, CreateView, Drop, Insert, Name, Statement
 from .calls import sent

@@ -8,10 +8,10 @@ from functools import partial
 from itertools import pairwise
 
 from ...errors import NotAvailableError, Position, StatementError
+from ...quoting import quoted
 from .cursor import Cursor
 from .lexer import Token, level, tokenize, unquote
 from .passage import Passage
-from .quoting import quoted
 from .tree import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, QueryText, ShowTables, Statement
 
 DATABASES = ("default", "spark_catalog")

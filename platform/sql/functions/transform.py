@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...engines.spark_sql.quoting import quoted
 from ...errors import StatementError
 from ...input.transform import ROWS, TAIL, Transform, selected
+from ...quoting import quoted
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
