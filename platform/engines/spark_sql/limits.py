@@ -22,7 +22,7 @@ def check_size(text: str) -> None:
     """Require that a statement can be read in seconds.
 
     Raises:
-        StatementError: it has more tokens, or more terms joined by operators, than that; with the place of the first too many.
+        StatementError: it has too many tokens, with the place of the first of them, or too many terms joined by operators.
     """
     if len(text) <= MOST_TERMS:
         return
@@ -46,7 +46,7 @@ def check_size(text: str) -> None:
         elif word in JOINING:
             terms[-1] += 1
         if max(terms[-1], len(terms)) > MOST_TERMS:
-            raise StatementError(DEEP, placed(passage, token))
+            raise StatementError(DEEP)  # the whole statement is what nests
 
 
 def placed(passage: Passage, token: Token) -> Position:

@@ -36,18 +36,14 @@ def test_a_long_list_is_refused_at_its_first_value_too_many() -> None:
 
 
 @pytest.mark.parametrize("operator", ["OR", "AND", "+", "%"])
-def test_a_long_chain_of_terms_is_refused_at_the_first_too_many(operator: str) -> None:
-    text = f"SELECT x {f'{operator} x ' * (MOST_TERMS + 1)}"
-    with pytest.raises(StatementError, match="nests too deeply") as refused:
-        parse(text)
-    assert refused.value.position is not None
-    assert refused.value.position.text == operator
+def test_a_long_chain_of_terms_is_refused_before_it_is_parsed(operator: str) -> None:
+    with pytest.raises(StatementError, match="nests too deeply"):
+        parse(f"SELECT x {f'{operator} x ' * (MOST_TERMS + 1)}")
 
 
 def test_deep_parentheses_are_refused_before_they_are_parsed() -> None:
-    with pytest.raises(StatementError, match="nests too deeply") as refused:
+    with pytest.raises(StatementError, match="nests too deeply"):
         parse(f"SELECT {'(' * MOST_TERMS}1{')' * MOST_TERMS}")
-    assert refused.value.position is not None
 
 
 def test_many_short_chains_are_no_long_one() -> None:
