@@ -22,7 +22,8 @@ from xpsql.platform.engines.spark.start import started
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.compiled import prepare_jax
 
-settings.register_profile("xpsql", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # machines may be busy
+for profile, repeats in (("xpsql", True), ("chaos", False)):  # what make test draws is the same each time; machines may be busy
+    settings.register_profile(profile, deadline=None, derandomize=repeats, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("xpsql")
 
 prepare_jax()  # as sessions do, for tests without one too: with what runs before have compiled

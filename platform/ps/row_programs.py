@@ -158,6 +158,9 @@ class RowPrograms:
         """Apply a push; mask: the row is new."""
         lead, ended = self.lead, self.lead.ended(self.lead.own(given))
         left = {name: one.without(one.own(given), ended, True) for name, one in self.tables.items()}
+        if ended is not None and lead.chain.counting and lead.chain.trial:  # a trial ends, its occurrences count on
+            counts = jnp.where(given["@trial"], given["count"], left[lead.spec.name]["count"])
+            left = {name: {**rows, "count": counts} for name, rows in left.items()}
         context = lead.context_of_push(left[lead.spec.name])
         after = {name: one.pushed(left[name]) for name, one in self.tables.items()}
         counted = [[rows[name] for rows in after.values() if name in rows] for name in self.transient]

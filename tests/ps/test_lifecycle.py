@@ -355,3 +355,12 @@ def test_tables_without_lifecycle_know_nothing_of_it() -> None:
     plain = Programs(SPEC, chain(ftrl(FtrlOptions(), SPEC)), seed=7)
     assert not plain.lives
     assert not {"slot", "@base_rate", "@known", "@pass", "count", "shows", "last_seen"} & RowPrograms([plain]).push.needs
+
+
+def test_occurrences_of_a_candidate_outlive_its_trial() -> None:
+    admitting = admit(AdmitOptions(min_count=3, within="5 days"), SPEC), admit(AdmitOptions(utility=0.0219), SPEC)
+    ending = expire(ExpireOptions(after="3 days"), SPEC)
+    client = new([Programs(SPEC, chain(*admitting, ending, ftrl(FtrlOptions(), SPEC)), SEED)], 1)
+    for batch, (count, days) in enumerate(((2, 0), (1, 4))):
+        push(client, Batch([Event(KEYS[0], 0, count, 0, -1.7)], START + days * DAY, 1), batch)
+    assert {key: row["count"] for key, row in rows_of(client).items()} == {KEYS[0]: 3}
