@@ -23,6 +23,7 @@ from xpsql.platform.operators.base import TableSpec, chain
 from xpsql.platform.operators.sgd import SgdOptions, sgd
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.dense import DenseProgram
+from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Keys, Push, Touched
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.programs import Programs
@@ -46,7 +47,7 @@ Line = tuple[float, str, str]
 
 
 def new() -> Shard:
-    shard = Shard([PROGRAMS], DENSE.part(0, 1), str, Store)
+    shard = Shard(tables_of([PROGRAMS], Store), DENSE.part(0, 1), str)
     shard.watermarks, shard.moments = Watermarks.fresh(range(1024), (), 0), no_moments(0)
     return shard
 

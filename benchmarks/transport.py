@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from xpsql.platform.ps.lifecycle_table import tables_of
     from xpsql.platform.ps.messages import Push
     from xpsql.platform.ps.remote import RemoteClient
     from xpsql.platform.ps.shard import Shard
@@ -69,7 +70,7 @@ def new_shard(optimizer: str, number: int, num_shards: int) -> Shard:
     spec = TableSpec("weights", DIMS[optimizer])
     part = next(part for part in OPERATORS if part.name == optimizer)
     programs = Programs(spec, chain(part.make(part.options(), spec)), 7)
-    return Shard([programs], DenseProgram((), None, 7).part(number, num_shards), str, Store)
+    return Shard(tables_of([programs], Store), DenseProgram((), None, 7).part(number, num_shards), str)
 
 
 def serve(optimizer: str, rows: int, number: int, num_shards: int) -> None:

@@ -10,14 +10,16 @@ What a feature has earned is the row that it would have: any less would not tell
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..operators.base import Counting
 from ._native import Counter
 from .rows.base import NewRows
+
+if TYPE_CHECKING:
+    from ..operators.base import Counting
 
 Keys = NDArray[np.uint64]
 Counts = NDArray[np.uint32]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from .dense import dealt
 from .gang import Gang
 from .ladder import Ladder
 from .messages import Keys, Pulled, Push
-from .placement import Placement, merged, parts_of
+from .placement import Placement, dealt, merged, parts_of
 from .shard import Shard
 
 A = TypeVar("A")

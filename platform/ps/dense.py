@@ -10,7 +10,7 @@ Arrays are JAX's and never change in place: what a pull returned stays as it was
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -19,20 +19,13 @@ from numpy.typing import NDArray
 
 from ..operators.base import DenseSpec
 from ..operators.from_optax import state_names
-from .messages import Array, Arrays
+from .messages import Array, Arrays, Stored
+from .placement import dealt
 
 if TYPE_CHECKING:
     import optax
 
 STATE = "state"
-
-
-class Stored(NamedTuple):
-    """An array as it is kept: of the parameter `name` its values, column "w", or an array of its optimizer's state."""
-
-    name: str
-    column: str
-    values: NDArray[Any]
 
 
 class DenseProgram:
@@ -78,21 +71,6 @@ class DenseProgram:
             step, kept[name] = self._optimizer(name).update(gradients[name], states[name], old)
             moved[name] = old + jnp.asarray(step)
         return moved, kept
-
-
-def dealt(sizes: Mapping[str, int], num_shards: int) -> list[tuple[str, ...]]:
-    """Return the names of each shard's parameters: the largest first, each to the shard that holds the fewest floats.
-
-    Args:
-        sizes: parameter -> how many floats it has.
-    """
-    names: list[list[str]] = [[] for _ in range(num_shards)]
-    floats = [0] * num_shards
-    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
-        shard = floats.index(min(floats))
-        names[shard].append(name)
-        floats[shard] += sizes[name]
-    return [tuple(one) for one in names]
 
 
 def size(spec: DenseSpec) -> int:

@@ -6,7 +6,7 @@ few rows with each push, shows nowhere. So results do not depend on when that ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from ._native import Arguments
 from .candidates import Candidates, Trials
 from .ladder import rung
 from .messages import Counts, Floats, Gate, Keys, Mask, Touched
-from .row_programs import Pushed, RowPrograms
+from .programs import Programs
+from .row_programs import Pushed, RowPrograms, row_programs
 from .rows.base import MISSING, NewRows
 from .sweep import PER_START, VISITED
 from .table import COUNTED, DUMP_ROWS, STATISTIC_COLUMNS, Columns, Table, drawn
@@ -208,3 +209,13 @@ class LivingTable(Table):
         for at in range(0, len(keys), DUMP_ROWS):
             piece = slice(at, at + DUMP_ROWS)
             yield self._piece(trials.store, self.programs.lead, keys[piece], rows[piece], now, rung(min(len(keys), DUMP_ROWS)))
+
+
+def tables_of(programs: Sequence[Programs], new_rows: NewRows) -> dict[str, Table]:
+    """Return empty tables, each by the name of the first of the algorithm's tables whose rows it has; the later ones follow the
+    first."""
+    tables: dict[str, Table] = {}
+    for one in row_programs(tuple(programs)):
+        first = next(iter(tables.values()), None)
+        tables[one.lead.spec.name] = LivingTable(one, new_rows, first) if one.lead.lives else Table(one, new_rows, first)
+    return tables

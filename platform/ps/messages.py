@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from .moments import Moments, no_moments
 
+if TYPE_CHECKING:  # the coordinator, and a simulation, do without JAX
+    import jax
+
+    Array = jax.Array | NDArray[np.float32]
+else:
+    Array = NDArray[np.float32]  # as which it travels
+
 Keys = NDArray[np.uint64]
 Counts = NDArray[np.uint32]
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
-Array = jax.Array | NDArray[np.float32]
 Arrays = Mapping[str, Array]
 
 NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
@@ -116,6 +121,14 @@ class Push(NamedTuple):
     dense: Arrays = NO_DENSE
     moments: Moments = NO_MOMENTS
     worker: int = 0
+
+
+class Stored(NamedTuple):
+    """An array as it is kept: of the parameter `name` its values, column "w", or an array of its optimizer's state."""
+
+    name: str
+    column: str
+    values: NDArray[Any]
 
 
 class Description(NamedTuple):

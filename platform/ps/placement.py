@@ -120,3 +120,18 @@ def joined(parts: Sequence[Mapping[str, Floats]], placement: Placement, size: in
     for rows in whole.values():
         rows[sum(map(len, placement.keys)) :] = 0
     return whole
+
+
+def dealt(sizes: Mapping[str, int], num_shards: int) -> list[tuple[str, ...]]:
+    """Return the names of each shard's parameters: the largest first, each to the shard that holds the fewest floats.
+
+    Args:
+        sizes: parameter -> how many floats it has.
+    """
+    names: list[list[str]] = [[] for _ in range(num_shards)]
+    floats = [0] * num_shards
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+        shard = floats.index(min(floats))
+        names[shard].append(name)
+        floats[shard] += sizes[name]
+    return [tuple(one) for one in names]

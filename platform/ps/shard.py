@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import TrainingError
-from .dense import ShardDense
-from .lifecycle_table import LivingTable
 from .messages import NO_MOMENTS, Description, Gate, Keys, Mask, Pulled, Push, RefusedError
 from .moments import merged
-from .programs import Programs
-from .row_programs import row_programs
-from .rows.base import NewRows
 from .snapshot import LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
-from .table import Table
 from .watch import Watch
 from .watermarks import RunRecord, Watermarks
+
+if TYPE_CHECKING:  # whose arithmetic is JAX
+    from .dense import ShardDense
+    from .table import Table
 
 READ_SECONDS = 30.0
 
@@ -29,10 +28,9 @@ class Shard:
     """The tables and dense parameters of one server.
 
     Args:
-        programs: of each of the algorithm's tables.
+        tables: empty ones; see tables_of.
         dense: its dense parameters.
         slot_name: slot number -> name, for messages.
-        new_rows: makes what holds the rows of a table.
 
     Attributes:
         tables: rows, by the name of the first of the algorithm's tables that they are of, in its order; the first ones decide
@@ -41,10 +39,8 @@ class Shard:
         watermarks: which batches it has applied; None: it applies all that come.
     """
 
-    def __init__(
-        self, programs: Sequence[Programs], dense: ShardDense, slot_name: Callable[[int], str], new_rows: NewRows
-    ) -> None:
-        self.tables = tables_of(programs, new_rows)
+    def __init__(self, tables: Mapping[str, Table], dense: ShardDense, slot_name: Callable[[int], str]) -> None:
+        self.tables = tables
         self._sweeps = {name: Sweep(table) for name, table in self.tables.items()}
         self.dense = dense
         self.moments = NO_MOMENTS
@@ -248,13 +244,3 @@ class Shard:
     @property
     def memory_bytes(self) -> int:
         return sum(table.memory_bytes for table in self.tables.values())
-
-
-def tables_of(programs: Sequence[Programs], new_rows: NewRows) -> dict[str, Table]:
-    """Return empty tables, each by the name of the first of the algorithm's tables whose rows it has; the later ones follow the
-    first."""
-    tables: dict[str, Table] = {}
-    for one in row_programs(tuple(programs)):
-        first = next(iter(tables.values()), None)
-        tables[one.lead.spec.name] = LivingTable(one, new_rows, first) if one.lead.lives else Table(one, new_rows, first)
-    return tables

@@ -11,19 +11,20 @@ Values are as the shard holds them, not brought up to now, so that a shard that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CheckpointError
 from .candidates import Counted, OnTrial
-from .dense import Stored
 from .keys import slices
-from .messages import Keys
+from .messages import Keys, Stored
 from .moments import Moments
-from .table import Table
 from .watermarks import RunRecord
+
+if TYPE_CHECKING:
+    from .table import Table
 
 PIECE_BYTES = 1 << 22
 MOST_KEPT = 0.2  # of a shard's memory: records that changed before they were read

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .messages import Keys
-from .table import Table
+
+if TYPE_CHECKING:
+    from .table import Table
 
 VISITED = 4096  # rows at once, so that a push never waits long for it
 SHARE = 1 / 16  # rows visited per key pushed

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ..input.batches import Batch
     from ..progress import Reporter
     from .checkpoints.checkpointer import Checkpointer
+    from .held import KeptPass
     from .reports import Report
-    from .rows import KeptPass
 
 PROGRESS_SECONDS = 2.0
 TELL_SECONDS = 0.25

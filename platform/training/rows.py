@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -25,14 +25,14 @@ from ..operators.base import INTERCEPT_NUMBER
 from ..options import written
 from ..ps._native import Store
 from ..ps.keys import NUM_SLICES, slot_seed
-from ..ps.messages import Description
+from ..ps.lifecycle_table import tables_of
 from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
 from ..ps.programs import STATISTICS, Programs
 from ..ps.shard import Shard
 from ..ps.watermarks import Watermarks
 from .candidates import load_candidates, load_trials, save_candidates
-from .metrics.metrics import weight_range
+from .held import Saved, merged_saved
 from .plan import Plan
 from .recipe import Recipe
 from .row_columns import batch_of, values
@@ -46,7 +46,8 @@ MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort
 def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, epoch: int) -> Shard:
     """Return a shard for a recipe's tables, which are empty, and its share of the dense parameters, which are new."""
     names = columns.slot_names
-    shard = Shard(recipe.programs, recipe.dense.part(number, num_shards), lambda slot: names.get(slot, str(slot)), Store)
+    tables = tables_of(recipe.programs, Store)
+    shard = Shard(tables, recipe.dense.part(number, num_shards), lambda slot: names.get(slot, str(slot)))
     shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, epoch)
     if number == 0:
         shard.moments = no_moments(len(columns.scaled))
@@ -199,53 +200,6 @@ def moments_of_version(version: Version, columns: Columns) -> Moments:
     kept, names = version.manifest.statistics["scaler"], list(version.manifest.statistics["scaled"])
     wanted = columns.scaled
     return from_entry({field: [line[names.index(s)] if s in names else 0.0 for s in wanted] for field, line in kept.items()})
-
-
-class Saved(NamedTuple):
-    """What was written: the number of keys that have rows, and the range of weights."""
-
-    rows: int
-    min_weight: float
-    max_weight: float
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """The range of weights as ML.TRAINING_INFO names it."""
-        return weight_range(self.min_weight, self.max_weight)
-
-
-class Held(NamedTuple):
-    """What was written of the shards, and what they held then."""
-
-    saved: Saved
-    described: Description
-
-
-class KeptPass(NamedTuple):
-    """The rows of a pass that may become the version's, written beside them."""
-
-    pass_number: int
-    held: Held
-
-
-def total(shards: Iterable[Description]) -> Description:
-    """Return what several shards hold together."""
-    described = list(shards)
-    names = dict.fromkeys(name for one in described for name in one.reports)
-    return Description(
-        rows=sum(one.rows for one in described),
-        memory_bytes=sum(one.memory_bytes for one in described),
-        now=max(one.now for one in described),
-        reports={name: sum(one.reports.get(name, 0.0) for one in described) for name in names},
-        moments=described[0].moments,
-        low=min(one.low for one in described),
-        high=max(one.high for one in described),
-    )
-
-
-def merged_saved(parts: Sequence[Saved]) -> Saved:
-    """Return what was written by several."""
-    return Saved(sum(s.rows for s in parts), min(s.min_weight for s in parts), max(s.max_weight for s in parts))
 
 
 def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entries: Sequence[TableEntry]) -> Saved:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 from ...algorithms.base import Algorithm, Online, Packaged, Solved
 from ..engines.tasks import Tasks
 from ..input.columns import Columns
+from .held import Held
 from .monitor import Monitor
 from .plan import Plan
 from .prepared import Prepared
 from .recipe import Recipe
-from .rows import Held
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft

@@ -17,6 +17,7 @@ from ..errors import TrainingError
 from ..input.columns import Columns
 from ..input.scaling import as_entry
 from .compiled import compilations, prepare_jax
+from .held import Held
 from .hold_out import check_validation
 from .metrics.gate import judged
 from .metrics.labels import flat
@@ -28,7 +29,7 @@ from .plan import Plan
 from .prepared import Prepared, check_encryption, check_memory, prepare
 from .recipe import Recipe, fitted, idle
 from .record import prepare_again, recorded
-from .rows import Held, check_continues, dense_entries, table_entries
+from .rows import check_continues, dense_entries, table_entries
 from .segment import Segment
 from .strategies import strategy_of
 

@@ -14,6 +14,7 @@ from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
+from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Shard
@@ -31,7 +32,7 @@ DAY = 86_400
 
 def shard_of(operator: Operator) -> Shard:
     whole = chain(operator) if operator.optimizer else chain(operator, make("ftrl"))
-    shard = Shard([Programs(TABLE, whole, 7)], DenseProgram((), optax.sgd(0.1), 7).part(0, 1), str, Store)
+    shard = Shard(tables_of([Programs(TABLE, whole, 7)], Store), DenseProgram((), optax.sgd(0.1), 7).part(0, 1), str)
     shard.watermarks = Watermarks.fresh(range(NUM_SLICES), (), 0)
     return shard
 

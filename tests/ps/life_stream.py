@@ -14,6 +14,7 @@ from tests.training.test_checkpoint_files import taken
 from xpsql.platform.input.columns import Columns
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.ps.programs import Programs
@@ -43,7 +44,7 @@ class Batch(NamedTuple):
 
 
 def new(programs: Sequence[Programs], num_shards: int) -> LocalClient:
-    return LocalClient([Shard(programs, NO_DENSE, str, Store) for _ in range(num_shards)])
+    return LocalClient([Shard(tables_of(programs, Store), NO_DENSE, str) for _ in range(num_shards)])
 
 
 def push(client: LocalClient, batch: Batch, number: int) -> None:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from xpsql.algorithms.layers.running import following, running
 from xpsql.platform.operators.base import DenseSpec
-from xpsql.platform.ps.dense import DenseProgram, ShardDense, dealt
+from xpsql.platform.ps.dense import DenseProgram, ShardDense
+from xpsql.platform.ps.placement import dealt
 
 
 def start(seed: int) -> jax.Array:

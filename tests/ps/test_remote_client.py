@@ -27,6 +27,7 @@ from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import Client, LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
+from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.remote import RemoteClient
@@ -59,7 +60,7 @@ with Server("the shard", shard_handlers(new_shard(*map(int, sys.argv[1:]))), SEC
 
 
 def new_shard(number: int = 0, num_shards: int = 1) -> Shard:
-    return Shard(PROGRAMS, DENSE.part(number, num_shards), lambda number: f"slot{number}", Store)
+    return Shard(tables_of(PROGRAMS, Store), DENSE.part(number, num_shards), lambda number: f"slot{number}")
 
 
 def new_shards(num_shards: int) -> list[Shard]:

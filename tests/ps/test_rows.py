@@ -14,6 +14,7 @@ from tests.ps.test_native_store import StoreMachine
 from tests.ps.test_remote_client import DENSE, PROGRAMS, pushed, random_keys, rows
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.rows.reference import DictRows
 from xpsql.platform.ps.shard import Shard
 
@@ -52,7 +53,7 @@ for case in (TestDictAgreesWithDict, TestSnapshotIsTheDictAtOneMoment, TestSnaps
 
 
 def test_a_shard_on_a_dict_is_one_on_the_native_store_bit_for_bit() -> None:
-    shards = [Shard(PROGRAMS, DENSE.part(0, 1), str, new_rows) for new_rows in (Store, DictRows)]
+    shards = [Shard(tables_of(PROGRAMS, new_rows), DENSE.part(0, 1), str) for new_rows in (Store, DictRows)]
     pool = random_keys(200, 1)
     for step, count in enumerate((1, 40, 150, 2, 90)):
         keys = np.random.default_rng(step).choice(pool, count, replace=False)

@@ -25,6 +25,7 @@ from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.ladder import rung
+from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import Push, Touched
 from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.row_programs import RowPrograms
@@ -37,7 +38,7 @@ NO_DENSE = DenseProgram((), None, 7).part(0, 1)
 
 def client(num_shards: int, operators: Operator = PLAIN) -> LocalClient:
     programs = [Programs(SPEC, operators, seed=7)]
-    return LocalClient([Shard(programs, NO_DENSE, lambda number: f"slot{number}", Store) for _ in range(num_shards)])
+    return LocalClient([Shard(tables_of(programs, Store), NO_DENSE, lambda number: f"slot{number}") for _ in range(num_shards)])
 
 
 def rows_with(operators: Operator) -> RowPrograms:
@@ -93,7 +94,7 @@ def test_a_pull_never_creates_a_row() -> None:
 def test_an_absent_row_reads_as_it_will_start() -> None:
     spec = TableSpec("weights", 1, lambda seed, keys: (keys[:, :1] % 100).astype(np.float32) + seed)
     programs = [Programs(spec, chain(ftrl(FtrlOptions(), spec)), seed=7)]
-    shards = LocalClient([Shard(programs, NO_DENSE, str, Store)])
+    shards = LocalClient([Shard(tables_of(programs, Store), NO_DENSE, str)])
     keys = random_keys(20, 9)
     pulled = shards.pull(keys, 64).weights["weights"]
     np.testing.assert_allclose(pulled[:20, 0], (keys.astype(np.uint32) % 100) + 7.0, rtol=1e-5)

@@ -14,6 +14,7 @@ from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
+from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.programs import Programs
@@ -36,7 +37,7 @@ DENSE = sgd()
 
 
 def shard(watermarks: Watermarks | None) -> Shard:
-    made = Shard([PROGRAMS], DENSE.part(0, 1), str, Store)
+    made = Shard(tables_of([PROGRAMS], Store), DENSE.part(0, 1), str)
     made.moments = no_moments(1)
     made.watermarks = watermarks
     return made

@@ -20,6 +20,7 @@ from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.ladder import Ladder
+from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.placement import Placement, parts_of, slices_of
@@ -44,7 +45,7 @@ BATCHES = 6
 def new(num_shards: int) -> dict[int, Shard]:
     shards = {}
     for number in range(num_shards):
-        shard = Shard([PROGRAMS], DENSE.part(number, num_shards), str, Store)
+        shard = Shard(tables_of([PROGRAMS], Store), DENSE.part(number, num_shards), str)
         shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, 0)
         shard.moments = no_moments(1 if number == 0 else 0)
         shards[number] = shard

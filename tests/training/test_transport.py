@@ -65,7 +65,22 @@ def test_the_transport_of_sockets_travels_to_tasks() -> None:
     assert pickle.loads(pickle.dumps(SocketTransport())) == SocketTransport()
 
 
-def test_the_coordinator_and_memberships_need_no_jax() -> None:
-    modules = "coordinator, xpsql.platform.training.tasks.membership"
-    program = f"import sys, xpsql.platform.training.tasks.{modules}; sys.exit('jax' in sys.modules)"
+WITHOUT_JAX = (
+    "platform.input.dealing",
+    "platform.ps.client",
+    "platform.ps.service",
+    "platform.training.checkpoints.checkpointer",
+    "platform.training.checkpoints.files",
+    "platform.training.checkpoints.recovery",
+    "platform.training.monitor",
+    "platform.training.online.pace",
+    "platform.training.tasks.cluster",
+    "platform.training.tasks.membership",
+    "warehouse.models",
+)
+
+
+def test_what_decides_needs_no_jax() -> None:
+    imports = "; ".join(f"import xpsql.{module}" for module in WITHOUT_JAX)
+    program = f"import sys; {imports}; sys.exit('jax' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

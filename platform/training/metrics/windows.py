@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....warehouse.manifest import Split
-from ...input.batches import Batch
 from .evaluate import Evaluate
 from .labels import Values
 from .metrics import LabelMetrics, Tally, Targets
+
+if TYPE_CHECKING:
+    from ...input.batches import Batch
 
 Floats = NDArray[np.float32]
 MOST_SEGMENTS = 100
@@ -78,7 +80,7 @@ class Seen(NamedTuple):
 
 
 Key = tuple[int, int, int]
-Learned = Callable[[Batch, Floats], None]
+Learned = Callable[["Batch", Floats], None]
 
 
 class Schedule(NamedTuple):

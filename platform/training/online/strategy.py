@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from ...engines.tasks import Tasks
 from ...errors import StatementError, Subject
 from ...input.columns import Columns
+from ..held import Held
 from ..monitor import Monitor
 from ..plan import OPERATORS, PASSES, Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, idle
-from ..rows import Held
 from . import local
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from ...engines.tasks import Tasks
 from ...errors import StatementError, Subject
 from ...input.columns import Columns
+from ..held import Held
 from ..monitor import Monitor
 from ..plan import Plan
 from ..prepared import Prepared
 from ..recipe import Recipe
-from ..rows import Held
 from ..solved import strategy as solved
 from .learn import learn_here, learn_on
 

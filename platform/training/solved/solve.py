@@ -20,12 +20,13 @@ from ...operators.base import INTERCEPT_NUMBER
 from ...ps.messages import Description
 from ...ps.moments import Moments, merged
 from ..checkpoints.recovery import Recoveries, begun_again
+from ..held import Held, Saved
 from ..metrics.metrics import Tally
 from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..row_columns import values
-from ..rows import Held, Saved, carried_rows, moments_of_version
+from ..rows import carried_rows, moments_of_version
 from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from ...engines.tasks import Tasks
 from ...errors import StatementError
 from ...input.columns import Columns
+from ..held import Held
 from ..monitor import Monitor
 from ..plan import EVALUATE, OPERATORS, PASSES, Plan
 from ..prepared import Prepared
 from ..recipe import Recipe
-from ..rows import Held
 from .solve import solve_here, solve_on
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ from ...ps.transport.wire import Acknowledged, Handler
 from ...ps.watermarks import Turn, from_lines, highest, lowest
 from ..checkpoints.checkpointer import Checkpointer
 from ..checkpoints.recovery import Recoveries
+from ..held import Held, KeptPass, merged_saved, total
 from ..monitor import Monitor
 from ..online.pace import Pace
 from ..prepared import Prepared
 from ..reports import Report
-from ..rows import Held, KeptPass, merged_saved, total
 from ..validation import Pull, keep_pass, learn_by_pass
 from .cluster import Cluster, cluster
 from .job import (

@@ -15,12 +15,12 @@ from ...errors import TrainingError
 from ...input.columns import Columns
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Method
+from ..held import Saved
 from ..parallelism import Places
 from ..plan import Plan
 from ..prepared import Prepared
 from ..recipe import recipe_of
 from ..reports import Report
-from ..rows import Saved
 from .messages import Contact
 
 if TYPE_CHECKING:
