@@ -17,6 +17,7 @@ from ..spark_types import is_category
 from .base import Bounds
 
 CODED = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
+ELEMENT = 2  # names after that of a column of arrays, where its elements are: `a.list.element`
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class ParquetScan:
         returned = self._own_names(wanted)
         columns = returned if self.project else [self.columns[name] for name in returned]
         needed = list(self.needed) if self.project else list(dict.fromkeys(columns))
-        categories = [] if self.project else [self.columns[n] for n in returned if is_category(self.schema.field(n).type)]
+        categories = [] if self.project else [self.columns[n] for n in returned if of_categories(self.schema.field(n).type)]
         metadata = pq.read_metadata(split.path, memory_map=True)
         coded = in_dictionaries(metadata.row_group(split.row_group), categories)
         with pq.ParquetFile(split.path, metadata=metadata, read_dictionary=coded, memory_map=True) as file:
@@ -147,8 +148,21 @@ def check_unchanged(split: Split) -> None:
         )
 
 
+def of_categories(type: pa.DataType) -> bool:
+    """Return whether values are categories, or arrays of them."""
+    is_list = pa.types.is_list(type) or pa.types.is_large_list(type)
+    return is_category(type.value_type if is_list else type)
+
+
 def in_dictionaries(group: pq.RowGroupMetaData, names: Sequence[str]) -> list[str]:
-    """Return which of some columns a row group stores as dictionaries: they are read as they are; of others Arrow would make
-    dictionaries, which takes longer than to read and hash their values."""
-    columns = {column.path_in_schema: column for column in map(group.column, range(group.num_columns))}
-    return [name for name in names if name in columns and CODED.intersection(columns[name].encodings)]
+    """Return where a row group stores values of some columns, or their elements, as dictionaries: they are read as they are; of
+    others Arrow would make dictionaries, which takes longer than to read and hash their values."""
+    wanted = frozenset(names)
+    columns = map(group.column, range(group.num_columns))
+    return [c.path_in_schema for c in columns if column_of(c, wanted) and CODED.intersection(c.encodings)]
+
+
+def column_of(stored: pq.ColumnChunkMetaData, names: frozenset[str]) -> bool:
+    """Return whether what is stored is one of some columns, or the elements of one."""
+    path = stored.path_in_schema
+    return path in names or (path.count(".") >= ELEMENT and path.rsplit(".", ELEMENT)[0] in names)

@@ -59,6 +59,19 @@ def test_arrays_of_every_kind_that_arrow_has_are_read_in_place(engine: DuckDBEng
     ]
 
 
+def test_elements_of_arrays_are_read_as_the_dictionaries_that_a_file_has(engine: DuckDBEngine, tmp_path: Path) -> None:
+    """Also where its writer had given its dictionary up in the middle."""
+    rows = [[f"item {i}", None, f"item {i % 7}"] if i % 3 else ([] if i % 2 else None) for i in range(3000)]
+    path = tmp_path / "arrays.parquet"
+    pq.write_table(pa.table({"a": rows}), path, dictionary_pagesize_limit=2000, data_page_size=1000)
+    scan = engine.scan(f"SELECT a FROM parquet.`{path}`")
+    assert isinstance(scan, ParquetScan)
+    (split,) = scan.splits()
+    tables = list(scan.read(split, ["a"], 1000))
+    assert all(pa.types.is_dictionary(table.schema.field("a").type.value_type) for table in tables)
+    assert [row for table in tables for row in table.column("a").to_pylist()] == rows
+
+
 def pieces(scan: Scan) -> Iterator[pa.Table]:
     for file in scan.files:
         parquet = pq.ParquetFile(file)

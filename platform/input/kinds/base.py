@@ -95,13 +95,17 @@ class BagKind(Kind):
         codes, weights, lengths = [], [], []
         for piece in column.chunks:
             values, value_weights, numbers = self.values(piece)
-            keep = values.is_valid().to_numpy(zero_copy_only=False) & np.isfinite(value_weights)
             dictionary = values.dictionary_encode()
             first = encoding.add(keys_of(dictionary.dictionary, slot), slot)
             indices = dictionary.indices.fill_null(0).to_numpy(zero_copy_only=False)
-            codes.append((indices[keep] + first).astype(np.int32))
-            weights.append(value_weights[keep])
-            lengths.append(np.bincount(numbers[keep], minlength=len(piece)))
+            keep = np.isfinite(value_weights)
+            if dictionary.null_count:
+                keep &= dictionary.is_valid().to_numpy(zero_copy_only=False)
+            if not keep.all():
+                indices, value_weights, numbers = indices[keep], value_weights[keep], numbers[keep]
+            codes.append(np.add(indices, np.int32(first), dtype=np.int32, casting="unsafe"))
+            weights.append(value_weights)
+            lengths.append(np.bincount(numbers, minlength=len(piece)))
         joined = np.concatenate(lengths) if lengths else np.zeros(0, np.int64)
         return Bag(
             np.concatenate(codes) if codes else np.empty(0, np.int32),
