@@ -32,6 +32,10 @@ Predict = Callable[[Matrix], NDArray[np.float32]]
 """Examples -> predictions, float32[n]."""
 
 
+Contributions = Callable[[Matrix], NDArray[np.float32]]
+"""Examples -> float32[n, columns + 1]: what each column adds to the score of each, and the score that none of them adds to."""
+
+
 class Peers(NamedTuple):
     """How a process finds the others that a package learns with, each from examples of its own.
 
@@ -75,4 +79,8 @@ class Learner(Protocol):
 
     def load(self, model: bytes) -> Predict:
         """Return how a model predicts."""
+        ...
+
+    def contributions(self, model: bytes) -> Contributions:
+        """Return how a model's scores come about."""
         ...

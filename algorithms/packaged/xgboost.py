@@ -13,7 +13,7 @@ import numpy as np
 from ...platform.errors import LostError, OptionError, StatementError, Subject, TrainingError
 from ...platform.options import Part, option
 from ..base import Algorithm, Layout
-from ..learner import Learner, Matrix, Peers, Predict
+from ..learner import Contributions, Learner, Matrix, Peers, Predict
 from ..losses import check_positive_weight
 from .learners import learned_by
 
@@ -142,6 +142,21 @@ class XgboostLearner(Learner):
             return booster.predict(xgboost.DMatrix(matrix.values, **described(matrix)))
 
         return predict
+
+    def contributions(self, model: bytes) -> Contributions:
+        """See Learner; by TreeSHAP, in log odds where labels are classes.
+
+        Source: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature Machine
+        Intelligence 2020.
+        """
+        import xgboost
+
+        booster = xgboost.Booster(model_file=bytearray(model))
+
+        def contributions(matrix: Matrix) -> Any:
+            return booster.predict(xgboost.DMatrix(matrix.values, **described(matrix)), pred_contribs=True)
+
+        return contributions
 
     def _parameters(self) -> dict[str, Any]:
         own = self._options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,9 +50,7 @@ class Prediction:
         rows = rows_of(version, engine, query)
         self._query, self._found, self._inputs, self._own = rows.query, rows.found, rows.inputs, rows.schema.names
         added = predictions_of(version)
-        clash = {field.name.lower() for field in added} & {name.lower() for name in self._own}
-        if clash:
-            raise StatementError(f"The input already has the column {', '.join(sorted(clash))}; rename it with AS.")
+        check_new(added, self._own)
         self.schema = pa.schema([*rows.schema, *added])
 
     def write(self, columns: frozenset[str] | None, folder: Path, reporter: Reporter) -> pa.Table | list[Path]:
@@ -103,6 +101,13 @@ class Prediction:
         return [path] if writer is not None else pa.concat_tables([schema.empty_table(), *kept])
 
 
+def check_new(added: Iterable[pa.Field], own: Iterable[str]) -> None:
+    """Refuse an input that has a column already that the result adds."""
+    clash = {field.name.lower() for field in added} & {name.lower() for name in own}
+    if clash:
+        raise StatementError(f"The input already has the column {', '.join(sorted(clash))}; rename it with AS.")
+
+
 def predictions_named(version: Version) -> list[str]:
     return [field.name for field in predictions_of(version)]
 
@@ -118,7 +123,7 @@ def predictions_of(version: Version) -> list[pa.Field]:
 def request_of(version: Version, scan: Scan, inputs: Mapping[str, str], carried: Sequence[str]) -> Request:
     """Return what to score: the rows of a scan, some of whose columns are carried."""
     schema = pa.schema([*(scan.schema.field(name) for name in carried), *predictions_of(version)])
-    return Request(version, scan, scan.splits(), inputs, tuple(carried), schema)
+    return Request(version, scan, scan.splits(), inputs, tuple(carried), schema, None)
 
 
 def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Reporter) -> Iterator[Scored]:

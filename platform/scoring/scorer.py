@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,6 +47,7 @@ class Request(NamedTuple):
         inputs: the model's column -> the scan's.
         carried: columns of the scan that the result has beside predictions.
         schema: of the result.
+        top: how many attributions explain a prediction; None: none are wanted.
     """
 
     version: Version
@@ -55,6 +56,7 @@ class Request(NamedTuple):
     inputs: Mapping[str, str]
     carried: tuple[str, ...]
     schema: pa.Schema
+    top: int | None
 
     @property
     def num_labels(self) -> int:
@@ -157,12 +159,17 @@ class Scorer:
     def scored(self, table: pa.Table) -> Scored:
         """Return all that the model says of some rows; see `predict`."""
         if table.num_rows:
-            return self._said(table, self._encoded(table))
+            return self.said(table, self._encoded(table))
         outputs = {name: np.empty((0, 1) if output.vector else 0, np.float32) for name, output in self._outputs.items()}
         return Scored(table, np.empty((0, len(self._columns.labels)), np.float32), outputs)
 
     def score(self, request: Request, splits: Sequence[Split]) -> Iterator[Scored]:
         """Score the rows of some splits, in order."""
+        for rows, encoded in self.pieces(request, splits):
+            yield self.said(rows, encoded)
+
+    def pieces(self, request: Request, splits: Sequence[Split]) -> Iterator[tuple[pa.Table, list[Batch]]]:
+        """Read the rows of some splits, in order: the columns carried, and what is to be scored, encoded."""
         inputs, carried = request.inputs, list(request.carried)
         wanted = list(dict.fromkeys([*inputs.values(), *carried]))
 
@@ -174,16 +181,18 @@ class Scorer:
                         yield table.select(carried), self._encoded(features)
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:
-            for table, encoded in ahead:
-                yield self._said(table, encoded)
+            yield from ahead
+
+    def said(self, rows: pa.Table, encoded: Sequence[Batch]) -> Scored:
+        """Score rows, which are encoded."""
+        said = [self._say(batch) for batch in encoded]
+        predictions, names = [one.predictions for one in said], said[0].outputs
+        return Scored(rows, joined(predictions), {name: joined([one.outputs[name] for one in said]) for name in names})
 
     def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
         """Write the rows of some splits with their predictions, and yield how many as they are written."""
-        with pq.ParquetWriter(path, request.schema, compression="lz4", use_dictionary=list(request.carried)) as writer:
-            for scored in self.score(request, splits):
-                columns = [*scored.rows.columns, *scored.columns]
-                writer.write_table(pa.table(columns, names=request.schema.names).cast(request.schema))
-                yield len(scored.predictions)
+        pieces = ((scored.rows, scored.columns, len(scored.predictions)) for scored in self.score(request, splits))
+        return write_rows(pieces, request, path)
 
     def compile(self, row: pa.Table, shape: Shape) -> None:
         """Compile the program of a shape, unless it is there.
@@ -217,11 +226,6 @@ class Scorer:
         sizes = self._sizes.batch_sizes
         size = next((size for size in sizes if table.num_rows <= size), sizes[-1])
         return list(batches(chunk, size, BatchId(), self._sizes.ladders(size)))
-
-    def _said(self, rows: pa.Table, encoded: Sequence[Batch]) -> Scored:
-        said = [self._say(batch) for batch in encoded]
-        predictions, names = [one.predictions for one in said], said[0].outputs
-        return Scored(rows, joined(predictions), {name: joined([one.outputs[name] for one in said]) for name in names})
 
     def _by_package(self, predict: Predict) -> Callable[[Batch], Said]:
         names = column_names(self._columns)
@@ -258,6 +262,18 @@ class Scorer:
             return Said(self.scales.restored(np.asarray(said.predictions)[:examples]), outputs)
 
         return say
+
+
+def write_rows(pieces: Iterable[tuple[pa.Table, list[pa.Array], int]], request: Request, path: Path) -> Iterator[int]:
+    """Write rows as a request's schema has them, and yield how many as they are written.
+
+    Args:
+        pieces: the columns carried, those after them, and how many rows of the input they are.
+    """
+    with pq.ParquetWriter(path, request.schema, compression="lz4", use_dictionary=list(request.carried)) as writer:
+        for rows, columns, count in pieces:
+            writer.write_table(pa.table([*rows.columns, *columns], names=request.schema.names).cast(request.schema))
+            yield count
 
 
 def joined(parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:

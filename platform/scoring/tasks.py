@@ -31,6 +31,7 @@ from ..training.tasks.driver import taken
 from ..training.tasks.job import TAKE, WAIT_SECONDS, NextTurn, Take, check_machine, own_host, own_version
 from ..training.tasks.membership import CALL_SECONDS, EndedError, Membership
 from ..training.tasks.messages import Contact
+from .explainer import Explainer
 from .scorer import Request, Scorer
 from .weights import Weights
 
@@ -211,12 +212,17 @@ def score_splits(job: ScoringJob, task: Task) -> None:
         Membership(job.contact, "worker", task.number, task.attempt) as member,
         job.contact.dial_shards(member.shards(WAIT_SECONDS), DEADLINE_SECONDS) as client,
     ):
-        scorer = Scorer(job.request.version, client.pull)
+        request = job.request
+        scorer = (
+            Scorer(request.version, client.pull)
+            if request.top is None
+            else Explainer(request.version, client.pull, request.top)
+        )
         while (split := member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS).split) >= 0:
             write(job, task, split, scorer, member)
 
 
-def write(job: ScoringJob, task: Task, split: int, scorer: Scorer, member: Membership) -> None:
+def write(job: ScoringJob, task: Task, split: int, scorer: Scorer | Explainer, member: Membership) -> None:
     """Write the predictions of a split: a file that is there is whole, whoever else may write the same split.
 
     Raises:

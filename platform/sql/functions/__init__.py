@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..base import TableFunction
 from .confusion_matrix import CONFUSION_MATRIX
 from .evaluate import EVALUATE
+from .explain_predict import EXPLAIN_PREDICT
 from .feature_info import FEATURE_INFO
 from .models import MODELS
 from .nearest import NEAREST
@@ -22,6 +23,7 @@ from .weights import WEIGHTS
 FUNCTIONS: tuple[TableFunction, ...] = (
     *(
         PREDICT,
+        EXPLAIN_PREDICT,
         EVALUATE,
         ROC_CURVE,
         CONFUSION_MATRIX,

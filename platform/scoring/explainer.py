@@ -1,0 +1,93 @@
+"""Predictions with the slots that made them what they are: those that add most to a score, or take most from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ...warehouse.manifest import Split
+from ..input.batches import Ladders
+from ..input.columns import columns_from
+from ..ps.ladder import Ladder
+from ..ps.messages import Keys, Pulled
+from ..training.recipe import algorithm_of
+from .attributions import Attributed, attribution
+from .scorer import Padding, Request, Scored, Scorer, write_rows
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+BATCH_SIZES = (1, 16, 128, 1024)  # each feature of each example has a row of its own
+ATTRIBUTIONS = pa.list_(pa.struct([("feature", pa.string()), ("attribution", pa.float64())]))
+ADDED = (
+    pa.field("top_feature_attributions", ATTRIBUTIONS),
+    pa.field("baseline_prediction_value", pa.float64()),
+    pa.field("prediction_value", pa.float64()),
+    pa.field("approximation_error", pa.float64()),
+)
+
+
+def explained_fields(labels: Sequence[str]) -> list[pa.Field]:
+    """Return the columns of an explanation, after those of the input and of predictions."""
+    return [*([pa.field("label", pa.string())] if len(labels) > 1 else []), *ADDED]
+
+
+class Explainer:
+    """Scores rows with a version, and says which slots their scores are owed to.
+
+    Args:
+        pull: see Scorer.
+        top: attributions of a row, at most.
+
+    Raises:
+        StatementError, ModelError: see Scorer.
+    """
+
+    def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled], top: int) -> None:
+        shared = Ladders(Ladder(), Ladder())
+        self._scorer = Scorer(version, pull, Padding(BATCH_SIZES, lambda batch: shared))
+        columns = columns_from(version.manifest)
+        self._labels, self._slots, self._top = columns.labels, pa.array(columns.layout.slots, pa.string()), top
+        self._attribute = attribution(version, algorithm_of(version.manifest), columns, pull, self._scorer.scales)
+
+    def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
+        """Write the rows of some splits with their explanations, and yield how many as they are written; of several labels a
+        row for each."""
+
+        def pieces() -> Iterator[tuple[pa.Table, list[pa.Array], int]]:
+            for rows, encoded in self._scorer.pieces(request, splits):
+                found = [self._attribute(batch) for batch in encoded]
+                yield *self._explained(self._scorer.said(rows, encoded), found), rows.num_rows
+
+        return write_rows(pieces(), request, path)
+
+    def _explained(self, scored: Scored, found: Sequence[Attributed]) -> tuple[pa.Table, list[pa.Array]]:
+        """Return the columns carried, and those after them."""
+        whole = Attributed(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+        columns = [top_attributions(whole.by_slot, self._slots, self._top)]
+        columns += [pa.array(values.reshape(-1)) for values in (whole.baseline, whole.score, whole.error)]
+        num_labels = len(self._labels)
+        if num_labels == 1:
+            return scored.rows, [*scored.columns, *columns]
+        again = np.repeat(np.arange(len(scored.predictions)), num_labels)
+        names = pa.array(self._labels).take(np.tile(np.arange(num_labels), len(scored.predictions)))
+        return scored.rows.take(again), [*(column.take(again) for column in scored.columns), names, *columns]
+
+
+def top_attributions(by_slot: np.ndarray, slots: pa.Array, top: int) -> pa.Array:
+    """Return the attributions of the largest size, the largest first, of each example and label.
+
+    Args:
+        by_slot: float64[n, num_labels, num_slots].
+        slots: their names.
+    """
+    flat = by_slot.reshape(-1, len(slots))
+    order = np.argsort(-np.abs(flat), axis=1, kind="stable")[:, :top]
+    sizes = np.take_along_axis(flat, order, axis=1).reshape(-1)
+    structs = pa.StructArray.from_arrays([slots.take(order.reshape(-1)), pa.array(sizes)], fields=list(ATTRIBUTIONS.value_type))
+    offsets = np.arange(len(flat) + 1, dtype=np.int32) * order.shape[1]
+    return pa.ListArray.from_arrays(offsets, structs).cast(ATTRIBUTIONS)

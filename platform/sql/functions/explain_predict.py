@@ -1,0 +1,43 @@
+"""ML.EXPLAIN_PREDICT: predictions, and the slots that they are owed to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import StatementError
+from ..base import Call, Pending, TableFunction
+
+if TYPE_CHECKING:
+    from ..context import StatementContext
+
+
+def run(context: StatementContext, call: Call) -> Pending:
+    from ...scoring.explanation import Explanation, check_labelled
+
+    data, (top,) = call.data, call.arguments
+    assert data is not None  # required by the grammar
+    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+        raise StatementError(f"ML.EXPLAIN_PREDICT takes a number of attributions for each row, 1 or more; got {top!r}.")
+    version = call.read(context)
+    check_labelled(version)
+    with data.locating():
+        explanation = Explanation(version, context.engine, data.text, top)
+
+    def write() -> list[Path]:
+        with data.locating():
+            return explanation.write(call.columns, call.folder, context.reporter)
+
+    return Pending(explanation.schema, write)
+
+
+EXPLAIN_PREDICT = TableFunction(
+    "EXPLAIN_PREDICT",
+    "ML.EXPLAIN_PREDICT(MODEL name [VERSION n], TABLE t | (query), top_k)",
+    "Score rows, and say which slots add most to each score or take most from it: the input's columns, predicted_<label>, "
+    "top_feature_attributions, baseline_prediction_value, prediction_value, approximation_error; of several labels a row of "
+    "each.",
+    "required",
+    ("a number of attributions",),
+    run,
+)

@@ -1,0 +1,36 @@
+"""What docs/explain.md shows is what its statements answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import xpsql
+from tests.docs.blocks import ROOT
+from xpsql.platform.progress import SilentReporter
+
+SHOWN = re.compile(r"```sql\n(.*?)```\n(?:\n```\n(.*?)```)?", re.DOTALL)
+
+
+def test_the_results_of_the_page_are_those_of_its_statements(folder: Path) -> None:
+    """Numbers may differ in the last digit: they are rounded, and machines add in other orders."""
+    text = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
+    compared = 0
+    with xpsql.connect(reporter=SilentReporter()) as session:
+        for statements, shown in SHOWN.findall(text):
+            found = str(session.sql(statements))
+            if not shown:
+                continue
+            compared += 1
+            ours, theirs = (re.split(r"\s{2,}|[ \n,\[\]]", side.strip()) for side in (found, shown))
+            assert len(ours) == len(theirs)
+            for mine, other in zip(ours, theirs, strict=True):
+                if is_number(other):
+                    assert abs(float(mine) - float(other)) <= 1.5 * 10 ** -len(other.partition(".")[2])
+                else:
+                    assert mine == other or {*other} <= {"-"}
+    assert compared == text.count("\n```\n\n```\n") > 0
+
+
+def is_number(text: str) -> bool:
+    return re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text) is not None
