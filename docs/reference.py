@@ -68,6 +68,8 @@ CLAUSE_HELP = {
     "at most in 2106. One that is NULL or before 1970 tells nothing.",
     "GROUP": "User or session, for the metric `gauc`; no slot: to learn from it too, select it twice, under two names.",
     "IGNORE": "Columns of the query that are not learned from; `()` for none, where `CONTINUE` would take its version's.",
+    "CROSS": "Combinations of slots as slots of their own, such as `animal * food`, `(a, b, c) ^ 2` for each pair of a list, "
+    "and `* ^ 2` for each pair of all: see [crosses.md](crosses.md).",
     "TRANSFORM": "What features are made of the columns of the query: a SELECT list of one row's expressions, in which "
     "`QUANTILES(x, n)`, `MEAN(x)`, `STDDEV(x)`, `MIN(x)`, `MAX(x)`, `MODE(x)` and `VOCABULARY(x, least_count)` are constants "
     "of the training's rows. The model keeps it, and every reader of rows applies it: see [transform.md](transform.md).",

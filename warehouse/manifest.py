@@ -46,6 +46,7 @@ class SlotEntry:
         share: whose rows it uses; hashed: its values are ready-made ids; dim: the elements of a vector.
         role: what an option of the algorithm names it for; group: that option; length: how many elements of it are read.
         field: of an array of structs, the field.
+        members: of a cross, the slots that it combines.
     """
 
     name: str
@@ -59,6 +60,7 @@ class SlotEntry:
     group: str = ""
     length: int = 0
     field: str = ""
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ class Manifest:
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
         rows: keys that have rows, which are those of the first table.
         metrics: of its training, as ML.EVALUATE shows them.
+        crosses: the terms of CROSS, as written.
         transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without.
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
         validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
@@ -166,6 +169,7 @@ class Manifest:
     time: str | None = None
     group: str | None = None
     ignore: tuple[str, ...] = ()
+    crosses: tuple[str, ...] = ()
     transform: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     tables: tuple[TableEntry, ...] = field(default=(), metadata=many(TableEntry))

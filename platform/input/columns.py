@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...algorithms.inputs import Layout
-from ...warehouse.manifest import Manifest
+from ...warehouse.manifest import Manifest, SlotEntry
 from ..operators.base import INTERCEPT_NUMBER
 from .kinds import kind_named
 from .kinds.base import BagKind, DenseKind, Kind, ScalarKind, SequenceKind
@@ -102,7 +102,12 @@ class Columns:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The columns that scoring needs."""
-        return tuple(dict.fromkeys(slot.column for slot in self.slots))
+        return tuple(dict.fromkeys(slot.column for slot in self.slots if not slot.members))
+
+    @property
+    def crosses(self) -> tuple[Slot, ...]:
+        """The slots that combine others."""
+        return tuple(slot for slot in self.slots if slot.members)
 
     @property
     def scaled(self) -> tuple[str, ...]:
@@ -131,12 +136,16 @@ class Columns:
         return {slot.number: slot.name for slot in self.all_slots}
 
 
+def slot_of(entry: SlotEntry) -> Slot:
+    """Return the slot that a manifest describes."""
+    e = entry
+    share = e.share or e.name
+    return Slot(e.name, e.kind, e.type, e.number, share, e.hashed, e.dim, e.role, e.group, e.length, e.field, e.members)
+
+
 def columns_from(manifest: Manifest) -> Columns:
     """Return the slots and roles of a trained version."""
-    slots = [
-        Slot(s.name, s.kind, s.type, s.number, s.share or s.name, s.hashed, s.dim, s.role, s.group, s.length, s.field)
-        for s in manifest.slots
-    ]
+    slots = list(map(slot_of, manifest.slots))
     return Columns(
         tuple(slot for slot in slots if slot.kind not in (INTERCEPT_KIND, OFFERED_KIND)),
         manifest.labels,

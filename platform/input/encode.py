@@ -6,18 +6,19 @@ is an array look-up. Equal keys of two slots (WITH share) have one code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import Chunk, Facets, Histories
+from ...algorithms.chunk import Bag, Chunk, Facets, Histories
 from ..errors import DataError
 from ..operators.base import INTERCEPT_NUMBER
 from ..ps.keys import feature_keys, slot_seed
 from .columns import INTERCEPT, Columns
+from .crossing import Crossing
 from .kinds.base import BagKind, DenseKind, Encoding, ScalarKind, SequenceKind
 from .numbers import floats, seconds
 from .slot import Slot
@@ -39,18 +40,21 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool, where: Callable
         where: names a row of the table, for messages.
 
     Raises:
-        DataError: a vector whose length differs from the others', or fields of a history of different lengths in a row.
+        DataError: a vector whose length differs from the others', fields of a history of different lengths in a row, or a cross
+            of too many values.
     """
     rows = table.num_rows
     vocabulary = Vocabulary()
     numbers = {slot.name: slot.number for slot in columns.slots}
     encoding = Encoding(vocabulary, numbers, columns.null_features, columns.logarithmic)
     scalar = np.empty((len(columns.scalar) + columns.intercept, rows), np.int32)
-    for line, (slot, scalars) in zip(scalar, columns.of(ScalarKind), strict=False):
-        scalars.encode(table.column(slot.column), slot, encoding, line)
+    lines = {slot.name: line for line, (slot, _) in zip(scalar, columns.of(ScalarKind), strict=False)}
+    for slot, scalars in columns.of(ScalarKind):
+        if not slot.members:
+            scalars.encode(table.column(slot.column), slot, encoding, lines[slot.name])
     if columns.intercept:
         scalar[-1] = vocabulary.add(np.array([slot_seed(INTERCEPT)], np.uint64), INTERCEPT_NUMBER)
-    bags = tuple(kind.encode(table.column(slot.column), slot, encoding) for slot, kind in columns.of(BagKind))
+    bags = bags_of(table, columns, encoding, lines)
     histories = tuple(aligned(table, group, encoding, where) for group in columns.groups)
     dense, dense_codes = encode_dense(table, columns, encoding)
     offered = [vocabulary.add(np.array([slot_seed(slot.name)], np.uint64), slot.number) for slot in columns.offered]
@@ -70,6 +74,27 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool, where: Callable
         facets_of(table, columns) if with_labels and (columns.grouped or columns.by) else None,
         histories if final is None else tuple(one._replace(codes=final.take(one.codes, mode="wrap")) for one in histories),
     )
+
+
+def bags_of(table: pa.Table, columns: Columns, encoding: Encoding, lines: Mapping[str, Codes]) -> tuple[Bag, ...]:
+    """Encode the multi-valued and weighted slots, and all crosses.
+
+    Args:
+        lines: the codes of categorical slots by name; those of crosses are written.
+
+    Raises:
+        DataError: a cross has too many values.
+    """
+    bags = {
+        slot.name: kind.encode(table.column(slot.column), slot, encoding)
+        for slot, kind in columns.of(BagKind)
+        if not slot.members
+    }
+    if columns.crosses:
+        crossing = Crossing(table, columns, encoding, lines, bags)
+        for slot in columns.crosses:
+            crossing.encode(slot)
+    return tuple(bags[slot.name] for slot in columns.bags)
 
 
 def aligned(

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from ..errors import Subject
 from ..options import Named
+from .crosses import Term
 
-LABEL, WEIGHT, TIME, GROUP, IGNORE = map(Subject, ("LABEL", "WEIGHT", "TIME", "GROUP", "IGNORE"))
+LABEL, WEIGHT, TIME, GROUP, IGNORE, CROSS = map(Subject, ("LABEL", "WEIGHT", "TIME", "GROUP", "IGNORE", "CROSS"))
 BY = Subject("EVALUATE", option="BY")
 HASHED, SHARE = (Subject("WITH", option=option) for option in ("hashed", "share"))
 
@@ -26,6 +27,7 @@ class Roles(NamedTuple):
         grouped: metrics are by group, too.
         named: the columns that options of the algorithm name; the columns of one option are a group.
         algorithm: its name.
+        crosses: what is combined of the slots.
     """
 
     labels: tuple[str, ...]
@@ -40,6 +42,7 @@ class Roles(NamedTuple):
     grouped: bool
     named: tuple[Named, ...] = ()
     algorithm: str = ""
+    crosses: tuple[Term, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ class Slot:
         group: that option; slots of one group are aligned, element by element.
         length: how many elements of a sequence are read, the last ones.
         field: of an array of structs, the field; "" for a whole column.
+        members: of a cross, the names of the slots that it combines; it has no column of its own.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Slot:
     group: str = ""
     length: int = 0
     field: str = ""
+    members: tuple[str, ...] = ()
 
     @property
     def column(self) -> str:

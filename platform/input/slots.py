@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from ...warehouse.manifest import Manifest
+from ...warehouse.manifest import Manifest, SlotEntry
 from ..errors import StatementError, Subject, suggestion
 from ..operators.base import INTERCEPT_NUMBER
 from ..options import Named
 from ..spark_types import type_words
-from .columns import INTERCEPT, INTERCEPT_KIND, OFFERED_KIND, Columns
+from .columns import INTERCEPT, INTERCEPT_KIND, OFFERED_KIND, Columns, slot_of
+from .crosses import crosses_of
 from .kinds import kind_accepting, kind_named
 from .kinds.types import is_list
 from .roles import BY, GROUP, HASHED, IGNORE, LABEL, SHARE, TIME, WEIGHT, Roles
@@ -78,7 +79,7 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
         raise StatementError("The query returns no column to learn from beside label, weight, time, group and ignored ones.")
     shared = {shareable[a.lower()]: shareable[b.lower()] for a, b in wanted.share}
     slots = tuple(slots_of(left, found[HASHED], shared, wanted))
-    slots = slots if parent is None else continued(slots, parent)
+    slots = (*slots, *crosses_of(slots, wanted.crosses)) if parent is None else continued(slots, parent)
     check_shared(slots)
     only = {role: (found[role][0] if role in found else None) for role in (WEIGHT, TIME, GROUP)}
     return Columns(
@@ -153,6 +154,9 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
     for old in parent.slots:
         if old.kind in (INTERCEPT_KIND, OFFERED_KIND):
             continue
+        if old.members:
+            kept.append(crossed_before(old, by_name))
+            continue
         slot = by_name.pop(old.name.lower(), None)
         if slot is None:
             raise StatementError(
@@ -172,6 +176,17 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
         kept.append(replace(slot, name=old.name, source=old.share or old.name, number=old.number, dim=old.dim))
     first = 1 + max((slot.number for slot in kept), default=-1)
     return (*kept, *(replace(slot, number=number) for number, slot in enumerate(by_name.values(), first)))
+
+
+def crossed_before(cross: SlotEntry, added: Mapping[str, Slot]) -> Slot:
+    """Return a cross of the parent.
+
+    Raises:
+        StatementError: the query returns a column of its name.
+    """
+    if cross.name.lower() in added:
+        raise StatementError(f"The query returns {cross.name}, which the model makes by CROSS. Rename it with AS.")
+    return slot_of(cross)
 
 
 def described(kind: str, type: str, hashed: bool, share: str | None) -> str:

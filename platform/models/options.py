@@ -40,6 +40,9 @@ def rows(manifest: Manifest) -> Iterator[Row]:
     yield from of_part("USING", "algorithm", manifest.algorithm)
     for operator in manifest.operators:
         yield from of_part("OPERATORS", "operator", operator)
+    for slot in manifest.slots:
+        if slot.members:
+            yield row("CROSS", None, slot.name, slot.members, None, True)
     transform = Transform.of(manifest.transform)
     for item in transform.items if transform is not None else ():
         yield row("TRANSFORM", None, item.name, item.sql, None, True)

@@ -63,6 +63,37 @@ def hash_int64_text(
 def unique(keys: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
     """Return the distinct keys, uint64[m], in order of first occurrence, and each key's position among them, int32[n]."""
 
+def combinations(codes: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Return where each distinct combination of codes first occurs, and each row's place among them.
+
+    Args:
+        codes: int32[members, n]; -1 is absent.
+
+    Returns:
+        first: int64[m], in order.
+        inverse: int32[n], -1 where a code of the row is negative.
+    """
+
+def hash_cross(
+    members: Sequence[
+        tuple[npt.NDArray[np.int32] | npt.NDArray[np.int64], npt.NDArray[np.uint8], _Validity, int, npt.NDArray[np.int64]]
+    ],
+    count: int,
+    seed: int,
+) -> npt.NDArray[np.uint64]:
+    """Hash the texts of the SQL function cross: values with | between them, | and \\ in them after a \\, and \\N for NULL.
+
+    Args:
+        members: offsets, data, validity and bit_offset of each member's values, see hash_bytes, and positions: int64[count],
+            which of its values each text has.
+
+    Returns:
+        uint64[count]
+
+    Raises:
+        ValueError: positions that are none of values, offsets that descend or leave `data`, or a bitmap that is too short.
+    """
+
 def partition(
     keys: npt.NDArray[np.uint64], num_shards: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32], npt.NDArray[np.int64]]:

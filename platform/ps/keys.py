@@ -86,6 +86,45 @@ def hash_text(values: pa.Array, seed: int, slot: str) -> Keys:
     )
 
 
+def cross_keys(slot: str, members: Sequence[tuple[pa.Array, npt.NDArray[np.int64]]]) -> Keys:
+    """Return feature_key(slot, cross(value, value, ...)), uint64[n], without the text of cross.
+
+    Args:
+        slot: the slot's name.
+        members: values of each member, as feature_keys takes them, and which of them each key is of: int64[n].
+
+    Raises:
+        TypeError: values of another type.
+    """
+    count = len(members[0][1])
+    if not count:
+        return np.empty(0, np.uint64)
+    return _native.hash_cross([texts(values, positions, slot) for values, positions in members], count, slot_seed(slot))
+
+
+def texts(values: pa.Array, positions: npt.NDArray[np.int64], slot: str) -> tuple[Any, ...]:
+    """Return the memory of values' texts, as CAST AS STRING writes them, and where those at some positions stand."""
+    if not is_text(values.type):
+        values, positions = as_text(values.take(pa.array(positions)), slot), np.arange(len(positions))
+    values = with_offsets(values)
+    ends, text = text_buffers(values)
+    return ends, text, *validity(values), positions
+
+
+def as_text(values: pa.Array, slot: str) -> pa.Array:
+    """Return values as strings."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        decoded = values.dictionary_decode()
+        return decoded if is_text(decoded.type) else as_text(decoded, slot)
+    if pa.types.is_date(kind):
+        days = values.cast(pa.date32()).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(days.indices, date_text(days.dictionary)).dictionary_decode()
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return values.cast(pa.string())
+    raise TypeError(f"slot {slot!r} crosses strings, bools, integers or dates, got {kind}; CAST it AS STRING")
+
+
 def as_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast values that are of another type; what casts takes 40 ms to load."""
     return values if values.type == kind else values.cast(kind)
@@ -185,19 +224,26 @@ def is_list(kind: pa.DataType) -> bool:
 
 def hash_strings(values: pa.Array, seeds: Seeds) -> Keys:
     """Hash the bytes of strings or binaries."""
-    kind = values.type
-    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
-    if not (large or pa.types.is_string(kind) or pa.types.is_binary(kind)):
-        values = values.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary())
-        large = True
-    _, offsets, data = values.buffers()
-    if len(values) == 0 or offsets is None:
+    values = with_offsets(values)
+    if len(values) == 0:
         return np.empty(0, np.uint64)
-    ends: npt.NDArray[Any] = np.frombuffer(offsets, np.int64 if large else np.int32, values.offset + len(values) + 1)[
-        values.offset :
-    ]
-    text = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
-    return _native.hash_bytes(ends, text, *validity(values), seeds)
+    return _native.hash_bytes(*text_buffers(values), *validity(values), seeds)
+
+
+def with_offsets(values: pa.Array) -> pa.Array:
+    """Return strings or binaries in a layout with offsets, 32 or 64 bits each."""
+    kind = values.type
+    if any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)):
+        return values
+    return values.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary())
+
+
+def text_buffers(values: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+    """Return the offsets and bytes of strings or binaries, one at least, that have offsets."""
+    _, offsets, data = values.buffers()
+    large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
+    ends = np.frombuffer(offsets, np.int64 if large else np.int32, values.offset + len(values) + 1)
+    return ends[values.offset :], np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
 
 
 def hash_integer(values: pa.Array, seeds: Seeds, function: Callable[..., Keys]) -> Keys:

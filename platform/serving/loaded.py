@@ -103,7 +103,7 @@ class Loaded:
         manifest = version.manifest
         self.model, self.number, self.training = manifest.model, version.number, manifest.training
         self.columns = columns_from(manifest)
-        features = tuple(map(Input.of, {slot.column: slot for slot in self.columns.slots}.values()))
+        features = tuple(map(Input.of, {slot.column: slot for slot in self.columns.slots if not slot.members}.values()))
         transform = Transform.of(manifest.transform)
         self.inputs = inputs_of(features, transform)
         self.features = features_of(features, self.inputs, transform)

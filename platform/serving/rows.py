@@ -25,10 +25,10 @@ LETTERS = {
 def row_scorer(
     sums: Sums, weights: ImageWeights, columns: Columns, inputs: Sequence[Input], scales: Scales
 ) -> RowScorer | None:
-    """Return the scorer of a version; None where a column has a type that it does not read."""
+    """Return the scorer of a version; None where a column has a type that it does not read, or is crossed."""
     slots = [column.slot for column in inputs if column.slot is not None]
     letters = [LETTERS.get(element_of(column.type)) for column in inputs]
-    if None in letters or any(isinstance(kind_named(slot.kind), SequenceKind) for slot in slots):
+    if None in letters or columns.crosses or any(isinstance(kind_named(slot.kind), SequenceKind) for slot in slots):
         return None
     means, deviations = iter(scales.slots.mean.tolist()), iter(deviation(scales.slots).tolist())
     described = []

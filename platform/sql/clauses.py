@@ -19,6 +19,7 @@ from ..training.metrics.evaluate import Evaluate
 from ..training.metrics.gate import VALIDATION, Condition
 from ..training.metrics.validate import Validate
 from ..training.plan import Settings, Use
+from .crosses import given_terms, read_crosses
 from .cursor import Cursor
 from .release import read_condition
 from .transform import read_transform
@@ -26,6 +27,7 @@ from .transform import read_transform
 GRAMMAR = """\
 [LABEL column [, column ...]]
   [WEIGHT column] [TIME column] [GROUP column] [IGNORE ([column, ...])]
+  [CROSS ({slot * slot [* ...] | (slot, ...) ^ n | * ^ n}, ...)]
   [TRANSFORM ({expression AS name | column | * [EXCEPT (column, ...)]}, ...)]
   [OPERATORS (operator [(option = value, ...)], ...)]
   [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
@@ -140,6 +142,7 @@ CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
     "TIME": read_column,
     "GROUP": read_column,
     "IGNORE": read_ignored,
+    "CROSS": read_crosses,
     "TRANSFORM": read_transform,
     "OPERATORS": read_operators,
     "EVALUATE": read_evaluate,
@@ -248,6 +251,7 @@ def settings(given: Mapping[str, Value]) -> Settings:
 
 
 def roles(given: Clauses) -> dict[str, Any]:
-    """Return the roles of columns and the evaluation that the clauses give, as fields of a plan."""
+    """Return the roles of columns, the crosses and the evaluation that the clauses give, as fields of a plan."""
     fields = ROLES | JUDGED
-    return {fields[word]: clause.value for word, clause in given.items() if word in fields}
+    crosses = {"crosses": given_terms(given["CROSS"])} if "CROSS" in given else {}
+    return {fields[word]: clause.value for word, clause in given.items() if word in fields} | crosses

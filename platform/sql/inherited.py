@@ -9,6 +9,7 @@ from ..options import Value, written
 from ..training.metrics.evaluate import Evaluate
 from ..training.metrics.validate import Validate
 from . import clauses
+from .crosses import terms_of
 from .cursor import Cursor
 from .release import read_condition
 
@@ -22,10 +23,11 @@ def operators(manifest: Manifest) -> tuple[clauses.Given, ...]:
 
 
 def roles(manifest: Manifest) -> dict[str, Any]:
-    """Return the roles of a version's columns, its list, evaluation, validation and gate as fields of a plan."""
+    """Return the roles of a version's columns, its crosses, list, evaluation, validation and gate as fields of a plan."""
     evaluate = Evaluate(**manifest.evaluate) if manifest.evaluate else None
     release = read_condition(Cursor.of(manifest.release)) if manifest.release else None
     columns = {field: getattr(manifest, field) for field in clauses.ROLES.values()}
     validate = Validate(**manifest.validate) if manifest.validate else None
     transform = Transform.of(manifest.transform)
-    return {**columns, "evaluate": evaluate, "validate": validate, "release": release, "transform": transform}
+    judged = {"evaluate": evaluate, "validate": validate, "release": release}
+    return {**columns, **judged, "transform": transform, "crosses": terms_of(manifest)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import Subject
+from ..input.crosses import Term
 from ..input.roles import Roles
 from ..input.streams.base import StreamQuery
 from ..input.transform import Transform
@@ -142,7 +143,8 @@ class Plan:
 
     `share` in settings is a tuple of (slot, slot whose rows it uses). `passing`: the query reads what goes with its
     statement, so that its rows are staged. `inherited`: options of the algorithm that the continued version gives, not the
-    statement. `stream`: what the query reads grows. `transform`: the list that is around the query.
+    statement. `stream`: what the query reads grows. `transform`: the list that is around the query. `crosses`: what is
+    combined of its slots.
     """
 
     statement: str
@@ -165,6 +167,7 @@ class Plan:
     inherited: frozenset[str] = frozenset()
     stream: StreamQuery | None = None
     transform: Transform | None = None
+    crosses: tuple[Term, ...] = ()
 
     @property
     def roles(self) -> Roles:
@@ -183,4 +186,5 @@ class Plan:
             grouped=evaluate is not None and self.group is not None,
             named=tuple(named_columns(self.algorithm.options)),
             algorithm=self.algorithm.name,
+            crosses=self.crosses,
         )

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import pyarrow as pa
 
-from ...algorithms.base import Algorithm, Layout
+from ...algorithms.base import Algorithm, Layout, Online
 from ...warehouse.manifest import Manifest
 from .. import parts
 from ..blame import blamed, blaming
@@ -19,7 +19,7 @@ from ..cores import cores
 from ..errors import OptionError, StatementError
 from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from
-from ..input.roles import LABEL
+from ..input.roles import CROSS, LABEL
 from ..input.slots import columns_of, offered_slots
 from ..operators.base import Context, Operator, Rows, TableSpec, chain
 from ..options import of_optimizer, written
@@ -131,6 +131,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     made = [make_operator(found("operator", use.name), use.options, TableSpec("", 1)) for use in plan.operators]
     offers = tuple(name for operator in made for name in operator.offers)
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
+    check_crosses(plan, columns)
     if offers:
         check_offered(plan, columns, next(operator.name for operator in made if operator.offers))
     recipe = recipe_of(plan, columns)
@@ -159,6 +160,17 @@ def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
             f"{OPERATORS} ({operator}) offers inputs beside the slots, and {plan.algorithm.name} takes none. Leave it out.",
             subject=OPERATORS,
         ) from error
+
+
+def check_crosses(plan: Plan, columns: Columns) -> None:
+    """Refuse crosses where the algorithm changes examples: those of a row that it makes would be another's."""
+    if not columns.crosses:
+        return
+    learns = make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, columns.layout).learns
+    if isinstance(learns, Online) and learns.augment:
+        name = plan.algorithm.name
+        message = f"{CROSS} combines the slots of a row, and {name} makes rows of its own. Leave it out."
+        raise StatementError(message, subject=CROSS)
 
 
 def num_threads(algorithm: Algorithm) -> int:

@@ -251,6 +251,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         time=columns.time,
         group=columns.group,
         ignore=columns.ignore,
+        crosses=tuple(term.text for term in plan.crosses),
         transform=plan.transform.entry if plan.transform is not None else None,
         settings=dataclasses.asdict(plan.settings),
         evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,
@@ -291,6 +292,7 @@ def slot_entries(columns: Columns) -> tuple[entries.SlotEntry, ...]:
             s.group,
             s.length,
             s.field,
+            s.members,
         )
         for s in columns.all_slots
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from .base import Computed, Function
+from .cross import joined
 
 
 def hashed(columns: Sequence[pa.Array]) -> pa.Array:
@@ -18,18 +19,20 @@ def hashed(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def key_sql(arguments: Sequence[str]) -> str:
-    """Return the key of a slot's value in plain SQL."""
-    slot, value = arguments
-    return f"xxhash64(CAST({slot} AS STRING), CAST({value} AS STRING))"
+    """Return the key of a slot's value, or of a cross of several values, in plain SQL."""
+    slot, *values = arguments
+    text = f"CAST({values[0]} AS STRING)" if len(values) == 1 else joined(values)
+    return f"xxhash64(CAST({slot} AS STRING), {text})"
 
 
 xxhash64 = Computed("xpsql_xxhash64", hashed, pa.int64())
 
 feature_key = Function(
     name="feature_key",
-    signature="(slot STRING, value) -> BIGINT",
-    help="The key under which a model keeps a slot's value: xxhash64(slot, CAST(value AS STRING)). NULL has a key too.",
+    signature="(slot STRING, value, ...) -> BIGINT",
+    help="The key under which a model keeps a slot's value: xxhash64(slot, CAST(value AS STRING)). NULL has a key too. Of "
+    "several values it is that of their cross: feature_key(slot, cross(value, ...)).",
     least=2,
-    most=2,
+    most=None,
     expand=key_sql,
 )

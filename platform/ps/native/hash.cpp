@@ -1,6 +1,7 @@
 // Bindings of the hash over Arrow columns. A NULL leaves the seed as it is, as in Spark.
 #include "arrays.hpp"
 #include "decimal.hpp"
+#include "validity.hpp"
 #include "xxh64.hpp"
 
 namespace xpsql {
@@ -8,29 +9,6 @@ namespace xpsql {
 namespace {
 
 using Hashes = NumpyVector<uint64_t>;
-
-// Arrow's validity bitmap: bit `offset + i` of element i, least significant bit first.
-class Validity {
-  public:
-    Validity(const nb::object& bitmap, size_t offset, size_t size) : offset_(offset) {
-        if (bitmap.is_none()) return;
-        array_ = nb::cast<In>(bitmap);
-        const auto bytes = view<uint8_t>(array_, "validity");
-        if (bytes.size < (offset + size + 7) / 8) {
-            const std::string message = "validity must hold " + std::to_string(offset + size) + " bits, got " +
-                                        std::to_string(bytes.size) + " bytes";
-            throw nb::value_error(message.c_str());
-        }
-        bits_ = bytes.data;
-    }
-
-    bool operator[](size_t i) const { return !bits_ || (bits_[(offset_ + i) >> 3] >> ((offset_ + i) & 7) & 1); }
-
-  private:
-    In array_;
-    const uint8_t* bits_ = nullptr;
-    size_t offset_;
-};
 
 template <class Hash>
 Hashes hash_each(size_t size, const nb::object& validity, size_t bit_offset, const nb::object& seeds, Hash hash) {

@@ -6,6 +6,7 @@ namespace xpsql {
 void bind_arguments(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
 void bind_counter(nanobind::module_& module);
+void bind_cross(nanobind::module_& module);
 void bind_hash(nanobind::module_& module);
 void bind_image(nanobind::module_& module);
 void bind_row_scorer(nanobind::module_& module);
@@ -23,6 +24,7 @@ NB_MODULE(_native, module) {
     xpsql::bind_arguments(module);
     xpsql::bind_arrays(module);
     xpsql::bind_counter(module);
+    xpsql::bind_cross(module);
     xpsql::bind_hash(module);
     xpsql::bind_image(module);
     xpsql::bind_row_scorer(module);

@@ -16,6 +16,7 @@ from ...training.plan import BASE_RATE, Plan
 from ...training.start import train
 from .. import clauses, inherited, once, streams
 from ..base import Statement
+from ..crosses import given_terms, terms_of
 from ..cursor import Cursor
 from ..query import Query
 from .resume import resumed
@@ -90,7 +91,8 @@ class Continue:
         if self.name is not None and self.replace and once.has_learned(parent, self.name):
             parent = once.parent_to_replace(context.models, parent, self.name)
         manifest = parent.manifest
-        roles = {**inherited.roles(manifest), **clauses.roles(self.given)}
+        self.check_crosses(manifest)
+        roles = {**inherited.roles(manifest), **clauses.roles(self.given), "crosses": terms_of(manifest)}
         if self.stream is not None and "VALIDATE" not in self.given:  # of a stream no rows are held out
             roles["validate"] = None
         clauses.check_release(roles["release"], roles["evaluate"] is not None, roles["validate"] is not None, self.given)
@@ -107,6 +109,15 @@ class Continue:
             stream=None if self.stream is None else self.stream.query,
             **{**roles, **clauses.without_labels(algorithm, self.given)},
         )
+
+    def check_crosses(self, manifest: Manifest) -> None:
+        """Refuse other crosses than the parent's."""
+        given = self.given.get("CROSS")
+        before = {term.meaning for term in terms_of(manifest)}
+        if given is not None and {term.meaning for term in given_terms(given)} != before:
+            has = f"({', '.join(manifest.crosses)})" if manifest.crosses else "none"
+            message = f"CONTINUE keeps the crosses of version {manifest.version}: {has}. Leave CROSS out, or TRAIN a new model."
+            raise StatementError(message, given.position)
 
     def transformed(self, query: Passage, context: StatementContext) -> Applied:
         """Return the plan with the parent's TRANSFORM around the query.

@@ -58,6 +58,7 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
     for dense in manifest.dense:
         yield f"dense {dense.name}", f"float32{list(dense.shape)}{', for training alone' if dense.train_only else ''}"
     yield "label", ", ".join(manifest.labels) or None
+    yield "cross", ", ".join(manifest.crosses) or None
     yield from transform(manifest)
     yield "ignored", ", ".join(manifest.ignore) or None
     for name in PLAIN:
@@ -112,7 +113,8 @@ def written(kind: str, part: PartEntry) -> str:
 
 def kind(slot: SlotEntry) -> str:
     shared = f", shares the rows of {slot.share}" if slot.share else ""
-    return f"{slot.kind}, {slot.type}{shared}" if slot.type else f"{slot.kind}{shared}"
+    crossed = f", crosses {', '.join(slot.members)}" if slot.members else ""
+    return f"{slot.kind}, {slot.type}{shared}{crossed}" if slot.type else f"{slot.kind}{shared}"
 
 
 def parse(cursor: Cursor) -> DescribeModel:

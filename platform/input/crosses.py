@@ -1,0 +1,108 @@
+"""CROSS: combinations of slots, which are slots of their own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ..errors import StatementError, Subject, suggestion
+from .kinds import kind_named
+from .kinds.base import BagKind, ScalarKind
+from .slot import Slot
+
+MOST_MEMBERS = 4
+MOST_CROSSES = 1000
+
+
+class Term(NamedTuple):
+    """A term of CROSS.
+
+    Attributes:
+        text: as written.
+        names: the slots that it names; none where it is *, which stands for all that can be crossed.
+        order: how many of them each of its crosses combines.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    order: int
+
+    @property
+    def subject(self) -> Subject:
+        """The term, for errors."""
+        return Subject("CROSS", option=self.text)
+
+    @property
+    def meaning(self) -> tuple[tuple[str, ...], int]:
+        """What is the same for terms that make the same crosses; names are compared without case."""
+        return tuple(name.lower() for name in self.names), self.order
+
+
+def crosses_of(slots: Sequence[Slot], terms: Sequence[Term]) -> tuple[Slot, ...]:
+    """Return the crosses of a query's slots, numbered after them.
+
+    Raises:
+        StatementError: a term names what is no slot that can be crossed, makes none, or makes what there is already.
+    """
+    known = {slot.name.lower(): slot for slot in slots}
+    made: dict[frozenset[str], Slot] = {}
+    numbers = itertools.count(1 + max((slot.number for slot in slots), default=-1))
+    for term in terms:
+        found = members_of(term, known)
+        if len(made) + (count := math.comb(len(found), term.order)) > MOST_CROSSES:
+            made_of = f"{count:,} crosses of {len(found)} slots"
+            message = f"{term.subject} makes {made_of}; a model has at most {MOST_CROSSES:,}. Name the slots that matter."
+            raise StatementError(message, subject=term.subject)
+        for members in itertools.combinations(found, term.order):
+            slot = cross(members, next(numbers))
+            if slot.name.lower() in known:
+                message = f"{term.subject} makes the slot {slot.name}, and the query returns it. Rename it with AS."
+                raise StatementError(message, subject=term.subject)
+            if (twin := made.setdefault(frozenset(slot.members), slot)) is not slot:
+                message = f"{term.subject} makes {slot.name}, and {twin.name} is there already. Leave one out."
+                raise StatementError(message, subject=term.subject)
+    return tuple(made.values())
+
+
+def members_of(term: Term, known: Mapping[str, Slot]) -> list[Slot]:
+    """Return the slots that a term combines."""
+    if not term.names:
+        found = [slot for slot in known.values() if can_be_crossed(slot)]
+        if len(found) < term.order:
+            message = f"{term.subject} needs {term.order} slots of categories; the query returns {len(found)}."
+            raise StatementError(message, subject=term.subject)
+        return found
+    return list(named(term, known))
+
+
+def named(term: Term, known: Mapping[str, Slot]) -> Iterator[Slot]:
+    for name in term.names:
+        if (slot := known.get(name.lower())) is None:
+            valid = [one.name for one in known.values() if can_be_crossed(one)]
+            message = f"{term.subject} names {name!r}, which is not learned from.{suggestion(name, valid)}"
+            raise StatementError(message, subject=term.subject)
+        if not can_be_crossed(slot):
+            remedy = "Leave it out"
+            if not kind_named(slot.kind).features:
+                remedy = f"Cut its numbers into parts first: bucketize({slot.name}, ...) in TRANSFORM or the query"
+            raise StatementError(
+                f"{term.subject} combines categories, and arrays and maps of them; {slot.name} is {slot.kind} ({slot.type}). "
+                f"{remedy}.",
+                subject=term.subject,
+            )
+        yield slot
+
+
+def can_be_crossed(slot: Slot) -> bool:
+    return isinstance(kind_named(slot.kind), ScalarKind | BagKind) and kind_named(slot.kind).features and not slot.role
+
+
+def cross(members: Sequence[Slot], number: int) -> Slot:
+    """Return the slot of a combination: of maps it has their weights, of arrays any number of values."""
+    names = tuple(slot.name for slot in members)
+    kinds = {slot.kind for slot in members}
+    kind = next((kind for kind in ("weighted", "multi-valued") if kind in kinds), "categorical")
+    name = "*".join(names)
+    return Slot(name, kind, "string", number, name, members=names)
