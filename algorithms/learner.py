@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -83,4 +83,8 @@ class Learner(Protocol):
 
     def contributions(self, model: bytes) -> Contributions:
         """Return how a model's scores come about."""
+        ...
+
+    def importance(self, model: bytes) -> Mapping[str, float]:
+        """Return how much a model has gained by each of its columns, by name, without those that have gained nothing."""
         ...

@@ -17,7 +17,7 @@ from ..input.offered import offered_of
 from ..input.scaling import Scales, deviation, scale
 from ..ps.messages import Keys, Pulled
 from ..training.online.step import inputs_of
-from ..training.packaged.matrix import TABLE, column_names, matrix_of
+from ..training.packaged.matrix import TABLE, column_names, matrix_of, starts_of
 from .slopes import slope_step
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ def by_package(version: Version, learns: Packaged, columns: Columns, pull: Calla
     """Ask the package that has learned the model; its columns that are elements of one vector are a slot."""
     contributions = learns.learner.contributions(read_package(version.stored("package")[0]))
     names = column_names(columns)
-    elements = [1] * (len(columns.scalar) + len(columns.continuous)) + [slot.dim for slot in columns.vectors]
-    starts = np.concatenate([[0], np.cumsum(elements)[:-1]]).astype(np.int64)
+    starts = starts_of(columns)
 
     def attribute(batch: Batch) -> Attributed:
         numbers = pull(batch.keys, batch.size).weights[TABLE][:, 0]

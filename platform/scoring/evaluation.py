@@ -77,7 +77,7 @@ class Evaluation:
             DataError: a label is NULL, or of a classifier and not 0 or 1.
         """
         if not self._label:
-            request, algorithm = self._request(folder), algorithm_of(self._version.manifest)
+            request, algorithm = self.request(folder), algorithm_of(self._version.manifest)
             return pa.Table.from_pylist([losses_of(request, algorithm).as_dict()], self.schema)
         metrics = LabelMetrics(Targets.of(list(self._label), self.classifier, bool(self._grouped)))
         for sample in self.samples("ML.EVALUATE", folder, reporter):
@@ -108,7 +108,7 @@ class Evaluation:
         places, examples = [self._columns.labels.index(label) for label in self._label], 0
         reporter.start(f"{name} of {self._version.manifest.model} v{self._version.number}", None)
         try:
-            for rows, predictions, _ in scored(self._request(folder), self._engine.tasks, folder, reporter):
+            for rows, predictions, _ in scored(self.request(folder), self._engine.tasks, folder, reporter):
                 found = np.stack([floats(rows.column(label)) for label in labels])
                 for label, values in zip(labels, found, strict=True):
                     check(values, label, classifier, examples)
@@ -119,7 +119,8 @@ class Evaluation:
         finally:
             reporter.finish("")
 
-    def _request(self, folder: Path) -> Request:
+    def request(self, folder: Path) -> Request:
+        """Return what to score, with the labels' columns and that of groups; see measure."""
         scan = staged(self._engine, self._query, self._found, folder / "input")
         carried = list(dict.fromkeys([*self._label.values(), *self._grouped]))
         return request_of(self._version, scan, self._inputs, carried)

@@ -6,6 +6,7 @@ from ..base import TableFunction
 from .confusion_matrix import CONFUSION_MATRIX
 from .evaluate import EVALUATE
 from .explain_predict import EXPLAIN_PREDICT
+from .feature_importance import FEATURE_IMPORTANCE
 from .feature_info import FEATURE_INFO
 from .models import MODELS
 from .nearest import NEAREST
@@ -31,6 +32,7 @@ FUNCTIONS: tuple[TableFunction, ...] = (
         TRANSFORM,
         WEIGHTS,
         FEATURE_INFO,
+        FEATURE_IMPORTANCE,
         NEAREST,
         RELATED,
         RECOMMEND,

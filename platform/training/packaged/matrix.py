@@ -22,6 +22,12 @@ def column_names(columns: Columns) -> tuple[str, ...]:
     return tuple(names)
 
 
+def starts_of(columns: Columns) -> NDArray[np.int64]:
+    """Return which of those columns is the first one of each slot."""
+    elements = [1] * (len(columns.scalar) + len(columns.continuous)) + [slot.dim for slot in columns.vectors]
+    return np.cumsum([0, *elements[:-1]])
+
+
 def matrix_of(batch: Batch, numbers: NDArray[np.float32], names: tuple[str, ...]) -> Matrix:
     """Return the examples of a batch.
 
