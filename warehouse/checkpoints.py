@@ -174,7 +174,16 @@ class Checkpoints:
         """
         if self._owner is None:
             self.clear()
-        elif not self._is_own():
+        else:
+            self.mark()
+
+    def mark(self) -> None:
+        """Mark a place that others share as the training's own, where its mark is not there; nothing in a version's own folder.
+
+        Raises:
+            ModelError: it cannot be written, or is another training's.
+        """
+        if self._owner is not None and not self._is_own():
             text = json.dumps({"format": FORMAT, "owner": dataclasses.asdict(self._owner)}, indent=1)
             self.place.replace(OWNER, text.encode())
 

@@ -113,6 +113,7 @@ class Models(Catalog):
                 remove(folder / name)
             mend_progress(folder, newest_checkpoint(before, folder) is not None)
             mend_segments(folder)
+            checkpoints_of(before, folder).mark()  # the place may have gone since
             manifest = dataclasses.replace(before, status="training", epoch=epoch, error=None)
             write_manifest(folder, manifest)
         except BaseException:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..platform.errors import ModelError
-from .durable import reading, storing, sync
+from .durable import make_folder, reading, storing, sync
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -53,7 +53,11 @@ class Storage:
         """
         path = self.below(name)
         with storing(Path(path)):
-            self.files.create_dir(path.rpartition("/")[0], recursive=True)
+            folder = path.rpartition("/")[0]
+            if self.local:
+                make_folder(Path(folder))
+            else:
+                self.files.create_dir(folder, recursive=True)
             with self.files.open_output_stream(path) as file:
                 yield file
             if self.local:

@@ -23,6 +23,15 @@ class Places(NamedTuple):
     workers: int
 
 
+def in_step(settings: Settings, places: Places) -> bool:
+    """Return whether shards apply the steps of workers as wholes, so that all of them can stand at the same one.
+
+    With bsp they do; and for one worker, whose results depend on no timing: of several shards, which get a push one after the
+    other, some would have it in a checkpoint, or when the worker is lost, and others not.
+    """
+    return settings.sync == "bsp" or (places.workers == 1 and places.shards > 1)
+
+
 def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     """Return how many shards and workers a training has.
 

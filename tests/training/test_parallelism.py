@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from xpsql.platform.training.parallelism import BYTES_PER_SHARD, Places, scoring_places
+from xpsql.platform.training.parallelism import BYTES_PER_SHARD, Places, in_step, scoring_places
+from xpsql.platform.training.plan import Settings
 
 
 class Slots:
@@ -35,3 +36,18 @@ def test_a_prediction_has_shards_for_its_model_and_workers_for_its_input(
 ) -> None:
     tasks: Any = Slots(slots)
     assert scoring_places(tasks, weight_bytes, turns) == expected
+
+
+@pytest.mark.parametrize(
+    ("sync", "places", "expected"),
+    [
+        ("bsp", Places(1, 2), True),
+        ("asp", Places(2, 1), True),
+        ("ssp", Places(3, 1), True),
+        ("asp", Places(1, 1), False),
+        ("asp", Places(2, 2), False),
+        ("ssp", Places(2, 2), False),
+    ],
+)
+def test_the_shards_of_one_worker_stand_at_one_step_whatever_sync_is(sync: str, places: Places, expected: bool) -> None:
+    assert in_step(Settings(sync=sync), places) is expected

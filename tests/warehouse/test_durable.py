@@ -9,11 +9,11 @@ import pytest
 
 from tests.warehouse.fill import train
 from xpsql.warehouse.models import Models
+from xpsql.warehouse.storage import Storage
 
 
-def test_the_names_of_all_new_folders_are_on_the_disk_with_the_first_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def noted(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
+    """Return the files and folders that are synced from now on."""
     synced: set[Path] = set()
     fsync = os.fsync
 
@@ -22,9 +22,25 @@ def test_the_names_of_all_new_folders_are_on_the_disk_with_the_first_version(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noting)
+    return synced
+
+
+def test_the_names_of_all_new_folders_are_on_the_disk_with_the_first_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = noted(monkeypatch)
     root = tmp_path / "new" / "warehouse"
     train(Models(root))
     assert {tmp_path, root.parent, root, root / "models", root / "models" / "ctr"} <= synced
+
+
+def test_the_names_of_all_new_folders_on_the_way_to_a_checkpoint_are_on_the_disk_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = noted(monkeypatch)
+    Storage(str(tmp_path / "shared"), "m", "v1-training").replace("000000-000001/manifest.json", b"{}")
+    shared = tmp_path / "shared"
+    assert {tmp_path, shared, shared / "m", shared / "m" / "v1-training"} <= synced
 
 
 def test_drafts_of_manifests_that_a_kill_left_are_swept_with_the_next_change(tmp_path: Path) -> None:

@@ -135,6 +135,18 @@ def test_a_copy_of_an_interrupted_training_has_no_checkpoints_of_the_first(sessi
     assert not mark.exists()
 
 
+def test_resume_marks_a_place_of_checkpoints_that_has_gone(session: xpsql.Session, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    folder = tamper(
+        session, lambda values: values | INTERRUPTED | {"settings": {**values["settings"], "checkpoint_path": str(shared)}}
+    )
+    checkpoints_of(read_manifest(folder), folder).begin()
+    shutil.rmtree(shared)
+    draft = session.models.resume("m")
+    assert len(list(shared.rglob(OWNER))) == 1
+    draft.discard()
+
+
 def test_a_damaged_model_is_listed_and_the_others_are_as_they_were(session: xpsql.Session) -> None:
     shutil.copytree(session.models.folder / "m", session.models.folder / "n")
     (session.models.folder / "n" / "v1" / "manifest.json").write_bytes(b"\0" * 100)

@@ -1,6 +1,6 @@
 """A training on the tasks of an engine: the driver's part.
 
-A worker that is lost is replaced: its turns are dealt again from where the shards stand. A shard that is lost, and in bsp any
+A worker that is lost is replaced: its turns are dealt again from where the shards stand. A shard that is lost, and in step any
 task, ends all tasks; new ones begin from the last checkpoint. What must be computed again is; shards ignore what they have.
 """
 
@@ -29,6 +29,7 @@ from ..checkpoints.recovery import Recoveries
 from ..held import Held, KeptPass, merged_saved, total
 from ..monitor import Monitor
 from ..online.pace import Pace
+from ..parallelism import in_step
 from ..prepared import Prepared
 from ..reports import Report
 from ..validation import Pull, keep_pass, learn_by_pass
@@ -95,11 +96,11 @@ class Driver:
         self._monitor = monitor
         self._recoveries = recoveries
         self._settings = prepared.plan.settings
-        self._bsp = self._settings.sync == "bsp"
+        self._in_step = in_step(self._settings, prepared.places)
         self._num_workers = prepared.places.workers
         self._asking = threading.Lock()
         self._finished = finished
-        self._dealer = Dealer((), self._num_workers, self._bsp)
+        self._dealer = Dealer((), self._num_workers, self._in_step)
         self._awaited: set[Turn] = set()  # given back, and not dealt again
         self._generation = self._begun_with = 0
         self._begun = threading.Event()
@@ -107,7 +108,7 @@ class Driver:
 
     def cluster(self, tasks: Tasks, name: str) -> AbstractContextManager[Cluster]:
         """Give a cluster whose tasks ask this driver and report to it."""
-        lost = None if self._bsp else self._lost
+        lost = None if self._in_step else self._lost
         return cluster(tasks, name, self._prepared.places, self.handlers, self._left, lost, self._settings.encrypt)
 
     @property
@@ -120,7 +121,8 @@ class Driver:
         """Start workers; they get no turn before `begin`."""
         self._on = on
         name = f"xpsql: train {job.contact.job}"
-        on.start_workers(functools.partial(work, job, self._generation), self._num_workers, name, self._bsp)
+        together = self._in_step and self._num_workers > 1
+        on.start_workers(functools.partial(work, job, self._generation), self._num_workers, name, together)
 
     def begin(self, client: ShardsClient) -> None:
         """Begin to deal, from where the shards stand.
@@ -129,7 +131,7 @@ class Driver:
             client: of the shards; used by one thread at a time.
         """
         self._client = client
-        dealer = Dealer(self._prepared.turns, self._num_workers, self._bsp, self._standing())
+        dealer = Dealer(self._prepared.turns, self._num_workers, self._in_step, self._standing())
         if self._prepared.hold_out is not None:
             self._begun_with = len(self._monitor.validations.passes)
             dealer.open(self._begun_with)
@@ -142,7 +144,7 @@ class Driver:
         """Take checkpoints beside the block."""
         self._addresses = addresses
         contact, seconds = self._on.contact, self._settings.checkpoint_seconds
-        taker = Afar(addresses, contact, self._bsp, lambda: self._monitor.state(self.finished), self._recoveries.saved)
+        taker = Afar(addresses, contact, self._in_step, lambda: self._monitor.state(self.finished), self._recoveries.saved)
         with Checkpointer(checkpoints, epoch, seconds, taker, self._monitor.note) as self._checkpointer:
             yield
 
@@ -208,7 +210,7 @@ class Driver:
                 if self._dealer.unfinished:
                     raise LostError(f"The workers of {job.contact.job} ended before {self._dealer.unfinished} of their turns.")
             except LostError as error:
-                if self._bsp or self._on.coordinator.failed:
+                if self._in_step or self._on.coordinator.failed:
                     raise
                 self._begin_again(error)
                 self._generation += 1

@@ -20,6 +20,7 @@ from ...ps.transport.wire import Handler
 from ..checkpoints.files import restore
 from ..compiled import compilations, prepare_task
 from ..held import Saved
+from ..parallelism import in_step
 from ..recipe import recipe_of
 from ..rows import begin, changed_programs, load, new_shard, save
 from .coordinator import TO_SHARD
@@ -75,12 +76,12 @@ def fill(shard: Shard, number: int, job: Job) -> None:
 
 
 def gang_of(shard: Shard, job: Job, member: Membership) -> Gang | None:
-    """Return what keeps a shard's workers in step (bsp)."""
+    """Return what keeps a shard's workers in step; None where nothing does."""
 
     def held_up(workers: Sequence[int], seconds: float) -> None:
         member.call(SLOW, Slow(tuple(workers), seconds), CALL_SECONDS)
 
-    return Gang(shard, job.places.workers, held_up) if job.plan.settings.sync == "bsp" else None
+    return Gang(shard, job.places.workers, held_up) if in_step(job.plan.settings, job.places) else None
 
 
 def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: Membership) -> tuple[Handler[Any, Any], ...]:

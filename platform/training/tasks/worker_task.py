@@ -22,6 +22,7 @@ from ..metrics.metrics import Targets
 from ..metrics.passes import PassMetrics
 from ..metrics.windows import Collector, Schedule, Window
 from ..online.worker import Worker
+from ..parallelism import in_step
 from ..reports import Report
 from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, StepRequest, Take, check_machine, prepared_of
 from .membership import CALL_SECONDS, EndedError, Membership
@@ -50,14 +51,12 @@ def work(job: Job, generation: int, task: Task) -> None:
         def read() -> Generator[Batch | End, None, None]:
             return source.batches(lambda: take(member, task), telling.clocks.reading)
 
-        seconds = ANSWER_SECONDS if job.plan.settings.sync == "bsp" else DEADLINE_SECONDS
+        seconds = ANSWER_SECONDS if in_step(job.plan.settings, job.places) else DEADLINE_SECONDS
         with job.contact.dial_shards(member.shards(WAIT_SECONDS), seconds) as client:
             worker = Worker(task.number, client, prepared.recipe, telling.learned, telling.ended, telling.clocks.learning)
-            try:
-                with compilations(telling.compiled.add), prepared.ahead(read) as ahead:
-                    worker.learn(ahead, lambda: begin(member, task, job), job.plan.settings.sync == "ssp")
-            finally:
-                client.leave(task.number)
+            with compilations(telling.compiled.add), prepared.ahead(read) as ahead:
+                worker.learn(ahead, lambda: begin(member, task, job), job.plan.settings.sync == "ssp")
+            client.leave(task.number)  # not by an error: a gang would make steps without it, and a checkpoint might keep them
         telling.finish()
 
 
