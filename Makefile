@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard platform/ps/native/* algorithms/layers/native/*)
 
-.PHONY: demo test oldest check bench chaos sanitize format clean
+.PHONY: demo test oldest check bench chaos simulate sanitize format clean
 
 $(VENV)/.demo: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,10 @@ bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md explains.
 
 chaos: $(VENV)/.dev  ## Kill trainings at random moments, for hours; see docs/reliability.md.
 	PYTHON=$(BIN)/python scripts/chaos
+
+SEEDS ?= 0-500
+simulate: $(VENV)/.dev  ## Train in simulated worlds; SEEDS=1234 tells what happened in one, MUTATION='...' plants a fault of the product.
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(MUTATION),--mutation '$(MUTATION)')
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

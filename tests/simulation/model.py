@@ -1,0 +1,284 @@
+"""What is learned in a world: a log, a model of one weight for each feature, and what both must come to, in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpsql.platform.input.batches import Batch
+from xpsql.platform.input.dealing import Deal
+from xpsql.platform.input.prefetch import Ahead
+from xpsql.platform.input.source import End, standing
+from xpsql.platform.input.timing import Clock
+from xpsql.platform.ps._native import Arguments, Layout
+from xpsql.platform.ps.ladder import rung
+from xpsql.platform.ps.messages import BatchId
+from xpsql.platform.ps.placement import slices_of
+from xpsql.platform.ps.row_programs import Pushed
+from xpsql.platform.ps.rows.reference import DictRows
+from xpsql.platform.ps.shard import Shard
+from xpsql.platform.ps.table import Table
+from xpsql.platform.ps.watermarks import Turn, Watermarks, turns_of
+from xpsql.platform.training.metrics.metrics import Targets
+from xpsql.platform.training.online.step import Learned
+from xpsql.platform.training.online.worker import Worker
+from xpsql.platform.training.parallelism import Places
+from xpsql.platform.training.plan import Settings
+from xpsql.warehouse.manifest import Split, TableEntry
+
+TABLE = "weights"
+ENTRIES = (TableEntry(TABLE, 1, {"w": 1}),)
+FEATURES, EXAMPLES = 24, 5
+DECAY, RATE = np.float32(0.75), np.float32(0.125)
+
+Floats = NDArray[np.float32]
+
+
+class Log(NamedTuple):
+    """A log: the batches of each split."""
+
+    splits: tuple[tuple[Batch, ...], ...]
+
+    @property
+    def examples(self) -> int:
+        return sum(batch.examples for split in self.splits for batch in split)
+
+
+def made_log(seed: int, splits: int, most_batches: int) -> Log:
+    """Draw a log."""
+    random = np.random.default_rng(seed)
+    keys = np.sort(random.integers(0, 2**64, FEATURES, np.uint64))
+    sizes = random.integers(1, most_batches + 1, splits).tolist()
+    return Log(tuple(tuple(made_batch(random, keys) for _ in range(size)) for size in sizes))
+
+
+def made_batch(random: np.random.Generator, pool: NDArray[np.uint64]) -> Batch:
+    """Draw a batch whose examples have two features each."""
+    examples = int(random.integers(1, EXAMPLES + 1))
+    chosen = np.stack([random.choice(len(pool), 2, replace=False) for _ in range(examples)])
+    label = (random.random(examples) < 0.4).astype(np.float32)
+    seen, codes = np.unique(chosen, return_inverse=True)
+    codes = codes.reshape(chosen.shape)
+    counts, clicks = (np.zeros(len(seen), np.uint32) for _ in range(2))
+    np.add.at(counts, codes, 1)
+    np.add.at(clicks, codes, label.astype(np.uint32)[:, None])
+    none = np.empty(0, np.int32)
+    floats = np.empty((0, examples), np.float32)
+    return Batch(
+        BatchId(),
+        examples,
+        pool[seen],
+        np.ones(len(seen), np.uint16),
+        counts,
+        clicks,
+        rung(len(seen) + 1),
+        codes.T.astype(np.int32),
+        none,
+        none,
+        none,
+        np.empty(0, np.float32),
+        floats,
+        none,
+        none,
+        label[None],
+        np.ones(examples, np.float32),
+        0,
+    )
+
+
+class LogSource(NamedTuple):
+    """The input of a worker; see Source."""
+
+    log: Log
+    epoch: int
+    pause: Callable[[], None]
+
+    def batches(self, deal: Deal, clock: Clock) -> Generator[Batch | End, None, None]:
+        while (dealt := deal()) is not None:
+            split = self.log.splits[dealt.turn.split]
+            for number in range(dealt.start, len(split)):
+                self.pause()
+                yield standing(split[number]._replace(id=BatchId(self.epoch, *dealt.turn, number)), dealt)
+            yield End(dealt.turn, len(split))
+
+
+class LogPrepared:
+    """What the driver and workers know; see Prepared."""
+
+    hold_out = schedule = parent = segment = scan = columns = recipe = None
+    baseline = ()
+    batch_size = EXAMPLES
+
+    def __init__(self, log: Log, settings: Settings, pause: Callable[[], None]) -> None:
+        self.log = log
+        self.plan = SimpleNamespace(model="m", settings=settings, evaluate=None)
+        self.places = Places(settings.shards or 1, settings.workers or 1)
+        self.splits = splits_of(log)
+        self.turns = turns_of(len(log.splits), settings.passes)
+        self.targets = Targets.of(("label",), True, False)
+        self._pause = pause
+
+    def source(self, epoch: int) -> LogSource:
+        return LogSource(self.log, epoch, self._pause)
+
+    def ahead(self, make: Callable[[], Generator[Batch | End, None, None]]) -> Ahead[Batch | End]:
+        return Ahead(make, 2)
+
+
+def splits_of(log: Log) -> tuple[Split, ...]:
+    """Return the splits as a manifest lists them."""
+    return tuple(
+        Split("log.parquet", 1, 1, number, sum(batch.examples for batch in split)) for number, split in enumerate(log.splits)
+    )
+
+
+class LogWorker(Worker):
+    """A worker whose step is arithmetic of NumPy."""
+
+    def __init__(self, number: int, client: Any, recipe: Any, done: Any, ended: Any, clock: Clock) -> None:
+        self._number, self._client, self._done, self._ended, self._clock = number, client, done, ended, clock
+        self._returned, self._standardised = (), False
+
+    def _learn(self, batch: Batch, pulled: Any, by: Any) -> Learned:
+        weights = pulled.weights[TABLE]
+        gradients, predictions = step_of(batch, weights[: len(batch.keys), 0])
+        padded = np.zeros_like(weights)
+        padded[: len(batch.keys), 0] = gradients
+        return Learned({TABLE: padded}, {}, predictions[:, None])  # type: ignore[dict-item, arg-type]
+
+
+def step_of(batch: Batch, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the gradient of each key and the predictions of a batch."""
+    scores = weights[batch.scalar].sum(axis=0, dtype=np.float32)
+    predictions = np.clip(np.float32(0.5) + RATE * scores, 0.01, 0.99).astype(np.float32)
+    gradients = np.zeros(len(batch.keys), np.float32)
+    np.add.at(gradients, batch.scalar.T, (batch.label[0] - predictions)[:, None])
+    return gradients, predictions
+
+
+def moved(weights: Floats, gradients: Floats) -> Floats:
+    """Return the weights after an update; the order of updates matters."""
+    return (weights * DECAY + gradients * RATE).astype(np.float32)
+
+
+class PlainProgram:
+    """A program of a table without JAX; see Program."""
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        self._layout = Layout([], [("w", "float32", (1,))], [("@mask", "bool", ())])
+        self._run = run
+
+    def prepared(self, size: int) -> Arguments:
+        return Arguments(self._layout, size)
+
+    def __call__(self, given: Arguments, brought: Mapping[str, Any] | None = None) -> Any:
+        return self._run(given, brought)
+
+
+class PlainPrograms:
+    """The programs of rows; see RowPrograms."""
+
+    dims: Mapping[str, int] = {"w": 1}
+    stored, transient, needs_pulled = ("w",), (), ()
+    initial: Mapping[str, Any] = {}
+    needs_updates = False
+    pulled_stored: Mapping[str, str] = {TABLE: "w"}
+    ended = None
+
+    def __init__(self) -> None:
+        chain = SimpleNamespace(expire=None, counting=None, trial=(), admit=None)
+        spec = SimpleNamespace(name=TABLE, dim=1)
+        read = PlainProgram(lambda given, brought: {"w": np.array(given["w"])})
+        self.lead = SimpleNamespace(spec=spec, chain=chain, gated=False, lives=False, columns={"w": "w"}, read=read)
+        self.tables = {TABLE: self.lead}
+        self.pull = PlainProgram(lambda given, brought: None)
+        self.push = PlainProgram(self._push)
+
+    def brought(self, pulled: Mapping[str, Floats], gradients: Mapping[str, Floats]) -> dict[str, Floats]:
+        return {"gradient": gradients[TABLE]}
+
+    def _push(self, given: Arguments, brought: Mapping[str, Floats]) -> Pushed:
+        after = moved(np.array(given["w"]), brought["gradient"])
+        return Pushed({"w": after}, None, None, None, None, None)  # type: ignore[dict-item]
+
+
+class NoDense:
+    """The dense parameters of a shard that has none; see ShardDense."""
+
+    names: tuple[str, ...] = ()
+    shapes: Mapping[str, tuple[int, ...]] = {}
+
+    def pull(self) -> dict[str, Any]:
+        return {}
+
+    def push(self, gradients: Any) -> None:
+        pass
+
+    def load(self, stored: Any) -> None:
+        pass
+
+    def arrays(self) -> tuple[()]:
+        return ()
+
+
+def new_shard(recipe: Any, number: int, num_shards: int, columns: Any, epoch: int) -> Shard:
+    """Return an empty shard, its rows in a dict; see rows.new_shard."""
+    table = Table(PlainPrograms(), DictRows)  # type: ignore[arg-type]
+    shard = Shard({TABLE: table}, NoDense(), str)  # type: ignore[arg-type]
+    shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), (), epoch)
+    return shard
+
+
+class Row(NamedTuple):
+    """A row as a version has it."""
+
+    count: int
+    shows: int
+    clicks: int
+    w: float
+
+
+def counted(log: Log, passes: int) -> dict[int, tuple[int, int, int]]:
+    """Return the statistics of each key when every example has counted once in each pass."""
+    found: dict[int, tuple[int, int, int]] = {}
+    for batch in (batch for split in log.splits for batch in split):
+        for key, count, clicks in zip(batch.keys.tolist(), batch.counts.tolist(), batch.clicks.tolist(), strict=True):
+            before = found.get(key, (0, 0, 0))
+            found[key] = (before[0] + passes * count, before[1] + passes * count, before[2] + passes * clicks)
+    return found
+
+
+def learned_in_step(log: Log, passes: int, workers: int) -> dict[int, float]:
+    """Return the weights where workers make each step together, and pushes are applied in their order."""
+    weights: dict[int, np.float32] = {}
+    turns = turns_of(len(log.splits), passes)
+    streams = [[batch for turn in turns[r::workers] for batch in log.splits[turn.split]] for r in range(workers)]
+    for step in range(max(map(len, streams))):
+        batches = [stream[step] for stream in streams if step < len(stream)]
+        gradients = [step_of(batch, array_of(weights, batch))[0] for batch in batches]
+        for batch, gradient in zip(batches, gradients, strict=True):
+            after = moved(array_of(weights, batch), gradient)
+            weights |= dict(zip(batch.keys.tolist(), after, strict=True))
+    return {key: float(w) for key, w in weights.items()}
+
+
+def array_of(weights: Mapping[int, np.float32], batch: Batch) -> Floats:
+    return np.array([weights.get(key, 0.0) for key in batch.keys.tolist()], np.float32)
+
+
+def rows_of(batches: Sequence[Any]) -> dict[int, Row]:
+    """Return the rows of a version by key."""
+    found = {}
+    for batch in batches:
+        for line in batch.to_pylist():
+            found[line["key"] % 2**64] = Row(line["count"], line["shows"], line["clicks"], line["w"])
+    return found
+
+
+def finished(log: Log, passes: int) -> dict[Turn, int]:
+    """Return how many batches each turn has."""
+    return {turn: len(log.splits[turn.split]) for turn in turns_of(len(log.splits), passes)}

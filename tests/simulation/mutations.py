@@ -1,0 +1,52 @@
+"""Faults of the product, planted on purpose: a simulation that misses them is worth nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from xpsql.platform.ps.watermarks import RunRecord, Watermarks
+from xpsql.warehouse import draft, rows
+from xpsql.warehouse.checkpoints import Checkpoints
+
+Stand = tuple[Any, str, Any]
+
+
+def no_duplicate_check() -> Iterator[Stand]:
+    """A shard applies each push that comes, whether it has its batch or not."""
+    yield Watermarks, "due", lambda self, batch: self._runs
+
+
+def forgotten_watermark() -> Iterator[Stand]:
+    """A checkpoint lacks the watermark of the last turn."""
+    made = Watermarks.from_entries.__func__  # type: ignore[attr-defined]
+
+    def from_entries(kind: Any, entries: Any, epoch: int) -> Watermarks:
+        short: list[RunRecord] = [entry._replace(turns=entry.turns[:-1]) for entry in entries]
+        found: Watermarks = made(kind, short, epoch)
+        return found
+
+    yield Watermarks, "from_entries", classmethod(from_entries)
+
+
+def commit_before_sync() -> Iterator[Stand]:
+    """A version is committed before its files are on the disk."""
+    for module, name in ((draft, "sync"), (draft, "sync_tree"), (rows, "sync")):
+        yield module, name, lambda path: None
+
+
+def foreign_removal() -> Iterator[Stand]:
+    """A training removes all checkpoints of the place that it shares, not its own alone."""
+
+    def clear(self: Checkpoints) -> None:
+        from shutil import rmtree
+
+        rmtree(self.place.path.rpartition("/")[0].rpartition("/")[0], ignore_errors=True)
+
+    yield Checkpoints, "clear", clear
+
+
+MUTATIONS: dict[str, Callable[[], Iterator[Stand]]] = {
+    made.__name__.replace("_", " "): made
+    for made in (no_duplicate_check, forgotten_watermark, commit_before_sync, foreign_removal)
+}
