@@ -10,6 +10,7 @@
     └── TrainingError           a training that stopped after it started
         ├── LostError           a process or connection that it needs is gone; a training recovers from it
         └── CancelledError      somebody cancelled its tasks, on the pages of the engine or by its API
+            └── EngineEndedError    the application of the engine has ended, and with it all that it ran
 
 Every message says what was expected, what came, and what to do.
 """
@@ -124,6 +125,10 @@ class LostError(TrainingError):
 
 class CancelledError(TrainingError):
     """Tasks that somebody cancelled on purpose, on the pages of the engine or by its API; they are not started again."""
+
+
+class EngineEndedError(CancelledError):
+    """The application of the engine has ended, and with it all that it ran; a new session may go on."""
 
 
 def no_number(what: str) -> TrainingError:

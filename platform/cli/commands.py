@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple, TypeVar
@@ -14,15 +14,20 @@ import click
 
 from ..engines import ENGINES
 from ..engines.kind import EngineKind
+from ..engines.spark.environment import SUBMITTED
 from ..engines.spark.kind import SPARK
-from ..errors import XpsqlError
+from ..errors import EngineEndedError, LostError, XpsqlError
 from ..local import local_path
 from ..options import describe as declared
 from ..progress import reporter_for
+from ..result import Result
 from ..session import Session, connect, default_engine, engine_named
+from ..sql.script import parse_script
 from .failure import describe, interruption
+from .journal import Journal
 from .output import FORMATS, separate
 from .startup import skip_pandas
+from .supervision import LOST, supervise
 
 F = TypeVar("F", bound=Callable[..., Any])
 BYTE_ORDER_MARK = "\ufeff"  # editors of Windows begin a file with it
@@ -126,12 +131,39 @@ def main() -> None:
     """Train large sparse models with SQL."""
 
 
+RESTART = click.option(
+    "--restart",
+    "restarts",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Start again where the process dies, N times at most: what has ended is not run again, a training is resumed.",
+)
+
+
 @main.command()
 @click.argument("file", type=click.File(encoding="utf-8"))
 @session_options
-def run(file: IO[str], **options: Any) -> None:
+@RESTART
+def run(file: IO[str], restarts: int, **options: Any) -> None:
     """Run the statements of FILE, - for stdin."""
-    execute_file(file, chosen_of(options))
+    chosen, journal = chosen_of(options), Journal.inherited()
+    if journal is not None:
+        execute_file(file, chosen._replace(resume=True), journal)
+    elif restarts:
+        sys.exit(restarted(file, restarts))
+    else:
+        execute_file(file, chosen, None)
+
+
+def restarted(file: IO[str], restarts: int) -> int:
+    """Run this command in a process of its own, again where that dies, and return its exit code."""
+    if file.name == "<stdin>":
+        raise click.BadParameter("--restart reads the script again; give it a file in place of -.")
+    if SUBMITTED in os.environ:
+        raise click.BadParameter("--restart starts Spark again, too; give it to xpsql submit.")
+    with failing("", file.name, debug=False):
+        return supervise([sys.executable, "-m", "xpsql", *sys.argv[1:]], os.environ, restarts, time.sleep)
 
 
 @main.command()
@@ -139,7 +171,7 @@ def run(file: IO[str], **options: Any) -> None:
 @session_options
 def sql(text: str, **options: Any) -> None:
     """Run the statements in TEXT."""
-    execute(text, "", chosen_of(options))
+    execute(text, "", chosen_of(options), None)
 
 
 @main.command()
@@ -166,7 +198,7 @@ def shell(**options: Any) -> None:
     chosen = chosen_of(options)
     if not sys.stdin.isatty():
         with click.open_file("-", encoding="utf-8") as file:
-            execute_file(file, chosen)
+            execute_file(file, chosen, None)
         return
     with failing("", "", chosen.debug), opened(chosen) as session:
         from .shell import read_statements
@@ -178,8 +210,9 @@ def shell(**options: Any) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @functools.partial(with_options, options=engine_options(SPARK))
 @click.option("--python", default="python3", help="The Python of executors, of this one's minor version. [default: python3]")
+@RESTART
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def submit(file: str, master: str | None, conf: dict[str, str], python: str, arguments: tuple[str, ...]) -> None:
+def submit(file: str, master: str | None, conf: dict[str, str], python: str, restarts: int, arguments: tuple[str, ...]) -> None:
     """Run the statements of FILE by spark-submit, which is sent what executors need.
 
     Further options are those of `run`.
@@ -188,17 +221,9 @@ def submit(file: str, master: str | None, conf: dict[str, str], python: str, arg
 
     with failing("", "", debug=False):
         command, environment = submission(master, conf, python)
-    sys.exit(ended(subprocess.Popen([*command, "run", file, *arguments], env=environment)))
-
-
-def ended(process: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a process when it has ended; Ctrl-C reaches it too, and lets it end in order."""
-    while True:
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:
-            continue
-        return code if code >= 0 else 128 - code  # as a shell tells signals
+    if restarts and conf.get("spark.submit.deployMode") == "cluster":
+        raise click.BadParameter("--restart needs the driver on this machine; with deployMode=cluster the cluster restarts it.")
+    sys.exit(supervise([*command, "run", file, *arguments], environment, restarts, time.sleep))
 
 
 def read(file: IO[str]) -> str:
@@ -208,25 +233,35 @@ def read(file: IO[str]) -> str:
         raise click.BadParameter(f"{file.name} is not UTF-8 text: {error}") from error
 
 
-def execute_file(file: IO[str], chosen: Choices) -> None:
+def execute_file(file: IO[str], chosen: Choices, journal: Journal | None) -> None:
     """Run the statements of a file."""
     with failing("", file.name, chosen.debug):
         text = read(file)
-    execute(text, file.name, chosen)
+    execute(text, file.name, chosen, journal)
 
 
-def execute(text: str, name: str, chosen: Choices) -> None:
-    """Run statements and write the result of each; leave with the exit code."""
+def execute(text: str, name: str, chosen: Choices, journal: Journal | None) -> None:
+    """Run statements and write the result of each; leave with the exit code.
+
+    Args:
+        journal: says which are left, and is told of each; None: all are.
+    """
     write = FORMATS[chosen.format]
     with failing(text, name, chosen.debug), opened(chosen) as session:
         written = False
-        for result in session.run(text, chosen.variables, None):
+        for result in results(session, text, chosen.variables, journal):
             if result.table is not None:
                 if written:
                     separate(chosen.format)
                 with writing("the result to stdout", "Free space where it goes, or send it elsewhere."):
                     write(result.table)
                 written = True
+
+
+def results(session: Session, text: str, variables: dict[str, str], journal: Journal | None) -> Iterator[Result]:
+    if journal is None:
+        return session.run(text, variables, None)
+    return journal.run(session, parse_script(text, variables, None, session.engine.statements), text)
 
 
 def opened(chosen: Choices) -> Session:
@@ -267,4 +302,4 @@ def failing(text: str, name: str, debug: bool) -> Iterator[None]:
         sys.exit(141)
     except Exception as error:
         click.echo(describe(error, text, name, debug), err=True)
-        sys.exit(1)
+        sys.exit(LOST if isinstance(error, LostError | EngineEndedError) else 1)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ...errors import NotAvailableError, StatementError, XpsqlError
+from ...errors import EngineEndedError, NotAvailableError, StatementError
 from .environment import SUBMITTED
 from .failures import plain, root_cause
 
@@ -97,7 +97,7 @@ def check_session(spark: object) -> SparkSession:
 
     Raises:
         NotAvailableError: it is none, or one of Spark Connect, which has no executors of its own to offer.
-        XpsqlError: see check_running.
+        EngineEndedError: see check_running.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
@@ -115,10 +115,10 @@ def check_running(spark: SparkSession) -> None:
     """Require that a session's application runs.
 
     Raises:
-        XpsqlError: it was stopped, here or by its cluster, or its JVM is gone.
+        EngineEndedError: it was stopped, here or by its cluster, or its JVM is gone.
     """
     if ended(spark):
-        raise XpsqlError(ENDED)
+        raise EngineEndedError(ENDED)
 
 
 def ended(spark: SparkSession) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...cores import cores
-from ...errors import CancelledError, StatementError, TrainingError
+from ...errors import CancelledError, EngineEndedError, StatementError, TrainingError
 from ..tasks import Running, Task
 from ..waiting import held
 from .failures import plain, root_cause
@@ -161,7 +161,7 @@ class SparkJob:
         if self._error is not None and not self._cancelled:
             told = str(self._error)
             if SHUT_DOWN in told:  # it may not yet say that it has ended
-                raise CancelledError(ENDED) from self._error
+                raise EngineEndedError(ENDED) from self._error
             if CANCELLED.search(told):
                 raise CancelledError(f"The job {self._name!r} was cancelled. {plain(told)}") from self._error
             raise TrainingError(f"{self._name} failed: {plain(root_cause(told))}") from self._error

@@ -1,0 +1,80 @@
+"""`--restart n`: a process that starts another one again where that died, and lets it go on where the first one stopped."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from ..display import plural
+from .journal import VARIABLE, Journal
+
+LOST = 75  # EX_TEMPFAIL of sysexits.h
+MEANT = {129: "SIGHUP", 130: "SIGINT", 141: "SIGPIPE", 143: "SIGTERM"}
+LONGEST_PAUSE_SECONDS = 60.0
+
+
+def supervise(command: Sequence[str], environment: Mapping[str, str], restarts: int, pause: Callable[[float], None]) -> int:
+    """Run a command, again where its process dies or loses what it needs, and return the last exit code.
+
+    Args:
+        command: runs a script and keeps the journal that its environment names.
+        restarts: how often it is started again, at most.
+        pause: waits so many seconds.
+    """
+    with TemporaryDirectory(prefix="xpsql-run-") as folder:
+        path = Path(folder) / "journal"
+        for attempt in range(restarts + 1):
+            code = ended(subprocess.Popen([*command], env={**environment, VARIABLE: str(path)}))
+            if not died(code):
+                return code
+            under_way = Journal(path).under_way
+            at = "" if under_way is None else f" in the statement at line {under_way.line}, {under_way.text}"
+            if attempt == restarts:
+                click.echo(f"Error: The process {cause(code)}{at}, and was started again {times(restarts)}.", err=True)
+                return code
+            seconds = min(2.0**attempt, LONGEST_PAUSE_SECONDS)
+            again = f"Starting again in {seconds:g} s, {attempt + 1} of {restarts}."
+            click.echo(f"The process {cause(code)}{at}. {again}", err=True)
+            pause(seconds)
+    raise AssertionError  # the last attempt returns
+
+
+def ended(process: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a process when it has ended, 128 + n for the signal n.
+
+    Ctrl-C reaches it, too, and lets it end in order; SIGTERM, which reaches this process alone, is passed on.
+    """
+    before = signal.signal(signal.SIGTERM, lambda number, frame: process.send_signal(number))
+    try:
+        while True:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                continue
+            return code if code >= 0 else 128 - code
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def died(code: int) -> bool:
+    """Return whether an exit code tells of a loss that another start may get over: a signal that nobody sends on purpose, or
+    a process or machine that was lost."""
+    return code == LOST or (code > 128 and code not in MEANT)
+
+
+def cause(code: int) -> str:
+    if code == LOST:
+        return "lost what it needs"
+    try:
+        return f"died of {signal.Signals(code - 128).name}"
+    except ValueError:
+        return f"ended with {code}"
+
+
+def times(count: int) -> str:
+    return f"{count} {plural('time', count)}"

@@ -1,0 +1,101 @@
+"""The journal of a supervised run: what a process that takes over runs, and what it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xpsql.platform.cli.journal import Journal
+from xpsql.platform.errors import StatementError, XpsqlError
+from xpsql.platform.session import Session
+from xpsql.platform.sql.script import parse_script
+
+LOG = "SELECT CAST(id % 7 AS STRING) AS s, id % 2 AS label FROM range(100)"
+LEARN = f"{LOG} WHERE id < (SELECT max(k) FROM upto)"
+SCRIPT = f"""\
+CREATE TEMPORARY VIEW upto AS SELECT 60 AS k;
+CREATE TABLE runs AS SELECT 1 AS n;
+TRAIN MODEL m USING xftrl AS {LEARN};
+INSERT INTO runs SELECT 2;
+CONTINUE MODEL m AS {LEARN};
+SELECT count(*) AS c FROM runs"""
+
+
+def run(session: Session, path: Path, until: int, finish: bool, script: str = SCRIPT) -> list[Any]:
+    """Run statements up to one, by number, and let the process die: after its work, before it says so; or before its work."""
+    steps, given = parse_script(script, {}, None, session.engine.statements), []
+    journal = Journal(path)
+    if not finish:
+
+        def died(step: Any, work: Any = session.run_step) -> Any:
+            if step is steps[until]:
+                raise KeyboardInterrupt
+            return work(step)
+
+        session.run_step = died  # type: ignore[method-assign]
+    left = journal.run(session, steps, script)
+    try:
+        for result in left:
+            given.append(None if result.table is None else result.table.to_pylist())
+            if journal.under_way is not None and journal.under_way.number == until:
+                break
+    except KeyboardInterrupt:
+        pass
+    finally:
+        left.close()
+        vars(session).pop("run_step", None)
+    return given
+
+
+def another(session: Session) -> Session:
+    """Return a session of a process that comes after: without its temporary views."""
+    session.engine.execute("DROP VIEW IF EXISTS upto")
+    return session
+
+
+@pytest.mark.parametrize("until", [0, 2, 4, 5])
+@pytest.mark.parametrize("finish", [True, False])
+def test_a_run_that_died_goes_on_as_if_nothing_had_happened(session: Session, tmp_path: Path, until: int, finish: bool) -> None:
+    path = tmp_path / "journal"
+    run(session, path, until, finish)
+    assert Journal(path).under_way is not None
+    given = run(another(session), path, len(SCRIPT), True)
+    assert given[-1] == [{"c": 2}]
+    assert Journal(path).under_way is None
+    versions = session.sql("SHOW VERSIONS OF MODEL m").arrow().to_pylist()
+    assert [(line["version"], line["examples"]) for line in versions] == [(1, 60), (2, 60)]
+
+
+@pytest.mark.parametrize("finish", [True, False])
+def test_what_may_have_done_its_work_is_not_run_twice(session: Session, tmp_path: Path, finish: bool) -> None:
+    run(session, tmp_path / "journal", 3, finish)
+    with pytest.raises(StatementError, match=r"nothing tells whether its work was done before.*\(line 4"):
+        run(another(session), tmp_path / "journal", len(SCRIPT), True)
+    assert session.sql("SELECT count(*) AS c FROM runs").arrow().to_pylist() == [{"c": 2 if finish else 1}]
+    assert session.models.numbers("m") == [1]
+
+
+def test_a_line_that_was_cut_by_the_death_is_as_if_it_were_not_there(session: Session, tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    run(session, path, 2, True)
+    with path.open("a") as file:
+        file.write('{"ended": ')
+    assert Journal(path).under_way is not None
+    assert run(another(session), path, len(SCRIPT), True)[-1] == [{"c": 2}]
+    assert Journal(path).under_way is None
+    assert session.models.numbers("m") == [1, 2]
+
+
+def test_a_script_that_changed_meanwhile_is_refused(session: Session, tmp_path: Path) -> None:
+    run(session, tmp_path / "journal", 1, True)
+    with pytest.raises(XpsqlError, match="The script was changed while it ran"):
+        run(another(session), tmp_path / "journal", 9, True, SCRIPT.replace("60", "61"))
+
+
+def test_the_journal_names_the_statement_under_way(session: Session, tmp_path: Path) -> None:
+    run(session, tmp_path / "journal", 2, False)
+    under_way = Journal(tmp_path / "journal").under_way
+    assert under_way is not None
+    assert (under_way.line, under_way.text.split(" USING")[0]) == (3, "TRAIN MODEL m")
