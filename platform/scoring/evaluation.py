@@ -43,15 +43,18 @@ class Measured(NamedTuple):
 class Evaluation:
     """The metrics of a version on a query's rows, checked and to be measured, of the labels that the query returns.
 
+    Args:
+        group: the column of the groups of rows; one that the query does not return tells of none.
+
     Attributes:
-        schema: of the rows of metrics: examples, and gauc where the model has a GROUP column that the query returns.
+        schema: of the rows of metrics: examples, and gauc where there are groups.
 
     Raises:
         StatementError: the query cannot run, lacks a column of the model or all of its labels, or has a label that is no number
             or a GROUP that tells none apart.
     """
 
-    def __init__(self, version: Version, engine: Engine, query: str) -> None:
+    def __init__(self, version: Version, engine: Engine, query: str, group: str | None) -> None:
         self._version, self._engine = version, engine
         found = rows_of(version, engine, query)
         self._query, self._found, self._inputs = found.query, found.found, found.inputs
@@ -61,7 +64,6 @@ class Evaluation:
         self._label = matched(columns, found.schema, tuple(wanted) or columns.labels[:1])
         for label in self._label.values():
             require_number(found.schema.field(label), LABEL)
-        group = columns.group if columns.labels else None
         self._grouped = [name for name in found.schema.names if group is not None and name.lower() == group.lower()]
         for name in self._grouped:
             require_value(found.schema.field(name), GROUP)

@@ -70,7 +70,7 @@ class Permutation:
 
     def __init__(self, version: Version, engine: Engine, query: str) -> None:
         self._version = version
-        self._evaluation = Evaluation(version, engine, query)
+        self._evaluation = Evaluation(version, engine, query, None)
         self._columns = columns_from(version.manifest)
         several = [("label", pa.string())] if len(self._columns.labels) > 1 else []
         self.schema = pa.schema(

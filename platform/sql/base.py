@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..engines.spark_sql.passage import Passage
     from .context import StatementContext
     from .cursor import Cursor
+    from .versions import NamedVersion
 
 
 class Command(Protocol):
@@ -47,7 +48,7 @@ class Statement(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One call of a table function, parsed: `ML.NAME([MODEL model [VERSION version]] [, TABLE t | (query)] [, argument ...])`.
+    """One call of a table function, parsed: `ML.NAME([MODEL model [VERSION n]] [, TABLE t | (query)] [, argument ...])`.
 
     Attributes:
         model: the model's name; empty where none is named.
@@ -55,8 +56,10 @@ class Call(NamedTuple):
         data: the data's query (`SELECT * FROM t` for a table), or None where no data is given; run it under
             `data.locating()`, so that its errors get their place in the statement.
         arguments: what follows, in order: a bare name or a literal each.
+        other: a second model and its version, where a function compares two.
         items: the query of ITEMS, as `data`; None where it is not written.
         exclude: the column that EXCLUDE names; None where it is not written.
+        group: the column that GROUP names; None where it is not written.
         columns: the result columns that the outer query can need, in lower case, or None for all of them.
         folder: an empty folder of this call, where a function may write its result.
         position: where the call stands.
@@ -67,8 +70,10 @@ class Call(NamedTuple):
     version: int | None
     data: Passage | None
     arguments: tuple[Any, ...]
+    other: NamedVersion | None
     items: Passage | None
     exclude: str | None
+    group: str | None
     columns: frozenset[str] | None
     folder: Path
     position: Position
@@ -81,6 +86,11 @@ class Call(NamedTuple):
             ModelError: no such model or version, or one that is not ready.
         """
         return self.stack.enter_context(context.models.reading(self.model, self.version))
+
+    def read_other(self, context: StatementContext) -> Version:
+        """Return the second version that is named; see `read`."""
+        assert self.other is not None  # required by the grammar
+        return self.stack.enter_context(context.models.reading(*self.other))
 
 
 class Pending(NamedTuple):
@@ -107,6 +117,8 @@ class TableFunction(NamedTuple):
         run: gives the rows, the query of the rows, or what makes them.
         model: whether it takes MODEL name: "required", "optional" or "none".
         items: it takes [, ITEMS (query)] [, EXCLUDE column] after the arguments.
+        other: it takes a second MODEL name [VERSION n] after the first.
+        group: it takes [, GROUP column] after the arguments.
     """
 
     name: str
@@ -117,3 +129,5 @@ class TableFunction(NamedTuple):
     run: Callable[[StatementContext, Call], pa.Table | str | Pending]
     model: str = "required"
     items: bool = False
+    other: bool = False
+    group: bool = False

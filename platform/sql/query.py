@@ -48,8 +48,10 @@ class CallSite:
     version: int | None
     data: Query | None
     arguments: tuple[Any, ...]
+    other: NamedVersion | None
     items: Query | None
     exclude: str | None
+    group: str | None
 
 
 @dataclass(frozen=True)
@@ -121,18 +123,29 @@ def read_call(cursor: Cursor) -> CallSite:
     function = find_function(cursor)
     cursor.expect("(")
     model, version = read_model(cursor, function)
+    other = read_other(cursor) if function.other else None
     data = read_data(cursor, function)
     arguments = tuple(read_argument(cursor, what) for what in function.arguments)
     items, exclude = read_items(cursor) if function.items else (None, None)
+    group = cursor.identifier("a column of the query") if function.group and cursor.accept(",", "GROUP") else None
     cursor.expect(")")
     start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
-    return CallSite(start, end, cursor.span(first), function, model, version, data, arguments, items, exclude)
+    where = cursor.span(first)
+    return CallSite(start, end, where, function, model, version, data, arguments, other, items, exclude, group)
 
 
 def read_model(cursor: Cursor, function: TableFunction) -> NamedVersion:
     """Read `MODEL m [VERSION n]` where a function takes it."""
     if function.model == "none" or (function.model == "optional" and not cursor.peek("MODEL")):
         return NamedVersion("", None)
+    cursor.expect("MODEL")
+    return read_version(cursor)
+
+
+def read_other(cursor: Cursor) -> NamedVersion:
+    """Read `, MODEL m [VERSION n]`, a second model."""
+    if not cursor.accept(","):
+        raise cursor.expected("',' and MODEL name, a second one")
     cursor.expect("MODEL")
     return read_version(cursor)
 
@@ -272,7 +285,20 @@ def run_call(
         message = f"{name} gives a table, here a value is expected. Read it in FROM: SELECT ... FROM {name}(...)."
         raise StatementError(message, site.position) from None
     stack.callback(context.engine.execute, f"DROP VIEW IF EXISTS {view}")  # first: Ctrl-C may come when it is made
-    call = Call(site.model, site.version, data, site.arguments, items, site.exclude, columns, folder, site.position, stack)
+    call = Call(
+        model=site.model,
+        version=site.version,
+        data=data,
+        arguments=site.arguments,
+        other=site.other,
+        items=items,
+        exclude=site.exclude,
+        group=site.group,
+        columns=columns,
+        folder=folder,
+        position=site.position,
+        stack=stack,
+    )
     try:
         return site.function.run(context, call)
     except StatementError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..base import TableFunction
+from .compare import COMPARE
 from .confusion_matrix import CONFUSION_MATRIX
 from .evaluate import EVALUATE
 from .explain_predict import EXPLAIN_PREDICT
@@ -28,6 +29,7 @@ FUNCTIONS: tuple[TableFunction, ...] = (
         EVALUATE,
         ROC_CURVE,
         CONFUSION_MATRIX,
+        COMPARE,
         TRAINING_INFO,
         TRANSFORM,
         WEIGHTS,

@@ -23,7 +23,7 @@ def run(context: StatementContext, call: Call) -> Pending:
         raise StatementError(f"ML.CONFUSION_MATRIX takes a threshold from 0 to 1, such as 0.5; got {threshold!r}.")
     version = call.read(context)
     with data.locating():
-        evaluation = Evaluation(version, context.engine, data.text)
+        evaluation = Evaluation(version, context.engine, data.text, None)
     check_classes(evaluation, "ML.CONFUSION_MATRIX")
 
     def measure() -> pa.Table:

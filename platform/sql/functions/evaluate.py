@@ -22,7 +22,8 @@ def run(context: StatementContext, call: Call) -> pa.Table | Pending:
     from ...scoring.evaluation import Evaluation
 
     with data.locating():
-        evaluation = Evaluation(version, context.engine, data.text)
+        group = version.manifest.group if version.manifest.labels else None
+        evaluation = Evaluation(version, context.engine, data.text, group)
 
     def measure() -> pa.Table:
         with data.locating():

@@ -19,7 +19,7 @@ def run(context: StatementContext, call: Call) -> Pending:
     version, data = call.read(context), call.data
     assert data is not None  # required by the grammar
     with data.locating():
-        evaluation = Evaluation(version, context.engine, data.text)
+        evaluation = Evaluation(version, context.engine, data.text, None)
     check_classes(evaluation, "ML.ROC_CURVE")
 
     def measure() -> pa.Table:
