@@ -73,7 +73,9 @@ CLAUSE_HELP = {
     "TRANSFORM": "What features are made of the columns of the query: a SELECT list of one row's expressions, in which "
     "`QUANTILES(x, n)`, `MEAN(x)`, `STDDEV(x)`, `MIN(x)`, `MAX(x)`, `MODE(x)` and `VOCABULARY(x, least_count)` are constants "
     "of the training's rows. The model keeps it, and every reader of rows applies it: see [transform.md](transform.md).",
-    "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named.",
+    "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named. "
+    "`safety`, `regularize` and `decay (w = ...)` act on dense parameters, too, line by line; their gradients are means over "
+    "examples already. `ON` names the tables that an operator acts on, or `dense`: `regularize (strength = 1) ON vectors`.",
     "EVALUATE": "After every m batches of a pass the next n are scored before they are learned from: a window, which is a row "
     "of ML.TRAINING_INFO; with BY, one more for each value of a column.",
     "VALIDATE": "Rows that are never learned from, and scored after each pass: a share of them, drawn by a hash of the row's "

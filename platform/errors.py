@@ -135,7 +135,7 @@ def no_number(what: str) -> TrainingError:
     """Return the error of numbers that became NaN."""
     return TrainingError(
         f"{what}: numbers grew beyond what float32 holds. Look for huge values in continuous columns, vectors or WEIGHT, or "
-        "lower the learning rate; the operator safety refuses such updates."
+        "lower the learning rate; OPERATORS (safety), where it is not on yet, refuses such updates."
     )
 
 

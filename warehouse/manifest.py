@@ -31,10 +31,11 @@ TRAINING = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class PartEntry:
-    """An algorithm or operator as the statement used it, with the options that it gave."""
+    """An algorithm or operator as the statement used it, with the options that it gave, and what an operator acts on."""
 
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ def rows(manifest: Manifest) -> Iterator[Row]:
     yield from of_part("USING", "algorithm", manifest.algorithm)
     for operator in manifest.operators:
         yield from of_part("OPERATORS", "operator", operator)
+        if operator.on:
+            yield row("OPERATORS", operator.name, "ON", operator.on, None, True)
     for slot in manifest.slots:
         if slot.members:
             yield row("CROSS", None, slot.name, slot.members, None, True)

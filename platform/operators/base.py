@@ -176,6 +176,7 @@ class Operator(NamedTuple):
         expire: (rows as read, context) -> bool[n], whether a row has ended; a function of the row and of its age, so that
             nobody can tell when the server took it away.
         counting: what `admit` needs to know of features without a row.
+        dense: True where it acts on dense parameters, too, by `before` and `after`, whose lines are rows of the greatest count.
         trial: where `admit` judges a row by all that it has earned: the numbers of the slots that it concerns, none for all.
     """
 
@@ -197,6 +198,7 @@ class Operator(NamedTuple):
     expire: Callable[[Rows, Context], jax.Array] | None = None
     counting: Counting | None = None
     trial: tuple[frozenset[int], ...] = ()
+    dense: bool = False
 
     @property
     def lives(self) -> bool:
@@ -264,9 +266,7 @@ Test = Callable[[Rows, Context], jax.Array]
 
 def joined(combine: Callable[[jax.Array, jax.Array], jax.Array], tests: Sequence[Test]) -> Test | None:
     """Return one test of all, None where there is none."""
-    if not tests:
-        return None
-    return lambda rows, context: functools.reduce(combine, (test(rows, context) for test in tests))
+    return (lambda rows, context: functools.reduce(combine, (test(rows, context) for test in tests))) if tests else None
 
 
 def joined_counting(operators: tuple[Operator, ...]) -> Counting | None:

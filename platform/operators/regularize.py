@@ -40,6 +40,8 @@ def regularize(options: RegularizeOptions, table: TableSpec) -> Operator:
     by_frequency = ((10, 1e-3), (1000, 1e-5)): s is 1e-3 for rows that occurred at most 10 times, this push included, 1e-5 up
     to 1000, and `strength` beyond.
 
+    Of dense parameters each line is a row, whose strength is `strength`.
+
     Source: Parikh and Boyd, "Proximal Algorithms", Foundations and Trends in Optimization 2014, section 6.5; group lasso: Yuan
     and Lin, "Model selection and estimation in regression with grouped variables", JRSS B 2006.
     """
@@ -60,7 +62,7 @@ def regularize(options: RegularizeOptions, table: TableSpec) -> Operator:
             strength = jnp.where(seen <= bound, value, strength)
         return {**new, "w": step(new["w"], strength[:, None])}
 
-    return Operator({}, after=after, name="regularize")
+    return Operator({}, after=after, name="regularize", dense=True)
 
 
 def soft_threshold(w: jax.Array, s: jax.Array) -> jax.Array:

@@ -36,6 +36,8 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
     Its place in the chain says which gradient is limited (before or after averaging). The first operator of a chain has
     the last word on weights: `decay` and `regularize` act on a row that is refused, too, where they stand before `safety`.
 
+    Of dense parameters each line is a row: of a kernel the weights of one input, of a bias all.
+
     Source: clipping by value, Pascanu et al., "On the difficulty of training recurrent neural networks", ICML 2013,
     section 3.2, per element.
     """
@@ -60,7 +62,7 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
         new = flagged({**new, "w": w}, differs(new["w"], w), broken)
         return {**new, **{name: jnp.where(new["refused"] > 0, old[name], new[name]) for name in values}}
 
-    return Operator(dict.fromkeys(flags, FLAG), before, after, name="safety")
+    return Operator(dict.fromkeys(flags, FLAG), before, after, name="safety", dense=True)
 
 
 def clip(values: jax.Array, limit: float | None, center: jax.Array | float = 0.0) -> jax.Array:

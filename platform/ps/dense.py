@@ -9,7 +9,7 @@ Arrays are JAX's and never change in place: what a pull returned stays as it was
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ..operators.base import DenseSpec
+from ..errors import TrainingError
+from ..operators.base import Context, DenseSpec, Operator, Rows, TableSpec
 from ..operators.from_optax import state_names
 from .messages import Array, Arrays, Stored
 from .placement import dealt
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import optax
 
 STATE = "state"
+FAILED = "failed"
+MOST = 2**32 - 1
 
 
 class DenseProgram:
@@ -35,16 +38,24 @@ class DenseProgram:
         specs: names differ.
         optimizer: of those that name none; keeps a state for each array and sees it alone. None where there are none of them.
         seed: of the arrays' first values.
+        operators: those of a statement that act on a parameter, in their order; none on those with an optimizer of their own.
 
     Attributes:
         seed: as given.
         columns: parameter -> what is kept of it: the names of its optimizer's arrays, then "w".
     """
 
-    def __init__(self, specs: Sequence[DenseSpec], optimizer: optax.GradientTransformation | None, seed: int) -> None:
+    def __init__(
+        self,
+        specs: Sequence[DenseSpec],
+        optimizer: optax.GradientTransformation | None,
+        seed: int,
+        operators: Callable[[TableSpec], Sequence[Operator]] = lambda spec: (),
+    ) -> None:
         self.specs = {spec.name: spec for spec in specs}
         self._optimizers = {spec.name: spec.optimizer() if spec.optimizer else optimizer for spec in specs}
         self.columns = {name: (*state_names(self._optimizer(name), 1, STATE), "w") for name in self.specs}
+        self._operators = {spec.name: () if spec.optimizer else tuple(operators(as_table(spec))) for spec in specs}
         self.seed = seed
         self.update = jax.jit(self._update)
 
@@ -65,12 +76,76 @@ class DenseProgram:
 
     def _update(
         self, values: dict[str, jax.Array], states: dict[str, Any], gradients: dict[str, Array]
-    ) -> tuple[dict[str, jax.Array], dict[str, Any]]:
-        moved, kept = {}, {}
+    ) -> tuple[dict[str, jax.Array], dict[str, Any], dict[str, dict[str, jax.Array]]]:
+        moved, kept, reports = {}, {}, {}
         for name, old in values.items():
-            step, kept[name] = self._optimizer(name).update(gradients[name], states[name], old)
-            moved[name] = old + jnp.asarray(step)
-        return moved, kept
+            update = self._optimizer(name).update
+            if operators := self._operators[name]:
+                moved[name], kept[name], reports[name] = operated(operators, update, old, states[name], gradients[name])
+            else:
+                step, kept[name] = update(gradients[name], states[name], old)
+                moved[name] = old + jnp.asarray(step)
+        return moved, kept, reports
+
+
+def as_table(spec: DenseSpec) -> TableSpec:
+    """Return the table of a parameter's lines: of the last axis, or of its one number."""
+    return TableSpec(spec.name, spec.shape[-1] if spec.shape else 1)
+
+
+def operated(
+    operators: Sequence[Operator], update: Callable[..., tuple[Any, Any]], values: jax.Array, state: Any, gradient: Array
+) -> tuple[jax.Array, Any, dict[str, jax.Array]]:
+    """Apply one update of a parameter whose lines are rows of operators, as are those of its state's arrays of that shape.
+
+    Returns:
+        The values, the state, and the sums of the transient columns.
+    """
+    shape = values.shape
+    lines = (-1, shape[-1] if shape else 1)
+    leaves, structure = jax.tree.flatten(state)
+    columns = {f"{STATE}_{i}": i for i, leaf in enumerate(leaves) if leaf.shape == shape and leaf.dtype == values.dtype}
+    w = values.reshape(lines)
+    counters = {name: c for one in operators for name, c in one.columns.items() if c.transient}
+    zeros, most = jnp.zeros(len(w), jnp.uint32), jnp.full(len(w), MOST, jnp.uint32)
+    statistics = {"count": most, "updates": most, "shows": zeros, "clicks": zeros, "last_seen": zeros}
+    transient = {name: jnp.zeros((len(w), column.dim)) for name, column in counters.items()}
+    old: Rows = {"w": w, **statistics, **transient, **{name: leaves[i].reshape(lines) for name, i in columns.items()}}
+    context, rows, gradients = lines_context(w), old, jnp.asarray(gradient).reshape(lines)
+    for operator in operators:
+        gradients, rows = operator.before(gradients, rows, context)
+    step, moved = update(gradients.reshape(shape), state, values)
+    leaves = jax.tree.leaves(moved)
+    rows = {**rows, "w": rows["w"] + jnp.asarray(step).reshape(lines)}
+    rows = {**rows, **{name: leaves[i].reshape(lines) for name, i in columns.items()}}
+    for operator in reversed(operators):
+        rows = operator.after(old, rows, context)
+    for name, i in columns.items():
+        leaves[i] = rows[name].reshape(shape)
+    return rows["w"].reshape(shape), jax.tree.unflatten(structure, leaves), {name: rows[name].sum() for name in counters}
+
+
+def lines_context(w: jax.Array) -> Context:
+    """Return what operators know of the lines of a parameter, which are in every push."""
+    n = len(w)
+    none, one = jnp.zeros(n, jnp.uint32), jnp.ones(n, jnp.uint32)
+    false, age = jnp.zeros(n, jnp.bool_), jnp.zeros(n, jnp.float32)
+    return Context(
+        valid=~false,
+        keys=jnp.zeros((n, 2), jnp.uint32),
+        count=one,
+        shows=one,
+        clicks=none,
+        updates=none,
+        staleness=none,
+        pulled=jnp.zeros_like(w),
+        age_seconds=age,
+        idle_seconds=age,
+        new=false,
+        slot=none,
+        draw=jnp.zeros(4, jnp.uint32),
+        base_rate=jnp.zeros((), jnp.float32),
+    )
 
 
 def size(spec: DenseSpec) -> int:
@@ -102,17 +177,33 @@ class ShardDense:
         """Return the parameters."""
         return dict(self._values)
 
-    def push(self, gradients: Arrays) -> None:
+    def push(self, gradients: Arrays) -> Mapping[str, float]:
         """Apply one update.
 
         Args:
             gradients: in the parameters' shapes; parameters without one stay as they are, gradients of others are ignored.
+
+        Returns:
+            What operators counted, such as lines that were refused.
+
+        Raises:
+            TrainingError: an operator refuses the update for good; nothing is applied.
         """
+        report: dict[str, float] = {}
         own = {name: gradients[name] for name in self.names if name in gradients}
         if own:
             values, states = ({name: held[name] for name in own} for held in (self._values, self._states))
-            values, states = self._program.update(values, states, own)
+            values, states, reports = self._program.update(values, states, own)
+            for name, found in reports.items():
+                for counted, sums in found.items():
+                    report[counted] = report.get(counted, 0.0) + float(sums)
+                if report.pop(FAILED, 0.0):
+                    raise TrainingError(
+                        f"The update of the dense parameter {name} is beyond the limits of safety, which is set to fail. Lower "
+                        "the learning rate, or set on_violation to 'clip' or 'skip'."
+                    )
             self._values, self._states = {**self._values, **values}, {**self._states, **states}
+        return report
 
     def load(self, stored: Mapping[tuple[str, str], NDArray[Any]]) -> None:
         """Go on from an earlier version's arrays, by name and column; those of other shards are ignored.

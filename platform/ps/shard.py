@@ -103,7 +103,7 @@ class Shard:
                 ) from error
             self._report(report)
         self._sweep(len(push.touched.keys), gate)
-        self.dense.push(push.dense)
+        self._report(self.dense.push(push.dense))
         if len(self.moments.count):
             self.moments = merged(self.moments, push.moments)
 

@@ -29,7 +29,7 @@ GRAMMAR = """\
   [WEIGHT column] [TIME column] [GROUP column] [IGNORE ([column, ...])]
   [CROSS ({slot * slot [* ...] | (slot, ...) ^ n | * ^ n}, ...)]
   [TRANSFORM ({expression AS name | column | * [EXCEPT (column, ...)]}, ...)]
-  [OPERATORS (operator [(option = value, ...)], ...)]
+  [OPERATORS (operator [(option = value, ...)] [ON {table | dense | (table, ...)}], ...)]
   [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
   [VALIDATE ON {share | LAST share | (query)}]
   [RELEASE WHEN condition]
@@ -38,10 +38,11 @@ AS query"""
 
 
 class Given(NamedTuple):
-    """A part as written: its name with its place, and its options."""
+    """A part as written: its name with its place, its options, and what an operator acts on, nothing for all."""
 
     name: Value
     options: dict[str, Value]
+    on: tuple[str, ...] = ()
 
 
 Clauses = Mapping[str, Value]
@@ -74,9 +75,20 @@ def read_using(cursor: Cursor) -> Given:
 
 def read_operators(cursor: Cursor) -> tuple[Given, ...]:
     cursor.expect("(")
-    operators = cursor.listed(lambda: read_part(cursor, "an operator"))
+    operators = cursor.listed(lambda: read_operator(cursor))
     cursor.expect(")")
     return operators
+
+
+def read_operator(cursor: Cursor) -> Given:
+    given = read_part(cursor, "an operator")
+    if not cursor.accept("ON"):
+        return given
+    if not cursor.accept("("):
+        return given._replace(on=(cursor.identifier("a table, dense, or (table, ...)"),))
+    on = cursor.columns("a table, or dense")
+    cursor.expect(")")
+    return given._replace(on=on)
 
 
 def read_part(cursor: Cursor, what: str) -> Given:
@@ -239,7 +251,7 @@ def use(kind: str, given: Given) -> Use:
     part = parts.find(kind, parts.built_in(kind), given.name.value, given.name.position)
     options = dict(part.read(given.options))
     values = {name: value.value for name, value in options.items()}
-    return Use(part.name, values, parts.options(kind, part, options))
+    return Use(part.name, values, parts.options(kind, part, options), tuple(name.lower() for name in given.on))
 
 
 def settings(given: Mapping[str, Value]) -> Settings:

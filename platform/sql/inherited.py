@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def operators(manifest: Manifest) -> tuple[clauses.Given, ...]:
     """Return a version's operators as OPERATORS would give them."""
-    return tuple(clauses.Given(Value(part.name), written(part.options)) for part in manifest.operators)
+    return tuple(clauses.Given(Value(part.name), written(part.options), part.on) for part in manifest.operators)
 
 
 def roles(manifest: Manifest) -> dict[str, Any]:

@@ -130,11 +130,15 @@ def batch_size(settings: Settings, rows: int, workers: int, large: bool, least: 
 
 @dataclass(frozen=True)
 class Use:
-    """A part as a statement uses it: its name, the options given, and the options object with defaults filled in."""
+    """A part as a statement uses it: its name, the options given, and the options object with defaults filled in.
+
+    `on`: the tables that an operator acts on, `dense` for dense parameters; empty for all.
+    """
 
     name: str
     given: Mapping[str, Any]
     options: Any
+    on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

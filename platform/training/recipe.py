@@ -16,7 +16,7 @@ from ...warehouse.manifest import Manifest
 from .. import parts
 from ..blame import blamed, blaming
 from ..cores import cores
-from ..errors import OptionError, StatementError
+from ..errors import OptionError, StatementError, Subject, suggestion
 from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from
 from ..input.roles import CROSS, LABEL
@@ -34,7 +34,20 @@ from .metrics.metrics import Targets
 from .plan import BASE_RATE, OPERATORS, RELEASE, Plan
 
 KEPT = 32
+DENSE = "dense"  # what ON calls dense parameters
 MANY_FLOATS = 400_000  # of dense parameters, from which on a network's steps gain by threads
+
+
+class UsedOperator(NamedTuple):
+    """An operator of a statement: its part, its options, and what it acts on, nothing for all."""
+
+    part: parts.AnyPart
+    options: Any
+    on: tuple[str, ...]
+
+    def acts_on(self, table: str) -> bool:
+        """Return whether it acts on a table, or on DENSE."""
+        return not self.on or table in self.on
 
 
 class Recipe(NamedTuple):
@@ -57,8 +70,8 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
         StatementError: more labels than the algorithm learns, operators in an order that cannot work, or a base rate that the
             algorithm has no use for.
     """
-    operators = tuple((found("operator", use.name), use.options) for use in plan.operators)
-    numbers = slot_numbers(columns) if any(getattr(options, "slots", ()) for _, options in operators) else ()
+    operators = tuple(UsedOperator(found("operator", use.name), use.options, use.on) for use in plan.operators)
+    numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
     algorithm = found("algorithm", plan.algorithm.name)
     recipe = make(algorithm, plan.algorithm.options, columns.layout, operators, numbers, plan.settings.seed)
     if len(plan.labels) > 1 and not recipe.algorithm.multi_label:
@@ -185,22 +198,49 @@ def make(
     part: parts.AnyPart,
     options: Any,
     layout: Layout,
-    operators: tuple[tuple[parts.AnyPart, Any], ...],
+    operators: tuple[UsedOperator, ...],
     slots: tuple[tuple[str, int], ...],
     seed: int,
 ) -> Recipe:
     algorithm = make_algorithm(part, options, layout)
     limit_threads(num_threads(algorithm))
+    probed = [make_operator(used.part, used.options, TableSpec("", 1)) for used in operators]
+    for used, operator in zip(operators, probed, strict=True):
+        check_on(used, operator, algorithm)
     programs: list[Programs] = []
     for spec in algorithm.tables:
         first = programs[0] if programs else None
         chained = make_chain(algorithm, spec._replace(slots=slots), operators, first is not None)
         programs.append(Programs(spec, chained, seed, first))
     optimizer = algorithm.dense_optimizer() if algorithm.dense_optimizer else None
-    dense, ladders = DenseProgram(algorithm.dense, optimizer, seed), Ladders(Ladder(), Ladder())
-    probed = [make_operator(part, given, TableSpec("", 1)) for part, given in operators]
-    named = next((operator.name for operator in probed if operator.optimizer), None)
-    return Recipe(algorithm, tuple(programs), dense, ladders, named)
+    on_dense = [used for used, operator in zip(operators, probed, strict=True) if operator.dense and used.acts_on(DENSE)]
+    dense = DenseProgram(
+        algorithm.dense,
+        optimizer,
+        seed,
+        lambda table: [checked(make_operator(used.part, used.options, table)) for used in on_dense],
+    )
+    whole = (operator.name for used, operator in zip(operators, probed, strict=True) if operator.optimizer and not used.on)
+    return Recipe(algorithm, tuple(programs), dense, Ladders(Ladder(), Ladder()), next(whole, None))
+
+
+def check_on(used: UsedOperator, operator: Operator, algorithm: Algorithm) -> None:
+    """Refuse an operator on tables that the algorithm does not have, or on which it means nothing.
+
+    Raises:
+        StatementError: names the operator and what it can act on.
+    """
+    subject, tables = Subject("OPERATORS", operator.name), [spec.name for spec in algorithm.tables]
+    valid = [*tables, *([DENSE] if algorithm.dense else ())]
+    for name in used.on:
+        if name not in valid:
+            message = f"{subject} is to act on {name}, which the algorithm does not have.{suggestion(name, valid)}"
+            raise StatementError(message, subject=subject)
+    if used.on and (operator.lives or operator.offers or operator.counts):
+        raise StatementError(f"{subject} speaks for a feature, whatever tables it has rows in. Leave ON out.", subject=subject)
+    if DENSE in used.on and not operator.dense:
+        what = "has the algorithm's optimizer" if operator.optimizer else "has no rows of features, which it acts on"
+        raise StatementError(f"{subject} is to act on {DENSE}, which {what}. Leave {DENSE} out of ON.", subject=subject)
 
 
 def slot_numbers(columns: Columns) -> tuple[tuple[str, int], ...]:
@@ -208,9 +248,7 @@ def slot_numbers(columns: Columns) -> tuple[tuple[str, int], ...]:
     return tuple((slot.name, slot.number) for slot in columns.slots if slot.source == slot.name)
 
 
-def make_chain(
-    algorithm: Algorithm, spec: TableSpec, operators: Sequence[tuple[parts.AnyPart, Any]], follows: bool
-) -> Operator:
+def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOperator], follows: bool) -> Operator:
     """Compose a table's own operators and those of a statement, in its order; the algorithm's optimizer ends the chain where
     none is named.
 
@@ -219,7 +257,7 @@ def make_chain(
     Args:
         follows: the table comes after another one.
     """
-    made = [make_operator(part, options, spec) for part, options in operators]
+    made = [make_operator(used.part, used.options, spec) for used in operators if used.acts_on(spec.name)]
     if follows:
         made = [operator for operator in made if not operator.offers and not operator.lives]
     made = [*algorithm.operators(spec), *made]

@@ -160,8 +160,8 @@ def covering(shards: Collection[int], num_shards: int) -> range:
 
 def changed_programs(plan: Plan, recipe: Recipe, parent: Version) -> dict[str, Programs]:
     """Return the programs of all tables, by name, where a plan gives other options than the version that it continues."""
-    given = [(use.name, written(use.given)) for use in (plan.algorithm, *plan.operators)]
-    before = [(part.name, written(part.options)) for part in (parent.manifest.algorithm, *parent.manifest.operators)]
+    given = [(use.name, written(use.given), use.on) for use in (plan.algorithm, *plan.operators)]
+    before = [(part.name, written(part.options), part.on) for part in (parent.manifest.algorithm, *parent.manifest.operators)]
     return {} if given == before else {programs.spec.name: programs for programs in recipe.programs}
 
 

@@ -244,7 +244,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         statement=plan.statement,
         query=plan.query,
         algorithm=entries.PartEntry(plan.algorithm.name, effective(plan, recipe)),
-        operators=tuple(entries.PartEntry(use.name, dict(use.given)) for use in plan.operators),
+        operators=tuple(entries.PartEntry(use.name, dict(use.given), use.on) for use in plan.operators),
         slots=slot_entries(columns),
         labels=columns.labels,
         weight=columns.weight,

@@ -108,7 +108,8 @@ def written(kind: str, part: PartEntry) -> str:
     with contextlib.suppress(StatementError):  # of a package that is not installed here
         sign = signs(find(kind, built_in(kind), part.name, None).options)
     options = ", ".join(f"{name} {sign.get(name, '=')} {literal(value)}" for name, value in part.options.items())
-    return f"{part.name}({options})" if options else part.name
+    on = f" ON {part.on[0]}" if len(part.on) == 1 else f" ON ({', '.join(part.on)})" if part.on else ""
+    return f"{part.name}({options}){on}" if options else f"{part.name}{on}"
 
 
 def kind(slot: SlotEntry) -> str:
