@@ -121,10 +121,12 @@ class Statements(NamedTuple):
     Attributes:
         names: their leading words, such as "DROP TABLE".
         others: whether what begins with another word may be one too.
+        most_tokens: the most words, values and symbols of one; None: any number.
     """
 
     names: tuple[str, ...]
     others: bool
+    most_tokens: int | None = None
 
 
 class Engine(Protocol):

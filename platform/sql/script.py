@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines.spark_sql.lexer import VARIABLE, Token, tokenize
-from ..engines.spark_sql.limits import DEEP
+from ..engines.spark_sql.limits import DEEP, check_length
 from ..engines.spark_sql.passage import Passage
 from ..errors import NO_MEMORY, Position, StatementError, suggestion
 from .base import Command, Statement
@@ -43,7 +43,10 @@ def parse_script(
         StatementError: a statement of ours that cannot be read, one that neither we nor the engine have, or a variable or
             parameter without value; positions are the script's.
     """
-    passage = substituted(Passage.of(text), variables, parameters)
+    written = Passage.of(text)
+    check_length(written, others.most_tokens)
+    passage = substituted(written, variables, parameters)
+    check_length(passage, others.most_tokens)
     return tuple(parse_step(cursor, others) for cursor in statements(passage))
 
 
@@ -138,7 +141,7 @@ def substituted(passage: Passage, variables: Mapping[str, str], parameters: Para
             for match in VARIABLE.finditer(token.text):
                 start = token.start + match.start()
                 edits.append((start, start + len(match.group()), value(passage, start, match.group(), variables)))
-    return passage.replaced(sorted(edits))
+    return passage.replaced(sorted(edits)) if edits else passage
 
 
 def value(passage: Passage, start: int, written: str, variables: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from ...errors import StatementError
 from .. import parquet
 from ..base import Scan, Staged, Statements, WriteFile
 from ..parquet_scan import staged_scan
+from ..spark_sql.limits import MOST_TOKENS
 from ..spark_sql.statements import QUERY_STARTS, STATEMENTS, name_sql, read, read_name, read_query
 from ..spark_sql.tree import QueryText
 from .definitions import Definitions
@@ -35,7 +36,7 @@ class DuckDBEngine:
     """
 
     name = "duckdb"
-    statements = Statements((*QUERY_STARTS, *STATEMENTS), others=False)
+    statements = Statements((*QUERY_STARTS, *STATEMENTS), others=False, most_tokens=MOST_TOKENS)
     tasks = None
 
     def __init__(self, warehouse: Path) -> None:

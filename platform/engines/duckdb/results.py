@@ -50,8 +50,8 @@ def streamed(connection: DuckDBPyConnection, sql: str, text: str) -> pa.RecordBa
     Args:
         text: what the user wrote, for errors on the way.
     """
-    schema = spark_schema(found_schema(connection, sql))
-    relation = connection.sql(simplified(connection, sql))
+    found = found_schema(connection, sql)
+    schema, relation = spark_schema(found), connection.sql(with_spark_types(sql, found))
     reader = awaited(connection, lambda: relation.to_arrow_reader(ROW_GROUP_ROWS))
 
     def batches() -> Iterator[pa.RecordBatch]:

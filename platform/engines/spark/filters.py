@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from ..spark_sql.lists import unpacked
+
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FLOATS = ("float", "double")
 COMPARISONS = {exp.EQ: "==", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
@@ -91,7 +93,7 @@ class Origin:
                     raise NotSimple
                 return self.compared(node.this, ">=", node.args["low"]) & self.compared(node.this, "<=", node.args["high"])
             case exp.In() if node.expressions:
-                return self.among(node.this, node.expressions)
+                return self.among(node.this, unpacked(node.expressions))
             case exp.Column() if self.types.get(node.name.lower()) == "boolean":
                 return pc.field(self.columns[self.column(node)])
         if not isinstance(node, exp.Binary) or type(node) not in COMPARISONS:

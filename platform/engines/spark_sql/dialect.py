@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from ...errors import Position, StatementError
 from .limits import check_size
+from .lists import packed, packed_end
 
 INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[^']*'>")
 TOKEN = re.compile(r"<Token token_type: .*?, text: (?P<text>.*?), line: .*>")
@@ -47,6 +48,15 @@ class SparkSQL(Spark):
         def _parse_star_op(self, *keywords: str) -> list[exp.Expr] | None:
             """Read what may follow `*`: EXCEPT (columns), of all that other dialects have."""
             return super()._parse_star_op("EXCEPT") if "EXCEPT" in keywords else None
+
+        def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
+            """Read what follows IN; a long list of whole numbers is one node."""
+            start = self._index + 1
+            end = packed_end(self._tokens, start) if self._curr.token_type == TokenType.L_PAREN else None
+            if end is None:
+                return super()._parse_in(this, alias)
+            self._advance(end + 1 - self._index)
+            return exp.In(this=this, expressions=[packed(self._tokens[start:end])])
 
 
 def parse(text: str) -> exp.Expr:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ...errors import Position, StatementError
 from .passage import Passage
@@ -27,6 +28,7 @@ PATTERNS = {
 }
 TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()), re.DOTALL)
 COMMENT_EDGE = re.compile(r"/\*|\*/")
+KEPT: WeakKeyDictionary[Passage, tuple[Token, ...]] = WeakKeyDictionary()
 
 
 class Token(NamedTuple):
@@ -47,12 +49,26 @@ class Token(NamedTuple):
 
 
 def tokenize(passage: Passage) -> tuple[Token, ...]:
-    """Return the tokens of a text, without comments.
+    """Return the tokens of a text, without comments; they are kept for as long as the passage is.
 
     Raises:
         StatementError: a string, backticked name or comment that is not closed.
     """
-    return tuple(scan(passage))
+    found = KEPT.get(passage)
+    return tuple(reading(passage)) if found is None else found
+
+
+def reading(passage: Passage) -> Iterator[Token]:
+    """Yield the tokens of a text one by one, for those who may end early; `tokenize` has them after the last one."""
+    found = KEPT.get(passage)
+    if found is not None:
+        yield from found
+        return
+    tokens = []
+    for token in scan(passage):
+        tokens.append(token)
+        yield token
+    KEPT[passage] = tuple(tokens)
 
 
 def tokens_of(text: str) -> tuple[Token, ...]:

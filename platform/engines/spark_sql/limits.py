@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
-from ...errors import Position, StatementError
-from .lexer import Token, scan
+from ...errors import StatementError
+from .lexer import reading, tokenize
 from .passage import Passage
 
 MOST_TOKENS = 200_000  # ten seconds of reading and translating
@@ -18,6 +16,25 @@ DEEP = (
 )
 
 
+def check_length(script: Passage, most: int | None) -> None:
+    """Require that no statement of a script has more tokens than an engine reads; the first too many ends the reading.
+
+    Raises:
+        StatementError: with the place of that token.
+    """
+    if most is None or len(script.text) <= most:
+        return
+    number = 0
+    for token in reading(script):
+        number = 0 if token.text == ";" else number + 1
+        if number > most:
+            message = (
+                f"The statement has more than {most:,} words, values and symbols, the most that can be read. "
+                "Put the values into a table, or register a frame, and join it."
+            )
+            raise StatementError(message, script.position(token.start, token.text))
+
+
 def check_size(text: str) -> None:
     """Require that a statement can be read in seconds.
 
@@ -27,15 +44,9 @@ def check_size(text: str) -> None:
     if len(text) <= MOST_TERMS:
         return
     passage = Passage.of(text)
-    tokens = list(islice(scan(passage), MOST_TOKENS + 1))
-    if len(tokens) > MOST_TOKENS:
-        message = (
-            f"The statement has more than {MOST_TOKENS:,} words, values and symbols, the most that can be read. "
-            "Put the values into a table, or register a frame, and join it."
-        )
-        raise StatementError(message, placed(passage, tokens[MOST_TOKENS]))
+    check_length(passage, MOST_TOKENS)
     terms = [0]
-    for token in tokens:
+    for token in tokenize(passage):
         word = token.text.upper() if token.kind in ("word", "symbol") else ""
         if word == "(":
             terms.append(0)
@@ -47,7 +58,3 @@ def check_size(text: str) -> None:
             terms[-1] += 1
         if max(terms[-1], len(terms)) > MOST_TERMS:
             raise StatementError(DEEP)  # the whole statement is what nests
-
-
-def placed(passage: Passage, token: Token) -> Position:
-    return passage.position(token.start, token.text)

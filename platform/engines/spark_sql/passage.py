@@ -49,6 +49,8 @@ class Passage:
 
     def cut(self, start: int, end: int) -> Passage:
         """Return the text from `start` to `end`."""
+        if start == 0 and end == len(self.text):
+            return self
         first = bisect_right(self.pieces, start, key=lambda piece: piece.start) - 1
         pieces = [
             Piece(max(p.start - start, 0), p.origin + (max(start - p.start, 0) if p.verbatim else 0), p.verbatim)

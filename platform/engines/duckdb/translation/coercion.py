@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ....errors import StatementError
+from ...spark_sql.lists import is_packed, unpacked
 from .calls import Maker, SparkCall, call, case, cast
 from .casts import spark_cast
 from .decimals import LARGEST, OF_INTEGERS, Decimal, decimal_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 REALS = frozenset(("float", "double"))
 ATOMIC = frozenset((*OF_INTEGERS, *REALS, "decimal", "varchar", "boolean", "date", INSTANT, "blob", "null"))
 WORDS = {"varchar": "STRING", "integer": "INT", "blob": "BINARY", INSTANT: "TIMESTAMP"}
+CONVERTED = frozenset(("varchar", "float"))  # what DuckDB compares with others in another way than Spark
 Kind = str | Decimal
 
 
@@ -103,7 +105,7 @@ def comparable(values: Sequence[exp.Expr], typer: Typer) -> list[exp.Expr]:
     """Return values that DuckDB compares as Spark does: it knows numbers, but not texts beside others, nor floats."""
     kinds = [kind_of(typer.type_of(value)) for value in values]
     wanted = common(kinds)
-    if wanted is None or not {"varchar", "float"} & {*kinds}:
+    if wanted is None or not CONVERTED & {*kinds}:
         return list(values)
     return [converted(value, kind, wanted) for value, kind in zip(values, kinds, strict=True)]
 
@@ -141,7 +143,10 @@ def between_rule(node: exp.Between, typer: Typer) -> exp.Expr:
 def in_rule(node: exp.In, typer: Typer) -> exp.Expr:
     if not node.expressions:
         return in_query(node, typer)
-    value, *others = comparable([node.this, *node.expressions], typer)
+    values = node.expressions
+    if is_packed(values[0]) and kind_of(typer.type_of(node.this)) in CONVERTED:  # each number by itself
+        values = unpacked(values)
+    value, *others = comparable([node.this, *values], typer)
     return exp.In(this=value, expressions=others)
 
 
@@ -154,7 +159,7 @@ def in_query(node: exp.In, typer: Typer) -> exp.Expr:
     name, found = columns[0]
     kinds = [kind_of(typer.type_of(node.this)), kind_of(found)]
     wanted = common(kinds)
-    if wanted is None or not {"varchar", "float"} & {*kinds}:
+    if wanted is None or not CONVERTED & {*kinds}:
         return node
     side = side_of(query, [name], kinds[1:], [wanted])
     return exp.In(this=converted(node.this, kinds[0], wanted), query=exp.Subquery(this=side))

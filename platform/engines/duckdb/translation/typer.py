@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ...spark_sql.lists import is_packed
 from .macros import make
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Typer:
 
 def like(node: exp.Expr) -> str | None:
     """Return one literal for all that have a literal's type, so that a list of a million is bound once; None for others."""
+    if is_packed(node):
+        return "1"
     if not isinstance(node, exp.Literal):
         return None
     if node.is_string:
