@@ -104,8 +104,7 @@ class Version(Folders):
     def everything(self) -> list[VersionFile]:
         """Return all files of its data."""
         names = [f"rows/{table.name}" for table in self.manifest.tables]
-        package = ["package"] if self.manifest.files is not None or self.package.exists() else []
-        return [part for name in (*names, "dense", "candidates", "trials", *package) for part in self.stored(name)]
+        return [part for name in (*names, "dense", "candidates", "trials", "package") for part in self._present(name)]
 
     def copy(self, name: str, folder: Path) -> None:
         """Copy the files of one of its folders, see `stored`, as far as there are any; what is copied is checked.
@@ -113,8 +112,12 @@ class Version(Folders):
         Raises:
             ModelError: a file is damaged, or the disk is full or not writable.
         """
-        for part in self.stored(name):
+        for part in self._present(name):
             copy(part, folder)
+
+    def _present(self, name: str) -> list[VersionFile]:
+        """Return the files of a folder, as `stored` does; whether there is a package, a manifest without files does not say."""
+        return [] if name == "package" and self.manifest.files is None and not self.package.exists() else self.stored(name)
 
     def _parts(self, table: str) -> list[VersionFile]:
         folder = self.rows_of(self.manifest.table(table).name)

@@ -48,10 +48,31 @@ def test_an_older_version_predicts_as_it_did_and_is_continued(older: Path, model
     with connected(older / "warehouse") as session:
         assert predictions(session, model, older / "log.parquet") == pytest.approx(expected, rel=1e-5)
         checked = session.sql(f"CHECK MODEL {model}").arrow()
-        assert set(checked["state"].to_pylist()) == {"no checksum"}
+        assert set(checked["state"].to_pylist()) == {"whole" if session.models.version(model).manifest.files else "no checksum"}
         session.sql(f"CONTINUE MODEL {model} AS SELECT label, user, item FROM parquet.`{older}/log.parquet`")
         assert session.models.version(model).number == 2
         assert set(session.sql(f"CHECK MODEL {model} VERSION 2").arrow()["state"].to_pylist()) == {"whole"}
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "trees"])
+def test_an_older_export_holds_what_its_model_does(older: Path, model: str) -> None:
+    exported = older / "exports" / model
+    assert json.loads((exported / "_manifest.json").read_text(encoding="utf-8"))["model"] == model
+    with connected(older / "warehouse") as session:
+        found = session.sql(f"SELECT * FROM parquet.`{exported}`").arrow()
+        names = [
+            name for name in found.column_names if name in ("key", "slot", "table", "weight", "weights", "count", "clicks")
+        ]
+
+        def rows(relation: str) -> list[str]:
+            query = f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {relation}"
+            return sorted(map(str, session.sql(query).arrow().to_pylist()))
+
+        expected = rows(f"parquet.`{exported}`")
+        assert (len(names) > 4, len(expected) > 10) == (True, True)
+        assert rows(f"ML.WEIGHTS(MODEL {model})") == expected
+        session.sql(f"EXPORT MODEL {model} TO '{exported}' FORMAT parquet WITH (replace = true)")
+        assert rows(f"parquet.`{exported}`") == expected
 
 
 def test_an_older_checkpoint_is_resumed(older: Path) -> None:

@@ -1,6 +1,7 @@
-"""Writes models and a checkpoint as the xpsql that runs it does: `python -m tests.warehouse.formats.write FOLDER`.
+"""Writes models, exports and a checkpoint as this xpsql does: `python -m tests.warehouse.formats.write /tmp/formats`.
 
-What each released format wrote is kept beside this file, as bytes, and read by all that come later.
+What each format wrote is kept beside this file, as bytes, and read by all that come later; tests put the folder that it was
+copied into in the place of the one that it names.
 """
 
 from __future__ import annotations
@@ -49,13 +50,14 @@ class Stopping(SilentReporter):
 
 
 def main(folder: Path) -> None:
-    """Write the models into FOLDER/warehouse and what they predict into FOLDER/predictions.json."""
+    """Write the models into FOLDER/warehouse, their exports beside it, and what they predict into FOLDER/predictions.json."""
     source, warehouse = folder / "log.parquet", folder / "warehouse"
     pq.write_table(log(), source, row_group_size=60)
     query = f"SELECT label, user, item FROM parquet.`{source}`"
     with xpsql.connect(warehouse, "duckdb", SilentReporter()) as session:
         for name, uses in MODELS.items():
             session.sql(f"TRAIN MODEL {name} {uses} AS {query}")
+            session.sql(f"EXPORT MODEL {name} TO '{folder}/exports/{name}' FORMAT parquet")
         told = {name: predictions(session, name, source) for name in MODELS}
     (folder / "predictions.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     monitor.TELL_SECONDS = 0.0
