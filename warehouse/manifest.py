@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from ..platform.errors import ModelError
 from .durable import replace_text
@@ -73,15 +73,55 @@ class TableEntry:
     columns: Mapping[str, int] = field(default_factory=dict)
 
 
+class Split(Protocol):
+    """A piece of the input, the same whenever it is read; one that compares equal to another is the same piece.
+
+    Attributes:
+        rows: how many it has, at most where the scan that reads it is not exact.
+        where: what it is, as messages call it.
+    """
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def where(self) -> str: ...
+
+
 @dataclass(frozen=True)
-class Split:
-    """A piece of the input: a row group of a Parquet file as it was: its bytes, and when it was modified, in nanoseconds."""
+class RowGroup:
+    """A row group of a Parquet file as it was: its bytes, and when it was modified, in nanoseconds; see Split."""
 
     path: str
     size: int = 0
     modified: int = 0
     row_group: int = 0
     rows: int = 0
+
+    @property
+    def where(self) -> str:
+        """The row group and its file."""
+        return f"row group {self.row_group} of {self.path}"
+
+
+@dataclass(frozen=True)
+class MessageRange:
+    """Messages of a partition of a topic, from an offset to another one that is not in it; see Split."""
+
+    topic: str
+    partition: int = 0
+    start: int = 0
+    stop: int = 0
+
+    @property
+    def rows(self) -> int:
+        """The offsets in it; those where transactions end are no messages."""
+        return self.stop - self.start
+
+    @property
+    def where(self) -> str:
+        """The offsets and their partition."""
+        return f"offsets {self.start} to {self.stop - 1} of partition {self.partition} of topic {self.topic}"
 
 
 def _read(made: Callable[[Any], Any]) -> Mapping[str, Any]:
@@ -176,7 +216,7 @@ class Manifest:
     tables: tuple[TableEntry, ...] = field(default=(), metadata=many(TableEntry))
     dense: tuple[DenseEntry, ...] = field(default=(), metadata=many(DenseEntry))
     seed: int = 0
-    splits: tuple[Split, ...] = field(default=(), metadata=many(Split))
+    splits: tuple[Split, ...] = field(default=(), metadata=many(RowGroup))
     parent: int | None = None
     replaces: bool = False
     created: datetime | None = field(default=None, metadata=_read(datetime.fromisoformat))

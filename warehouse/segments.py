@@ -8,13 +8,13 @@ are dealt to workers, and RESUME learns from these and no others. A line that a 
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from .durable import creating, storing
-from .manifest import Split, record
+from .manifest import MessageRange, RowGroup, Split, record
 
 FILE = "segments.jsonl"
 
@@ -26,7 +26,7 @@ def append_segment(folder: Path, splits: Sequence[Split]) -> None:
         ModelError: it cannot be written.
     """
     path = folder / FILE
-    line = json.dumps({"splits": [dataclasses.asdict(split) for split in splits]}) + "\n"
+    line = json.dumps({"splits": [vars(split) for split in splits]}) + "\n"
     with creating(path), path.open("a", encoding="utf-8") as file:
         file.write(line)
 
@@ -37,7 +37,12 @@ def read_segments(folder: Path) -> list[list[Split]]:
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
-    return [[record(Split, split) for split in json.loads(line)["splits"]] for line in lines]
+    return [[split_of(values) for values in json.loads(line)["splits"]] for line in lines]
+
+
+def split_of(values: Mapping[str, Any]) -> Split:
+    """Return a split that a line has, by the fields of its kind."""
+    return record(MessageRange, values) if "topic" in values else record(RowGroup, values)
 
 
 def mend_segments(folder: Path) -> None:

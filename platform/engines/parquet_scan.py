@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...warehouse.manifest import Split
+from ...warehouse.manifest import RowGroup, Split
 from ..errors import DataError
 from ..spark_types import is_category
 from .base import Bounds
@@ -49,7 +49,7 @@ class ParquetScan:
 
     def splits(self) -> list[Split]:
         """List the row groups of the files."""
-        splits = []
+        splits: list[Split] = []
         for path in self.files:
             try:
                 stat = Path(path).stat()
@@ -57,27 +57,29 @@ class ParquetScan:
             except (OSError, pa.ArrowException) as error:
                 raise DataError(f"{path} cannot be read as Parquet: {error}. Write it again or leave it out.") from error
             groups = range(metadata.num_row_groups)
-            splits += [Split(path, stat.st_size, stat.st_mtime_ns, i, metadata.row_group(i).num_rows) for i in groups]
+            splits += [RowGroup(path, stat.st_size, stat.st_mtime_ns, i, metadata.row_group(i).num_rows) for i in groups]
         return splits
 
     def read(self, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]:
         """Read a row group."""
-        check_unchanged(split)
+        group = as_row_group(split)
+        check_unchanged(group)
         try:
-            yield from self._chunks(split, wanted, rows)
+            yield from self._chunks(group, wanted, rows)
         except (OSError, pa.ArrowException) as error:
-            raise DataError(f"Row group {split.row_group} of {split.path} cannot be read: {error}") from error
-        check_unchanged(split)
+            raise DataError(f"Row group {group.row_group} of {group.path} cannot be read: {error}") from error
+        check_unchanged(group)
 
     def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
         """Yield the statistics of a column of row groups."""
         if self.project is not None:
             return
-        groups = {(split.path, split.row_group) for split in splits}
-        for path in dict.fromkeys(split.path for split in splits):
+        chosen = [as_row_group(split) for split in splits]
+        groups = {(split.path, split.row_group) for split in chosen}
+        for path in dict.fromkeys(split.path for split in chosen):
             metadata, where = pq.read_metadata(path), "the query" if self.staged else path
             names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-            index = names.index(self.columns[self._own_names([column])[0]])
+            index = names.index(self.columns[self.own_names([column])[0]])
             for group in (i for i in range(metadata.num_row_groups) if (path, i) in groups):
                 statistics = metadata.row_group(group).column(index).statistics
                 if statistics is not None:
@@ -92,7 +94,7 @@ class ParquetScan:
 
     def check(self, split: Split) -> None:
         """Refuse a file that is not what it was."""
-        check_unchanged(split)
+        check_unchanged(as_row_group(split))
 
     def entry(self) -> dict[str, Any]:
         """Return columns and schema; a projection is made again from the query."""
@@ -101,10 +103,10 @@ class ParquetScan:
 
     def over(self, splits: Sequence[Split]) -> ParquetScan:
         """Return the scan of the files of some splits."""
-        return replace(self, files=tuple(dict.fromkeys(split.path for split in splits)))
+        return replace(self, files=tuple(dict.fromkeys(as_row_group(split).path for split in splits)))
 
-    def _chunks(self, split: Split, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        returned = self._own_names(wanted)
+    def _chunks(self, split: RowGroup, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        returned = self.own_names(wanted)
         columns = returned if self.project else [self.columns[name] for name in returned]
         needed = list(self.needed) if self.project else list(dict.fromkeys(columns))
         categories = [] if self.project else [self.columns[n] for n in returned if of_categories(self.schema.field(n).type)]
@@ -116,7 +118,7 @@ class ParquetScan:
                 made = table if self.project is None else self.project(table)
                 yield made.select(columns).rename_columns(list(wanted))
 
-    def _own_names(self, wanted: Sequence[str]) -> list[str]:
+    def own_names(self, wanted: Sequence[str]) -> list[str]:
         """Return how the query writes the names of columns, which a model may write with other case."""
         own = {name.lower(): name for name in self.schema.names} | {name: name for name in self.schema.names}
         return [own[name if name in own else name.lower()] for name in wanted]
@@ -128,7 +130,13 @@ def staged_scan(files: tuple[str, ...], schema: pa.Schema) -> ParquetScan:
     return ParquetScan(files, dict(zip(names, names, strict=True)), None, names, schema, staged=True)
 
 
-def check_unchanged(split: Split) -> None:
+def as_row_group(split: Split) -> RowGroup:
+    """Return a split of a scan of files as what it is."""
+    assert isinstance(split, RowGroup)
+    return split
+
+
+def check_unchanged(split: RowGroup) -> None:
     """Refuse a file that is not what it was when the training began, by size and time of modification.
 
     Raises:

@@ -28,7 +28,7 @@ class HeldOut:
     Attributes:
         scan: gives all rows.
         share: of the rows that is held out.
-        numbers: path and row group of each split -> its number.
+        numbers: split -> its number.
         rows: of each split of the scan, those that filters leave; all where the scan does not say they are fewer.
         last: the last rows in order of learning are held out; else those whose hash falls into the share.
         held: these are the rows held out.
@@ -36,7 +36,7 @@ class HeldOut:
 
     scan: Scan
     share: float
-    numbers: dict[tuple[str, int], int]
+    numbers: dict[Split, int]
     rows: tuple[int, ...]
     last: bool
     held: bool
@@ -74,7 +74,7 @@ class HeldOut:
 
     def read(self, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]:
         """Read a split, without the other rows."""
-        number, row = self.numbers[split.path, split.row_group], 0
+        number, row = self.numbers[split], 0
         for table in self.scan.read(split, wanted, rows):
             yield table.filter(pa.array(self._chosen(number, row, row + table.num_rows)))
             row += table.num_rows
@@ -118,7 +118,7 @@ def held_out(scan: Scan, splits: Sequence[Split], share: float, last: bool) -> H
     if not scan.exact and last:
         column = scan.schema.names[:1]
         rows = [sum(table.num_rows for table in scan.read(split, column, CHUNK_ROWS)) for split in splits]
-    numbers = {(split.path, split.row_group): number for number, split in enumerate(splits)}
+    numbers = {split: number for number, split in enumerate(splits)}
     return HeldOut(scan, share, numbers, tuple(rows), last, held=False)
 
 

@@ -91,4 +91,4 @@ def standing(batch: Batch, dealt: Dealt) -> Batch:
 def row_of(scan: Scan, split: Split, first: int, row: int) -> str:
     """Return where a row of a table stands that was read from a split, from row `first` of it on, in words."""
     left = "" if scan.exact else "what the query leaves of "
-    return f"row {first + row} of {left}row group {split.row_group} of {split.path}"
+    return f"row {first + row} of {left}{split.where}"

@@ -119,7 +119,7 @@ def read_stream(cursor: Cursor) -> tuple[tuple[int, int, str], StreamRelation]:
             relation = read_source("read_files", {"": Value(cursor.identifier("a folder in backticks"), cursor.span(first))})
         else:
             cursor.index = first
-            relation = StreamRelation(TABLE, table_name(cursor), None)
+            relation = StreamRelation(TABLE, dotted(cursor, "a table"), None)
             alias = relation.place.rpartition(".")[2].replace("`", "``")
             text = VIEW if has_alias(cursor) else f"{VIEW} AS `{alias}`"
     except StatementError as error:
@@ -127,11 +127,11 @@ def read_stream(cursor: Cursor) -> tuple[tuple[int, int, str], StreamRelation]:
     return (start, cursor.tokens[cursor.index - 1].end, text), relation
 
 
-def table_name(cursor: Cursor) -> str:
-    """Read a table's name, whose parts come with dots between them."""
-    parts = [cursor.identifier("a table")]
+def dotted(cursor: Cursor, what: str) -> str:
+    """Read a name whose parts come with dots between them."""
+    parts = [cursor.identifier(what)]
     while cursor.accept("."):
-        parts.append(cursor.identifier("a table"))
+        parts.append(cursor.identifier(what))
     return ".".join(parts)
 
 
@@ -153,7 +153,7 @@ def arguments(cursor: Cursor) -> dict[str, Value]:
         named = cursor.next_kind in ("word", "quoted")
         if not named and given:
             raise cursor.expected("name => value")
-        name = cursor.identifier("a parameter") if named else ""
+        name = dotted(cursor, "a parameter") if named else ""
         if named:
             cursor.expect("=", ">")
         value = cursor.value()

@@ -11,6 +11,7 @@ from ...warehouse.segments import read_segments
 from ..engines.base import Scan
 from ..errors import DataError, StatementError
 from ..input.streams.base import InputStream, Position, StreamQuery
+from ..input.streams.segment_scan import SegmentScan
 from ..input.streams.sources import opened
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class Segment(NamedTuple):
     def position(self) -> Position:
         """Where it ends."""
         return self.stream.after(self.before, self.splits)
+
+    def beside(self, folder: Path) -> Segment:
+        """Return the same, which writes down in the folder of its version what it passes over."""
+        return self._replace(scan=self.scan.beside(folder)) if isinstance(self.scan, SegmentScan) else self
 
 
 def cut(query: StreamQuery, parent: Version | None, warehouse: Path, forgives: bool) -> tuple[InputStream, Segment | None]:
@@ -68,7 +73,7 @@ def cut_again(query: StreamQuery, parent: Version | None, folder: Path, forgives
     if not splits:
         raise DataError(f"The log of segments in {folder} is gone. Train again.")
     scan = stream.scan(query.query, splits)
-    return Segment(stream, scan, splits, begin_of(stream, parent, forgives))
+    return Segment(stream, scan, splits, begin_of(stream, parent, forgives)).beside(folder)
 
 
 def begin_of(stream: InputStream, parent: Version | None, forgives: bool) -> Position:

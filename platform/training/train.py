@@ -11,11 +11,13 @@ import pyarrow as pa
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
 from ...warehouse.segments import append_segment
+from ..display import plural
 from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks
 from ..errors import TrainingError
 from ..input.columns import Columns
 from ..input.scaling import as_entry
+from ..input.streams.skipped import SKIPPED, num_skipped
 from .compiled import compilations, prepare_jax
 from .held import Held
 from .hold_out import check_validation
@@ -74,7 +76,8 @@ def train(
         found = Staged(found.schema, "the results of its calls go with the statement")
     with models.begin(plan.model, manifest_of(plan, columns, recipe, parent), plan.replace) as draft:
         try:
-            scan = staged(engine, plan.query, found, draft.staged)
+            segment = None if segment is None else segment.beside(draft.folder)
+            scan = segment.scan if segment is not None else staged(engine, plan.query, found, draft.staged)
             prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart)._replace(segment=segment)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
@@ -137,7 +140,7 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     finally:
         reporter.finish(ended)
     metrics = monitor.metrics.first
-    for note in (one_label(prepared, metrics), worse_than_mean(prepared, metrics)):
+    for note in (one_label(prepared, metrics), worse_than_mean(prepared, metrics), passed_over(prepared, draft)):
         if note is not None:
             monitor.note(note)
     evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
@@ -189,6 +192,13 @@ def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
         f"LABEL {labels[0]} is {metrics.label_rate:.0f} in all {metrics.examples:,} examples: nothing tells them apart, and "
         "auc is NULL. Look at what the query makes of it, or whether its filter leaves the others out."
     )
+
+
+def passed_over(prepared: Prepared, draft: Draft) -> str | None:
+    """Say how many messages of a topic were no rows."""
+    if prepared.segment is None or not (count := num_skipped(draft.folder)):
+        return None
+    return f"Passed over {count:,} {plural('message', count)}: {draft.folder / SKIPPED} says which, and why."
 
 
 def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:

@@ -18,7 +18,7 @@ from tests.training.log import log, session, write
 from xpsql.platform.engines.parquet_scan import check_unchanged
 from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
 from xpsql.platform.progress import SilentReporter
-from xpsql.warehouse.manifest import Split
+from xpsql.warehouse.manifest import RowGroup
 
 __all__ = ["session"]
 
@@ -239,7 +239,7 @@ def test_labels_that_no_classifier_learns_from_are_refused(session: xpsql.Sessio
 
 def test_a_table_that_is_dropped_meanwhile_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"part\.parquet is gone .* its table replaced or dropped\. Train again"):
-        check_unchanged(Split(str(tmp_path / "part.parquet"), 1, 1, 0, 1))
+        check_unchanged(RowGroup(str(tmp_path / "part.parquet"), 1, 1, 0, 1))
 
 
 def test_a_file_damaged_in_the_middle_fails_the_version_and_the_old_one_stays(

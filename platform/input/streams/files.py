@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ....warehouse.manifest import Split
+from ....warehouse.manifest import RowGroup, Split
 from ...engines.base import Scan
+from ...engines.parquet_scan import ParquetScan, as_row_group
 from ...errors import DataError, StatementError
 from .base import VIEW
 from .segment_scan import SegmentScan
@@ -47,28 +48,39 @@ def splits_of(file: ArrivedFile) -> list[Split]:
         raise DataError(
             f"{file.path} cannot be read as Parquet: {error}. Write it again under another name, or move it away."
         ) from error
-    groups = [Split(*file, group, metadata.row_group(group).num_rows) for group in range(metadata.num_row_groups)]
-    return [split for split in groups if split.rows] or [Split(*file)]
+    groups = [RowGroup(*file, group, metadata.row_group(group).num_rows) for group in range(metadata.num_row_groups)]
+    return [split for split in groups if split.rows] or [RowGroup(*file)]
 
 
 def files_of(splits: Iterable[Split]) -> list[ArrivedFile]:
     """Return the files of splits, each once, in order."""
-    return list(dict.fromkeys(ArrivedFile(split.path, split.size, split.modified) for split in splits))
+    groups = map(as_row_group, splits)
+    return list(dict.fromkeys(ArrivedFile(group.path, group.size, group.modified) for group in groups))
 
 
 def scan_of(query: str, splits: Sequence[Split], warehouse: Path) -> Scan:
     """Return how a query reads splits of files; see InputStream.scan."""
+    files = files_of(splits)
+    scan = row_by_row(query, files[0].path, warehouse)
+    check_columns(scan.needed, files)
+    return SegmentScan(scan, tuple(splits))
+
+
+def row_by_row(query: str, file: str, warehouse: Path) -> ParquetScan:
+    """Return how a query over VIEW reads Parquet files with the columns of one.
+
+    Raises:
+        StatementError: the query cannot run, or is not row by row.
+    """
     from ...engines.duckdb.row_wise import row_wise  # brings sqlglot, which a job that finds nothing new does without
 
-    files = files_of(splits)
-    scan = row_wise(query, VIEW, files[0].path, warehouse)
+    scan = row_wise(query, VIEW, file, warehouse)
     if isinstance(scan, str):
         raise StatementError(
             f"A stream is learned row by row, and {scan}. Make such rows first, by INSERT INTO a table, and learn FROM STREAM "
             "of that table."
         )
-    check_columns(scan.needed, files)
-    return SegmentScan(scan, tuple(splits))
+    return scan
 
 
 def check_columns(needed: Sequence[str], files: Sequence[ArrivedFile]) -> None:

@@ -4,12 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
 from ....warehouse.manifest import Split
-from ...engines.base import Bounds, Scan
+from ...engines.base import Bounds
+
+
+class Reading(Protocol):
+    """How one split of a stream is read: what Scan says of a split."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def exact(self) -> bool: ...
+
+    def read(self, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]: ...
+
+    def check(self, split: Split) -> None: ...
+
+    def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]: ...
+
+
+@runtime_checkable
+class NotingReading(Reading, Protocol):
+    """One that writes down what it passes over, once the version that learns has a folder."""
+
+    def beside(self, folder: Path) -> Self: ...
 
 
 @dataclass(frozen=True)
@@ -21,7 +45,7 @@ class SegmentScan:
         pieces: the splits.
     """
 
-    reading: Scan
+    reading: Reading
     pieces: tuple[Split, ...]
 
     @property
@@ -68,6 +92,10 @@ class SegmentScan:
     def entry(self) -> dict[str, Any]:
         """Return nothing: RESUME makes it again from the statement and the log."""
         return {}
+
+    def beside(self, folder: Path) -> SegmentScan:
+        """Return the same scan, which writes down beside a version what it passes over, where it does."""
+        return replace(self, reading=self.reading.beside(folder)) if isinstance(self.reading, NotingReading) else self
 
     def over(self, splits: Sequence[Split]) -> SegmentScan:
         """Return the same scan over other splits of the stream."""

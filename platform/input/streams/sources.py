@@ -10,7 +10,9 @@ from ...errors import StatementError, Subject, suggestion
 from ...options import Value, parse
 from .base import InputStream, StreamRelation
 from .folder import FilesOptions, FolderStream
+from .kafka_options import PREFIX, KafkaOptions
 from .table import TableStream
+from .topic import TopicStream
 
 TABLE = "table"
 
@@ -25,6 +27,7 @@ class StreamKind(NamedTuple):
         help: one line.
         options: the dataclass that declares its other parameters; `max_files` is written maxFiles.
         open: makes the stream of a place, options, the warehouse, and whether lost data are forgiven.
+        prefix: how parameters begin that are settings of the client that reads, "kafka."; they are one option, of that name.
     """
 
     name: str
@@ -33,6 +36,7 @@ class StreamKind(NamedTuple):
     help: str
     options: type[Any]
     open: Callable[[str, Any, Path, bool], InputStream]
+    prefix: str = ""
 
 
 SOURCES = (
@@ -43,6 +47,15 @@ SOURCES = (
         "The files of a folder, or those that a pattern matches, as they arrive.",
         FilesOptions,
         lambda place, options, warehouse, forgives: FolderStream(place, warehouse, forgives),
+    ),
+    StreamKind(
+        "read_kafka",
+        "subscribe",
+        "STREAM read_kafka(bootstrapServers => 'host:port', subscribe => 'topic' [, name => value, ...])",
+        "The messages of a topic of Kafka. Needs the extra `xpsql[kafka]`.",
+        KafkaOptions,
+        TopicStream,
+        PREFIX,
     ),
 )
 
@@ -60,12 +73,16 @@ def read_source(name: str, arguments: Mapping[str, Value]) -> StreamRelation:
     if source is None:
         known = [source.name for source in SOURCES]
         raise StatementError(f"There is no stream {name}().{suggestion(name, known)}")
-    given = {camel_free(key): value for key, value in arguments.items()}
+    passed = {key: value for key, value in arguments.items() if source.prefix and key.startswith(source.prefix)}
+    given = {camel_free(key): value for key, value in arguments.items() if key not in passed}
     place = given.pop("", None) or given.pop(camel_free(source.place), None)
     if place is None or not isinstance(place.value, str) or not place.value:
         raise StatementError(f"{source.name} expects {source.place}, a string: {source.grammar}.", place and place.position)
     fields = {camel_free(name): name for name in source.options.__dataclass_fields__}
     named = {fields.get(key, key): value for key, value in given.items()}
+    if passed:
+        values = {key.removeprefix(source.prefix): value.value for key, value in passed.items()}
+        named[source.prefix.removesuffix(".")] = Value(values, next(iter(passed.values())).position)
     return StreamRelation(source.name, place.value, parse(source.options, named, Subject("STREAM", source.name)))
 
 

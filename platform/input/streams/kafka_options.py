@@ -1,0 +1,106 @@
+"""What read_kafka says: the options of a topic, and the settings that go to librdkafka as they are."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...errors import StatementError
+from ...options import option
+
+PREFIX = "kafka."
+"""How a parameter begins that is a setting of librdkafka, as Spark has it."""
+ENVIRONMENT = "env:"
+"""How the value of a setting begins that a variable of the environment holds."""
+SECRET = re.compile(r"password|secret|jaas|token|\.pem$|oauthbearer\.config")
+OWN = ("bootstrap.servers", "group.id")
+"""Settings that are not given with the prefix: the first has its own parameter, and nobody joins a group."""
+
+
+@dataclass(frozen=True)
+class KafkaOptions:
+    """Options of read_kafka."""
+
+    bootstrap_servers: str | None = option(None, "brokers to begin with, 'host:port,host:port'")
+    schema: str | None = option(
+        None,
+        "columns of the JSON objects that values are, 'user STRING, ts TIMESTAMP'; without it the columns are key, value, "
+        "topic, partition, offset and timestamp",
+    )
+    starting_offsets: str = option(
+        "earliest",
+        "where a model begins that has not learned from the topic: 'earliest', or an offset of each partition, "
+        '\'{"samples": {"0": 23, "1": -2}}\'; -2 is the earliest',
+    )
+    on_error: str = option(
+        "fail",
+        "a value that is no row of the schema: an error, or passed over, and written down beside the version",
+        choices=("fail", "skip"),
+    )
+    kafka: dict[str, str] | None = option(  # noqa: RUF009  `option` makes a field
+        None,
+        "settings of librdkafka, each as `kafka.name` => value, such as `kafka.security.protocol` => 'SASL_SSL'; secrets as "
+        "'env:NAME', a variable of the environment",
+    )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of librdkafka, bootstrap.servers among them; some may be secrets, so that none is shown.
+
+    Attributes:
+        secrets: what no message may have in it.
+    """
+
+    values: Mapping[str, str] = field(repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def servers(self) -> str:
+        """The brokers to begin with."""
+        return self.values["bootstrap.servers"]
+
+    def shown(self, text: object) -> str:
+        """Return a text without secrets."""
+        told = str(text)
+        for secret in self.secrets:
+            told = told.replace(secret, "***")
+        return told
+
+
+def check_settings(options: KafkaOptions) -> None:
+    """Require brokers, and refuse settings that are secrets or not the user's to set.
+
+    Raises:
+        StatementError: says which, and how it is written.
+    """
+    if not options.bootstrap_servers:
+        raise StatementError("read_kafka expects bootstrapServers => 'host:port'.")
+    for name, value in (options.kafka or {}).items():
+        if name in OWN:
+            raise StatementError(f"read_kafka takes no kafka.{name}: brokers are bootstrapServers, and nobody joins a group.")
+        if SECRET.search(name) and not value.startswith(ENVIRONMENT):
+            raise StatementError(
+                f"kafka.{name} is a secret, and the model would keep it with its statement. Set a variable of the environment, "
+                f"and write kafka.{name} => 'env:NAME'."
+            )
+
+
+def settings_of(options: KafkaOptions) -> Settings:
+    """Return the settings with the values of the variables that they name.
+
+    Raises:
+        StatementError: a variable is not set.
+    """
+    assert options.bootstrap_servers is not None  # check_settings
+    values, secrets = {"bootstrap.servers": options.bootstrap_servers}, []
+    for name, value in (options.kafka or {}).items():
+        if value.startswith(ENVIRONMENT):
+            variable = value.removeprefix(ENVIRONMENT)
+            if not (value := os.environ.get(variable, "")):
+                raise StatementError(f"kafka.{name} is the variable {variable} of the environment, which is not set. Set it.")
+            secrets.append(value)
+        values[name] = value
+    return Settings(values, tuple(secrets))

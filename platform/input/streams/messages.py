@@ -1,0 +1,176 @@
+"""Messages of a topic: how a client is made, and how a range of a partition is read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ....warehouse.manifest import MessageRange
+from ...errors import DataError, NotAvailableError, TrainingError
+from .kafka_options import Settings
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+ANSWER_SECONDS = 30.0
+"""How long a question to the brokers may take."""
+SILENCE_SECONDS = 120.0
+"""How long messages that are there may not come, such as while brokers restart."""
+POLL_SECONDS = 1.0
+AT_ONCE = 10_000
+
+
+class Offsets(NamedTuple):
+    """What a partition has: from one offset to another, the second excluded; of transactions those that are decided."""
+
+    low: int
+    high: int
+
+
+class Reached(NamedTuple):
+    """What was read of a range at once: messages, in order, and whether there are no more."""
+
+    messages: list[Message]
+    over: bool
+
+
+def consumer(settings: Settings, told: Callable[[str], None]) -> Consumer:
+    """Return a client that reads partitions which it is told to, in no group, and commits nothing.
+
+    Args:
+        told: what goes wrong on the way, in librdkafka's words.
+
+    Raises:
+        NotAvailableError: confluent-kafka is not installed.
+        DataError: librdkafka does not take a setting.
+    """
+    try:
+        from confluent_kafka import Consumer, KafkaException
+    except ImportError as error:
+        raise NotAvailableError("read_kafka needs the package confluent-kafka: pip install 'xpsql[kafka]'.") from error
+    fixed: dict[str, Any] = {
+        "group.id": "xpsql",  # the package wants one; nobody joins it
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "allow.auto.create.topics": False,
+        "log_level": 0,
+        "error_cb": lambda error: told(settings.shown(error.str())),
+    }
+    try:
+        return Consumer({**settings.values, **fixed})
+    except (KafkaException, TypeError, ValueError) as error:
+        raise DataError(f"librdkafka refuses the settings of read_kafka: {settings.shown(error)}. Correct them.") from None
+
+
+def offsets(settings: Settings, topic: str) -> dict[int, Offsets]:
+    """Return what the partitions of a topic have, by their numbers.
+
+    Raises:
+        DataError: no broker answers, or there is no such topic.
+    """
+    failures: list[str] = []
+    client = consumer(settings, failures.append)
+    from confluent_kafka import KafkaException, TopicPartition
+
+    deadline = time.monotonic() + ANSWER_SECONDS
+    try:
+        found = client.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
+        if found.error is not None:
+            raise DataError(
+                f"Kafka has no topic {topic} to read: {found.error.str()}. Check its spelling, and what this user may read."
+            )
+        partitions = [TopicPartition(topic, number) for number in sorted(found.partitions)]
+        return {one.partition: Offsets(*watermarks(client, one, deadline)) for one in partitions}
+    except KafkaException as error:
+        why = failures[-1] if failures else settings.shown(error.args[0].str())
+        raise DataError(
+            f"No broker of {settings.servers} answers for topic {topic}: {why}. Check that they run, and the settings."
+        ) from None
+    finally:
+        client.close()
+
+
+def watermarks(client: Consumer, partition: Any, deadline: float) -> tuple[int, int]:
+    """Return the first offset of a partition and the one after the last; zeros of a partition without leader time out."""
+    low, high = client.get_watermark_offsets(partition, timeout=max(1.0, deadline - time.monotonic()))
+    return low, high
+
+
+def read_range(settings: Settings, wanted: MessageRange, rows: int) -> Iterator[list[Message]]:
+    """Yield the messages of a range, in lists none of which goes beyond a multiple of `rows` messages.
+
+    Raises:
+        DataError: some of them are gone, or cannot be read.
+        TrainingError: none has come for two minutes.
+    """
+    failures: list[str] = []
+    client = consumer(settings, failures.append)
+    from confluent_kafka import TopicPartition
+
+    reached, held, since = wanted.start, 0, time.monotonic()
+    try:
+        client.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+        while True:
+            came = client.consume(min(AT_ONCE, rows - held, wanted.stop - reached), POLL_SECONDS)
+            messages, over = sorted_out(came, wanted, failures.append)
+            if messages:
+                reached, held = offset_of(messages[-1]) + 1, (held + len(messages)) % rows
+                yield messages
+                since = time.monotonic()  # after the yield: whoever reads may have taken long
+            if over:
+                return
+            if time.monotonic() - since > SILENCE_SECONDS:
+                why = failures[-1] if failures else "the brokers gave no reason"
+                raise TrainingError(
+                    f"Of {wanted.where} no message has come for {SILENCE_SECONDS:.0f} s: {why}. Check the brokers, and RESUME."
+                )
+    finally:
+        client.close()
+
+
+def sorted_out(came: list[Message], wanted: MessageRange, told: Callable[[str], None]) -> Reached:
+    """Return the messages of a range among those that came, and whether the range is over.
+
+    Args:
+        told: what goes wrong and may yet go right.
+
+    Raises:
+        DataError: the range is not there any more, or cannot be read.
+    """
+    from confluent_kafka import KafkaError, Message
+
+    if came and not any(map(Message.error, came)) and offset_of(came[-1]) < wanted.stop - 1:
+        return Reached(came, False)
+    messages: list[Message] = []
+    for message in came:
+        error, offset = message.error(), offset_of(message)
+        if error is None:
+            if offset < wanted.stop:
+                messages.append(message)
+            if offset >= wanted.stop - 1:
+                return Reached(messages, True)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            if offset >= wanted.stop:  # the last offsets are no messages, but ends of transactions
+                return Reached(messages, True)
+        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise DataError(
+                f"Kafka does not have all of {wanted.where} any more: {error.str()}. Let it keep messages "
+                "longer (retention.ms); a new CONTINUE WITH (data_loss = 'continue') learns what is left."
+            )
+        elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._BAD_MSG) or error.fatal():
+            raise DataError(
+                f"Kafka does not give {wanted.where}: {error.str()}. Ask for the right to read it, or leave it out."
+            )
+        else:
+            told(error.str())
+    return Reached(messages, False)
+
+
+def offset_of(message: Message) -> int:
+    """Return the offset of a message, or of an event of its partition."""
+    offset = message.offset()
+    return -1 if offset is None else offset

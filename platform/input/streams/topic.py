@@ -1,0 +1,182 @@
+"""A topic of Kafka as a stream: messages come to the ends of its partitions, and those that are there stay as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ....warehouse.manifest import MessageRange, Split
+from ...display import plural
+from ...engines.base import Scan
+from ...errors import DataError, StatementError
+from .base import Position
+from .kafka_options import KafkaOptions, check_settings, settings_of
+from .messages import Offsets, offsets
+
+RANGE_MESSAGES = 122_880
+"""The most messages of a split: as many rows as a row group of a table has, so that both are cut alike."""
+EARLIEST = -2
+"""What stands for the first offset in a list of them, as Spark has it."""
+
+
+class Arrived(NamedTuple):
+    """What came to a partition: the messages from one offset to another, the second excluded."""
+
+    partition: int
+    start: int
+    stop: int
+
+
+class TopicStream:
+    """The messages of a topic, those of a partition in their order; partitions advance side by side.
+
+    The position has the offset after the last one that was learned from of each partition, and how many were learned from.
+
+    Args:
+        topic: one; a model that learns from two streams continues with each in turn.
+        forgives: messages that are gone, and partitions that are not what they were, are passed over.
+
+    Raises:
+        StatementError: the options cannot be used; says why.
+    """
+
+    def __init__(self, topic: str, options: KafkaOptions, warehouse: Path, forgives: bool) -> None:
+        check_settings(options)
+        self._topic = one_topic(topic)
+        self._begins = beginnings(options.starting_offsets, self._topic)
+        self._options = options
+        self._settings = settings_of(options)
+        self._warehouse = warehouse
+        self._forgives = forgives
+
+    @property
+    def name(self) -> str:
+        """The topic's, as messages call it."""
+        return f"topic {self._topic}"
+
+    def waits(self, position: Position) -> bool:
+        """Tell whether partitions end elsewhere than was learned from."""
+        learned, found = known(position), offsets(self._settings, self._topic)
+        return learned.keys() - found.keys() != set() or any(
+            at.high != learned.get(number, self._begins.get(number, at.low)) for number, at in found.items()
+        )
+
+    def news(self, position: Position) -> list[Split]:
+        """List ranges of what came to each partition, those first that are the least part of its way."""
+        found, learned = offsets(self._settings, self._topic), known(position)
+        self._check(found, learned)
+        arrived = [Arrived(number, self._start(number, at, learned), at.high) for number, at in sorted(found.items())]
+        return cut(self._topic, [one for one in arrived if one.start < one.stop])
+
+    def after(self, position: Position, splits: Sequence[Split]) -> Position:
+        """Return the position after all messages that are learned from."""
+        from .message_scan import as_range
+
+        ranges = [as_range(split) for split in splits]
+        reached = known(position)
+        for one in ranges:
+            reached[one.partition] = max(one.stop, reached.get(one.partition, 0))
+        messages = position.get("messages", 0) + sum(one.rows for one in ranges)
+        return {"offsets": {str(number): reached[number] for number in sorted(reached)}, "messages": messages}
+
+    def counted(self, position: Position) -> str:
+        """Return how many messages and partitions that is."""
+        count = len(known(position))
+        return f"{position.get('messages', 0):,} messages of {count} {plural('partition', count)}"
+
+    def scan(self, query: str, splits: Sequence[Split]) -> Scan:
+        """Return how ranges are read."""
+        from .decoding import Decoder, schema_of
+        from .message_scan import reading_of
+        from .segment_scan import SegmentScan
+
+        decoder = Decoder(None if self._options.schema is None else schema_of(self._options.schema))
+        skips = self._options.on_error == "skip"
+        return SegmentScan(reading_of(query, decoder, self._settings, skips, self._warehouse), tuple(splits))
+
+    def _start(self, number: int, at: Offsets, learned: Mapping[int, int]) -> int:
+        """Return the offset at which a partition is begun; what is not there is passed over, as it is forgiven."""
+        start = learned.get(number, self._begins.get(number, at.low))
+        return start if at.low <= start <= at.high else at.low
+
+    def _check(self, found: Mapping[int, Offsets], learned: Mapping[int, int]) -> None:
+        """Refuse partitions that lost messages before they were learned from, and such as are not what they were.
+
+        Raises:
+            DataError: says how many messages, and from where on.
+        """
+        if self._forgives:
+            return
+        expected = {**{n: at for n, at in self._begins.items() if n not in learned}, **learned}
+        if gone := sorted(expected.keys() - found.keys()):
+            raise DataError(
+                f"Topic {self._topic} has {len(found)} {plural('partition', len(found))}, and not number {gone[0]}, of which "
+                f"offset {expected[gone[0]]} is next. It is another topic of that name; {self._remedy}"
+            )
+        lost = {n: found[n].low - start for n, start in sorted(expected.items()) if start < found[n].low}
+        if lost:
+            number = next(iter(lost))
+            raise DataError(
+                f"Kafka has dropped {sum(lost.values()):,} messages of topic {self._topic} before they were learned from: of "
+                f"partition {number} offset {expected[number]} is next, and the first one left is {found[number].low}. Let it "
+                f"keep messages longer (retention.ms); {self._remedy}"
+            )
+        for number, start in sorted(expected.items()):
+            if start > found[number].high:
+                raise DataError(
+                    f"Partition {number} of topic {self._topic} ends at offset {found[number].high}, and offset {start} is "
+                    f"next. It is another topic of that name, or of other brokers; {self._remedy}"
+                )
+
+    @property
+    def _remedy(self) -> str:
+        return "WITH (data_loss = 'continue') learns what is there now."
+
+
+def one_topic(topic: str) -> str:
+    """Return the name of a topic.
+
+    Raises:
+        StatementError: they are several.
+    """
+    if "," in topic:
+        raise StatementError(f"subscribe takes one topic, got {topic!r}. Learn from each by a CONTINUE of its own.")
+    return topic.strip()
+
+
+def beginnings(written: str, topic: str) -> dict[int, int]:
+    """Return the offset that each partition is begun at; those that are begun at their first one are left out.
+
+    Raises:
+        StatementError: it is no list of offsets.
+    """
+    if written.lower() == "earliest":
+        return {}
+    try:
+        values = {int(number): int(offset) for number, offset in json.loads(written)[topic].items()}
+        if any(offset < 0 and offset != EARLIEST for offset in values.values()):
+            raise ValueError(written)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StatementError(
+            f"startingOffsets is 'earliest', or the offsets of partitions, '{{\"{topic}\": {{\"0\": 23}}}}'; got {written!r}."
+        ) from None
+    return {number: offset for number, offset in values.items() if offset != EARLIEST}
+
+
+def known(position: Position) -> dict[int, int]:
+    """Return the offset that is next of each partition."""
+    return {int(number): offset for number, offset in position.get("offsets", {}).items()}
+
+
+def cut(topic: str, arrived: Sequence[Arrived]) -> list[Split]:
+    """Return what came, in ranges; one after another those that leave the least part of their partition behind them."""
+
+    def pieces(one: Arrived) -> Iterator[tuple[float, int, MessageRange]]:
+        for start in range(one.start, one.stop, RANGE_MESSAGES):
+            stop = min(start + RANGE_MESSAGES, one.stop)
+            part = (start - one.start) / (one.stop - one.start)
+            yield part, one.partition, MessageRange(topic, one.partition, start, stop)
+
+    return [found for _, _, found in sorted((piece for one in arrived for piece in pieces(one)), key=lambda piece: piece[:2])]

@@ -1,0 +1,163 @@
+"""Brokers and jobs that die while a topic is learned: each message is learned once, or the error says what to do."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+import xpsql
+from tests.forkserver import CONTEXT
+from tests.streams.broker import Broker
+from tests.streams.landing import COLUMNS, go_on, learned, rows_of, train
+from tests.streams.test_kill import killed
+from tests.streams.topics import SCHEMA, messages, more, produced, stream
+from tests.training.log import log
+from xpsql.platform.errors import DataError, TrainingError
+from xpsql.platform.input.streams import messages as reading
+from xpsql.platform.input.streams.kafka_options import Settings
+from xpsql.platform.input.streams.messages import offsets, read_range, sorted_out
+from xpsql.platform.progress import SilentReporter
+from xpsql.warehouse.manifest import MessageRange
+
+ROWS = 400
+
+
+@pytest.mark.parametrize("moment", ["before the segment", "while learning"])
+def test_a_job_that_was_killed_learns_each_message_once(moment: str, tmp_path: Path, broker: Broker) -> None:
+    topic = produced(broker, 300, partitions=2)
+    source = stream(broker, topic)
+    settings = "until = 'available', checkpoint_seconds = 0.01"
+    statement = f"CONTINUE MODEL m WITH ({settings}) AS SELECT {COLUMNS} FROM STREAM {source}"
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter(), resume=True) as session:
+        train(session, source)
+        more(broker, topic, 1000, seed=2)
+        more(broker, topic, 500, seed=3, partition=1)
+        process = CONTEXT.Process(target=killed, args=(tmp_path / "warehouse", statement, moment))
+        process.start()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        more(broker, topic, 200, seed=4)
+        settled = moment != "before the segment"
+        first = session.sql(statement).arrow().to_pylist()[0]
+        assert learned(first) == ((2, "ready", 1500) if settled else (3, "ready", 1700))
+        assert go_on(session, source)["examples"] == (200 if settled else 0)
+        (intercept,) = [row for row in rows_of(session).to_pylist() if row["slot"] == "(intercept)"]
+        assert (intercept["count"], intercept["shows"]) == (2000, 2000)
+
+
+class Watched:
+    """A consumer that does something before it is asked for messages the second time and the fourth."""
+
+    def __init__(self, real: Any, second: Callable[[], None], fourth: Callable[[], None]) -> None:
+        self._real = real
+        self._asked = 0
+        self._acts = {2: second, 4: fourth}
+
+    def consume(self, count: int, seconds: float) -> list[Message]:
+        self._asked += 1
+        self._acts.get(self._asked, lambda: None)()
+        found: list[Message] = self._real.consume(min(count, 50), min(seconds, 0.1))
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+@pytest.mark.parametrize("fault", ["down and up", "another leader", "slow"])
+def test_a_range_is_read_whole_though_its_broker_fails(faulty: Broker, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, made = faulty.faults(), reading.consumer
+    topic = produced(faulty, ROWS)
+    cluster.lead(topic, 0, 1)
+    second, fourth = {
+        "down and up": (cluster.down, cluster.up),
+        "another leader": (lambda: cluster.lead(topic, 0, 2), lambda: cluster.lead(topic, 0, 1)),
+        "slow": (lambda: cluster.slow(150), lambda: cluster.slow(0)),
+    }[fault]
+    monkeypatch.setattr(reading, "consumer", lambda *given: Watched(made(*given), second, fourth))
+    settings = Settings({"bootstrap.servers": faulty.bootstrap, "queued.min.messages": "10", "fetch.message.max.bytes": "4000"})
+    found = [message for some in read_range(settings, MessageRange(topic, 0, 7, ROWS - 3), 64) for message in some]
+    assert [message.offset() for message in found] == list(range(7, ROWS - 3))
+    assert [message.value() for message in found] == messages(log(ROWS))[7 : ROWS - 3]
+
+
+def test_lists_of_messages_end_where_chunks_end(broker: Broker) -> None:
+    topic = produced(broker, ROWS)
+    settings = Settings({"bootstrap.servers": broker.bootstrap})
+    ends = [some[-1].offset() + 1 for some in read_range(settings, MessageRange(topic, 0, 0, ROWS), 150)]
+    assert {150, 300, 400} <= set(ends)
+
+
+def test_brokers_that_are_gone_are_an_error_before_anything_starts(
+    faulty: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "ANSWER_SECONDS", 0.5)
+    topic = produced(faulty, 10)
+    for number in (1, 2):
+        faulty.faults().down(number)
+    with (
+        xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session,
+        pytest.raises(DataError, match=rf"No broker of {faulty.bootstrap} answers for topic {topic}: .* Check that they run"),
+    ):
+        train(session, stream(faulty, topic))
+
+
+def test_brokers_that_stay_silent_end_the_reading(faulty: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(reading, "POLL_SECONDS", 0.1)
+    topic = produced(faulty, 10)
+    for number in (1, 2):
+        faulty.faults().down(number)
+    settings = Settings({"bootstrap.servers": faulty.bootstrap})
+    with pytest.raises(TrainingError, match=rf"Of offsets 0 to 9 of partition 0 of topic {topic} no message has come for 0 s"):
+        next(read_range(settings, MessageRange(topic, 0, 0, 10), 10))
+
+
+def test_a_range_that_kafka_drops_while_it_is_learned_is_an_error(broker: Broker) -> None:
+    broker.faults()  # a real broker keeps it
+    topic = broker.topic()
+    broker.produce(topic, [b"x" * 100_000] * 200)
+    settings = Settings({"bootstrap.servers": broker.bootstrap})
+    assert offsets(settings, topic)[0].low > 10
+    with pytest.raises(DataError, match=rf"Kafka does not have all of offsets 0 to 9 of partition 0 of topic {topic} any more"):
+        next(read_range(settings, MessageRange(topic, 0, 0, 10), 10))
+
+
+def message(offset: int, error: int | None = None) -> Message:
+    return Message(topic="t", partition=0, offset=offset, value=b"{}", error=None if error is None else KafkaError(error))
+
+
+@pytest.mark.parametrize(
+    ("came", "reached", "over"),
+    [
+        ([message(5), message(6)], [5, 6], False),
+        ([message(5), message(9)], [5, 9], True),
+        ([message(5), message(12)], [5], True),
+        ([message(5), message(10, KafkaError._PARTITION_EOF)], [5], True),
+        ([message(5), message(6, KafkaError._PARTITION_EOF)], [5], False),
+        ([message(5), message(6, KafkaError._TRANSPORT), message(7)], [5, 7], False),
+    ],
+)
+def test_a_range_ends_at_its_last_offset_whether_or_not_it_is_a_message(
+    came: list[Message], reached: list[int], over: bool
+) -> None:
+    told: list[str] = []
+    found = sorted_out(came, MessageRange("t", 0, 5, 10), told.append)
+    assert ([one.offset() for one in found.messages], found.over) == (reached, over)
+    assert told == ["Local: Broker transport failure"] * (reached == [5, 7])
+
+
+def test_a_topic_that_may_not_be_read_is_an_error() -> None:
+    came = [message(5), message(6, KafkaError.TOPIC_AUTHORIZATION_FAILED)]
+    with pytest.raises(
+        DataError, match="does not give offsets 5 to 9 of partition 0 of topic t: Broker: Topic authorization failed"
+    ):
+        sorted_out(came, MessageRange("t", 0, 5, 10), [].append)
+
+
+def test_the_schema_of_tests_has_the_columns_that_they_select() -> None:
+    assert [column.split()[0] for column in SCHEMA.split(", ")] == COLUMNS.split(", ")
