@@ -19,7 +19,7 @@ from tests.streams.topics import SCHEMA, messages, more, produced, stream
 from tests.training.log import log
 from xpsql.platform.errors import DataError, TrainingError
 from xpsql.platform.input.streams import messages as reading
-from xpsql.platform.input.streams.kafka_options import Settings
+from xpsql.platform.input.streams.kafka_options import ClientSettings
 from xpsql.platform.input.streams.messages import offsets, read_range, sorted_out
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.manifest import MessageRange
@@ -79,7 +79,9 @@ def test_a_range_is_read_whole_though_its_broker_fails(faulty: Broker, fault: st
         "slow": (lambda: cluster.slow(150), lambda: cluster.slow(0)),
     }[fault]
     monkeypatch.setattr(reading, "consumer", lambda *given: Watched(made(*given), second, fourth))
-    settings = Settings({"bootstrap.servers": faulty.bootstrap, "queued.min.messages": "10", "fetch.message.max.bytes": "4000"})
+    settings = ClientSettings(
+        {"bootstrap.servers": faulty.bootstrap, "queued.min.messages": "10", "fetch.message.max.bytes": "4000"}
+    )
     found = [message for some in read_range(settings, MessageRange(topic, 0, 7, ROWS - 3), 64) for message in some]
     assert [message.offset() for message in found] == list(range(7, ROWS - 3))
     assert [message.value() for message in found] == messages(log(ROWS))[7 : ROWS - 3]
@@ -87,7 +89,7 @@ def test_a_range_is_read_whole_though_its_broker_fails(faulty: Broker, fault: st
 
 def test_lists_of_messages_end_where_chunks_end(broker: Broker) -> None:
     topic = produced(broker, ROWS)
-    settings = Settings({"bootstrap.servers": broker.bootstrap})
+    settings = ClientSettings({"bootstrap.servers": broker.bootstrap})
     ends = [some[-1].offset() + 1 for some in read_range(settings, MessageRange(topic, 0, 0, ROWS), 150)]
     assert {150, 300, 400} <= set(ends)
 
@@ -112,7 +114,7 @@ def test_brokers_that_stay_silent_end_the_reading(faulty: Broker, monkeypatch: p
     topic = produced(faulty, 10)
     for number in (1, 2):
         faulty.faults().down(number)
-    settings = Settings({"bootstrap.servers": faulty.bootstrap})
+    settings = ClientSettings({"bootstrap.servers": faulty.bootstrap})
     with pytest.raises(TrainingError, match=rf"Of offsets 0 to 9 of partition 0 of topic {topic} no message has come for 0 s"):
         next(read_range(settings, MessageRange(topic, 0, 0, 10), 10))
 
@@ -121,7 +123,7 @@ def test_a_range_that_kafka_drops_while_it_is_learned_is_an_error(broker: Broker
     broker.faults()  # a real broker keeps it
     topic = broker.topic()
     broker.produce(topic, [b"x" * 100_000] * 200)
-    settings = Settings({"bootstrap.servers": broker.bootstrap})
+    settings = ClientSettings({"bootstrap.servers": broker.bootstrap})
     assert offsets(settings, topic)[0].low > 10
     with pytest.raises(DataError, match=rf"Kafka does not have all of offsets 0 to 9 of partition 0 of topic {topic} any more"):
         next(read_range(settings, MessageRange(topic, 0, 0, 10), 10))

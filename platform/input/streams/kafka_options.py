@@ -16,7 +16,7 @@ ENVIRONMENT = "env:"
 """How the value of a setting begins that a variable of the environment holds."""
 SECRET = re.compile(r"password|secret|jaas|token|\.pem$|oauthbearer\.config")
 OWN = ("bootstrap.servers", "group.id")
-"""Settings that are not given with the prefix: the first has its own parameter, and nobody joins a group."""
+"""ClientSettings that are not given with the prefix: the first has its own parameter, and nobody joins a group."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class KafkaOptions:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of librdkafka, bootstrap.servers among them; some may be secrets, so that none is shown.
+class ClientSettings:
+    """ClientSettings of librdkafka, bootstrap.servers among them; some may be secrets, so that none is shown.
 
     Attributes:
         secrets: what no message may have in it.
@@ -88,7 +88,7 @@ def check_settings(options: KafkaOptions) -> None:
             )
 
 
-def settings_of(options: KafkaOptions) -> Settings:
+def settings_of(options: KafkaOptions) -> ClientSettings:
     """Return the settings with the values of the variables that they name.
 
     Raises:
@@ -103,4 +103,4 @@ def settings_of(options: KafkaOptions) -> Settings:
                 raise StatementError(f"kafka.{name} is the variable {variable} of the environment, which is not set. Set it.")
             secrets.append(value)
         values[name] = value
-    return Settings(values, tuple(secrets))
+    return ClientSettings(values, tuple(secrets))

@@ -16,7 +16,7 @@ from ...engines.parquet_scan import ParquetScan
 from ...errors import DataError
 from .decoding import Decoder
 from .files import row_by_row
-from .kafka_options import Settings
+from .kafka_options import ClientSettings
 from .messages import read_range
 from .skipped import Skipped, note
 
@@ -34,7 +34,7 @@ class MessageReading:
 
     query: ParquetScan
     decoder: Decoder
-    settings: Settings = field(repr=False)
+    settings: ClientSettings = field(repr=False)
     skips: bool
     folder: Path | None = None
 
@@ -92,7 +92,7 @@ class MessageReading:
         return replace(self, folder=folder)
 
 
-def reading_of(query: str, decoder: Decoder, settings: Settings, skips: bool, warehouse: Path) -> MessageReading:
+def reading_of(query: str, decoder: Decoder, settings: ClientSettings, skips: bool, warehouse: Path) -> MessageReading:
     """Return how a query over VIEW reads messages.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....warehouse.manifest import MessageRange
 from ...errors import DataError, NotAvailableError, TrainingError
-from .kafka_options import Settings
+from .kafka_options import ClientSettings
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -35,7 +35,7 @@ class Reached(NamedTuple):
     over: bool
 
 
-def consumer(settings: Settings, told: Callable[[str], None]) -> Consumer:
+def consumer(settings: ClientSettings, told: Callable[[str], None]) -> Consumer:
     """Return a client that reads partitions which it is told to, in no group, and commits nothing.
 
     Args:
@@ -66,7 +66,7 @@ def consumer(settings: Settings, told: Callable[[str], None]) -> Consumer:
         raise DataError(f"librdkafka refuses the settings of read_kafka: {settings.shown(error)}. Correct them.") from None
 
 
-def offsets(settings: Settings, topic: str) -> dict[int, Offsets]:
+def offsets(settings: ClientSettings, topic: str) -> dict[int, Offsets]:
     """Return what the partitions of a topic have, by their numbers.
 
     Raises:
@@ -100,7 +100,7 @@ def watermarks(client: Consumer, partition: Any, deadline: float) -> tuple[int, 
     return low, high
 
 
-def read_range(settings: Settings, wanted: MessageRange, rows: int) -> Iterator[list[Message]]:
+def read_range(settings: ClientSettings, wanted: MessageRange, rows: int) -> Iterator[list[Message]]:
     """Yield the messages of a range, in lists none of which goes beyond a multiple of `rows` messages.
 
     Raises:
