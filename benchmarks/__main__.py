@@ -59,6 +59,7 @@ SERVING_TARGETS = {
     "Arrow, 100 rows: HTTP layer, a CPU second": 400_000.0,
     "JSON, one row, 2000 requests/s: p99": 1.0,
 }
+KAFKA_TARGETS = {"events learned": 60_000.0}
 CHAIN_TARGETS = {"one of each operator, ftrl": 1.5}
 
 
@@ -182,6 +183,17 @@ def serving(run: Run) -> Iterator[Figure]:
         yield Figure(name, float(value), unit, SERVING_TARGETS.get(name), at_least=unit == "rows/s")
 
 
+def kafka(run: Run) -> Iterator[Figure]:
+    """A topic learned by `xftrl` on two cores, which the broker shares."""
+    partitions = "1" if run.quick else "60"
+    command = [sys.executable, "-m", "benchmarks.kafka", run.log / "train.parquet", run.folder / "kafka", partitions]
+    with cores(2):
+        lines = measure(command).output.splitlines()
+    for line in lines:
+        value, unit, name = line.split(maxsplit=2)
+        yield Figure(f"Kafka, JSON of 39 columns: {name}", float(value), unit, KAFKA_TARGETS.get(name))
+
+
 def store(run: Run) -> Iterator[Figure]:
     """The native store."""
     rows = QUICK_ROWS if run.quick else STORE_ROWS
@@ -301,6 +313,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "many_slots": many_slots,
     "prediction": prediction,
     "serving": serving,
+    "kafka": kafka,
     "store": store,
     "command": command,
     "operators": operators,
@@ -313,7 +326,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
 }
 
 
-TWO_CORES = ("two_cores", "algorithms_on_two_cores", "checkpoints", "spark")
+TWO_CORES = ("two_cores", "algorithms_on_two_cores", "kafka", "checkpoints", "spark")
 
 
 def pairs(run: Run, name: str) -> tuple[Measured, Measured]:

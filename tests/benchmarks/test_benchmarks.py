@@ -38,6 +38,16 @@ def test_the_service_is_measured(tmp_path: Path) -> None:
     assert "Arrow, 100 rows, 500 requests/s: p99" in names
 
 
+def test_a_topic_is_measured(tmp_path: Path) -> None:
+    make(tmp_path, [("train", 1000)], seed=7)
+    command = [sys.executable, "-m", "benchmarks.kafka", str(tmp_path / "train.parquet"), str(tmp_path / "warehouse"), "2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    figures = {name: float(value) for value, _, name in (line.split(maxsplit=2) for line in done.stdout.splitlines())}
+    assert list(figures)[:2] == ["events produced", "events learned"]
+    assert min(figures.values()) > 0
+
+
 def test_round_trips_are_measured() -> None:
     command = [sys.executable, "-m", "benchmarks.round_trips", "xpsql"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
