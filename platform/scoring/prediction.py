@@ -91,7 +91,7 @@ class Prediction:
             for batch in self._engine.reader(self._query):
                 rows = pa.Table.from_batches([batch])
                 said = scorer.scored(rows.select(list(self._inputs.values())).rename_columns(names))
-                kept.append(pa.table([*rows.select(carried).columns, *said.columns], names=schema.names).cast(schema))
+                kept.append(pa.Table.from_arrays([*rows.select(carried).columns, *said.columns], schema=schema))
                 done += rows.num_rows
                 reporter.update(done, {})
                 if writer is None and done > FEW_ROWS:
