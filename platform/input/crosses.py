@@ -5,39 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
-from ..errors import StatementError, Subject, suggestion
+from ..errors import StatementError, suggestion
 from .kinds import kind_named
 from .kinds.base import BagKind, ScalarKind
 from .slot import Slot
+from .terms import Term
 
-MOST_MEMBERS = 4
 MOST_CROSSES = 1000
-
-
-class Term(NamedTuple):
-    """A term of CROSS.
-
-    Attributes:
-        text: as written.
-        names: the slots that it names; none where it is *, which stands for all that can be crossed.
-        order: how many of them each of its crosses combines.
-    """
-
-    text: str
-    names: tuple[str, ...]
-    order: int
-
-    @property
-    def subject(self) -> Subject:
-        """The term, for errors."""
-        return Subject("CROSS", option=self.text)
-
-    @property
-    def meaning(self) -> tuple[tuple[str, ...], int]:
-        """What is the same for terms that make the same crosses; names are compared without case."""
-        return tuple(name.lower() for name in self.names), self.order
 
 
 def crosses_of(slots: Sequence[Slot], terms: Sequence[Term]) -> tuple[Slot, ...]:
