@@ -91,7 +91,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
             return [EntryPoint("unscored", f"{__name__}:UNSCORED", group)]
         return [EntryPoint(name, value, group) for name, value in points.items()] if group == "xpsql.operators" else []
 
-    monkeypatch.setattr(parts, "entry_points", entry_points)
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
 
 
 @pytest.mark.usefixtures("plugins")

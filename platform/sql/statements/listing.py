@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +15,8 @@ from ..base import Statement
 from ..cursor import Cursor
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from ..context import StatementContext
 
 
