@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ..platform.errors import DataError, StatementError, XpsqlError
 from .checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
-from .durable import clear, storing, sync, sync_tree
+from .durable import clear, storing, sync_names, sync_tree
 from .files import VersionFiles
 from .locks import Lock
 from .manifest import Manifest, write_manifest
@@ -116,7 +116,7 @@ class Draft(VersionFiles):
             for name in ROWS:
                 if (self.folder / name).exists():
                     sync_tree(self.folder / name)
-            sync(self.folder)
+            sync_names(self.folder, self.folder.parents[2])
         begun = self.manifest.examples_total
         total = begun + manifest.examples
         self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=total, files=files))

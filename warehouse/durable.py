@@ -42,6 +42,19 @@ def make_folder(folder: Path) -> None:
         sync(path.parent)
 
 
+def sync_names(folder: Path, root: Path) -> None:
+    """Wait until the names in a folder and in all above it are on the disk, and the name of `root`, which is one of them.
+
+    Whoever made one of them may have been killed, or have failed, before its name was there.
+    """
+    for path in (folder, *folder.parents):
+        if path == root.parent:
+            with contextlib.suppress(PermissionError):  # it may be somebody else's, and closed to us
+                sync(path)
+            return
+        sync(path)
+
+
 @contextlib.contextmanager
 def creating(path: Path) -> Iterator[None]:
     """Make the folder of a file that the block writes; the file and its name are on the disk afterwards."""

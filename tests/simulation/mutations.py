@@ -31,8 +31,8 @@ def forgotten_watermark() -> Iterator[Stand]:
 
 def commit_before_sync() -> Iterator[Stand]:
     """A version is committed before its files are on the disk."""
-    for module, name in ((draft, "sync"), (draft, "sync_tree"), (rows, "sync")):
-        yield module, name, lambda path: None
+    for module, name in ((draft, "sync_names"), (draft, "sync_tree"), (rows, "sync")):
+        yield module, name, lambda *paths: None
 
 
 def foreign_removal() -> Iterator[Stand]:

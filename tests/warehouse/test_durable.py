@@ -34,6 +34,14 @@ def test_the_names_of_all_new_folders_are_on_the_disk_with_the_first_version(
     assert {tmp_path, root.parent, root, root / "models", root / "models" / "ctr"} <= synced
 
 
+def test_a_commit_syncs_the_names_that_a_kill_has_left_unsynced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "warehouse"
+    (root / "models" / "ctr").mkdir(parents=True)  # by one that was killed before it had synced them
+    synced = noted(monkeypatch)
+    train(Models(root))
+    assert {tmp_path, root, root / "models", root / "models" / "ctr"} <= synced
+
+
 def test_the_names_of_all_new_folders_on_the_way_to_a_checkpoint_are_on_the_disk_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
