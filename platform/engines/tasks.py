@@ -29,6 +29,7 @@ class Running(Protocol):
 
         Raises:
             TrainingError: a task failed for good, or could not start; with its message.
+            LostError: it was not its code that failed: its process, its machine or a connection is gone.
             CancelledError: somebody else cancelled them.
         """
         ...

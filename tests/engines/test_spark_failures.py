@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, error_classes
 from pyspark.sql import SparkSession
 
 from tests.sparks import needs_spark_4
-from xpsql.platform.engines.spark.failures import LOGGERS, bare, plain, root_cause, unlogged
+from xpsql.platform.engines.spark.failures import LOGGERS, bare, is_loss, plain, root_cause, unlogged
 
 TRACEBACK = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -89,3 +89,22 @@ def test_only_what_this_thread_raises_is_not_logged() -> None:
         assert other.submit(logged).result()
         assert not logged()
     assert logged()
+
+
+TRACED = 'org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File "a.py", line 1\n'
+
+
+@pytest.mark.parametrize(
+    ("message", "lost"),
+    [
+        ("Job aborted: Task 0 failed 1 times: java.net.SocketException: Connection reset\n\tat java.base/sun.nio", True),
+        ("Task 0 failed 4 times: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", True),
+        ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", True),
+        (f"{TRACED}xpsql.platform.errors.LostError: Cannot connect to the coordinator of m v1.\n", True),
+        (f"{TRACED}xpsql.platform.errors.TrainingError: The executors have xpsql 1.\n", False),
+        (f"{TRACED}OSError: Connection reset\n", False),
+        ('java.io.IOException: Cannot run program "python3": No such file or directory', False),
+    ],
+)
+def test_tasks_that_are_lost_are_told_from_those_whose_code_failed(message: str, lost: bool) -> None:
+    assert is_loss(message) is lost

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from xpsql.platform.engines.tasks import Running, Task
-from xpsql.platform.errors import TrainingError
+from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.training.parallelism import Places
 from xpsql.platform.training.tasks import cluster
 
@@ -63,3 +63,26 @@ def test_workers_that_never_start_end_the_job(monkeypatch: pytest.MonkeyPatch) -
         on.start_workers(lambda task: None, 1, "train m v1", False)
         with pytest.raises(TrainingError, match="The workers of m v1 have not started within"):
             on.wait_for_workers()
+
+
+class Failing(NeverReady):
+    """Starts tasks that fail before they have joined."""
+
+    def __init__(self, error: TrainingError) -> None:
+        self.error = error
+
+    def wait(self, seconds: float) -> bool:
+        raise self.error
+
+
+@pytest.mark.parametrize("role", ["shard", "worker"])
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_loss_before_the_first_task_has_joined_is_a_loss_and_another_failure_is_none(role: str, lost: bool) -> None:
+    told = "train m v1 failed: Connection reset." if lost else "The executors run Python 3.9, the driver 3.11."
+    tasks = Failing(LostError(told) if lost else TrainingError(told))
+    with cluster.cluster(tasks, "m v1", Places(1, 1), (), lambda role, number: None, None, False) as on:
+        on.start_shards(lambda task: None, 1)
+        on.start_workers(lambda task: None, 1, "train m v1", False)
+        with pytest.raises(TrainingError, match=told) as raised:
+            on.addresses() if role == "shard" else on.wait_for_workers()
+    assert isinstance(raised.value, LostError) is lost

@@ -36,6 +36,10 @@ OUR_ERRORS = "xpsql.platform.errors."
 UNWRITTEN = re.compile(rf"^{re.escape(OUR_ERRORS)}ModelError: (?P<message>.+)", re.MULTILINE)
 GONE = re.compile(r"^File (?:file:)?(?P<path>/.*) does not exist$")
 NO_MODULE = re.compile(r"No module named '(?P<module>[\w.]+)'")
+LOST = re.compile(
+    r"Connection reset|Broken pipe|Python worker exited unexpectedly|ExecutorLostFailure|[Ll]ost executor|"
+    r"[Hh]eartbeat timed out|FetchFailed"
+)
 ONLY_OURS = (
     "What a warehouse has changes by CREATE [OR REPLACE], INSERT INTO | OVERWRITE name [BY NAME | (columns)] query, and DROP, "
     "in the database default."
@@ -195,6 +199,13 @@ def raised_in_python(message: str) -> str:
     if module := NO_MODULE.search(told):
         return f"the executors have no Python module {module['module']}. {SENT}"
     return f"a Python function raised {told}"
+
+
+def is_loss(message: str) -> bool:
+    """Return whether a task failed with its process, its machine or a connection, and not by what its code found wrong."""
+    if TRACEBACK in message:
+        return f"\n{OUR_ERRORS}LostError: " in message.rpartition(TRACEBACK)[2]
+    return LOST.search(message) is not None
 
 
 def root_cause(message: str) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...cores import cores
-from ...errors import CancelledError, EngineEndedError, StatementError, TrainingError
+from ...errors import CancelledError, EngineEndedError, LostError, StatementError, TrainingError
 from ..tasks import Running, Task
 from ..waiting import held
-from .failures import plain, root_cause
+from .failures import is_loss, plain, root_cause
 from .start import ENDED, check_running
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ class SparkJob:
                 raise EngineEndedError(ENDED) from self._error
             if CANCELLED.search(told):
                 raise CancelledError(f"The job {self._name!r} was cancelled. {plain(told)}") from self._error
-            raise TrainingError(f"{self._name} failed: {plain(root_cause(told))}") from self._error
+            failure = LostError if is_loss(told) else TrainingError
+            raise failure(f"{self._name} failed: {plain(root_cause(told))}") from self._error
         return True
 
     def cancel(self) -> None:

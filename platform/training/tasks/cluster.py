@@ -142,14 +142,15 @@ class Cluster:
     def _over(self, running: Running, role: str) -> bool:
         """Return whether tasks have ended; raise what went wrong, as a task told it or else as the engine saw it.
 
-        Tasks that ran our code and ended without a word are lost, unless they were cancelled; those that never did could not
-        start.
+        Tasks that ran our code and ended without a word are lost, unless they were cancelled, and so are those of which the
+        engine says so, though none has joined yet; others that never did could not start.
         """
         try:
             over = running.wait(0)
         except TrainingError as error:
             self.coordinator.check()
-            lost = self.coordinator.joined(role) and not isinstance(error, CancelledError)
+            joined = self.coordinator.joined(role) and not isinstance(error, CancelledError)
+            lost = joined or isinstance(error, LostError)
             found = LostError(f"Lost {role}s: {error}") if lost else error
             if role == "shard":
                 self.coordinator.fail(found)
