@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from tests.simulation.world import Process, World
 from xpsql.platform.engines.tasks import Running, Task
-from xpsql.platform.errors import TrainingError
+from xpsql.platform.errors import LostError, TrainingError
 
-MOST_FAILURES = 4
 START_SECONDS, END_SECONDS = 0.5, 2.0
 
 
@@ -20,6 +19,7 @@ class SimulatedTasks:
 
     Attributes:
         processes: all that were started.
+        most_failures: of a task; one more ends the job. 1 as in local[N], 4 as elsewhere.
     """
 
     host = "driver"
@@ -28,6 +28,7 @@ class SimulatedTasks:
         self._world = world
         self.driver = driver
         self.processes: list[Process] = []
+        self.most_failures = world.random.choice((1, 4))
 
     def slots(self, wanted: int, gang: bool) -> int:
         return wanted
@@ -49,6 +50,7 @@ class SimulatedRunning:
         self._world, self._tasks, self._function, self._name, self._gang = world, tasks, function, name, gang
         self._role = "shard" if "shards" in name else "worker"
         self._attempts = [0] * count
+        self._most = tasks.most_failures
         self._left = set(range(count))
         self._living: dict[int, Process] = {}
         self._error: TrainingError | None = None
@@ -85,31 +87,33 @@ class SimulatedRunning:
         self._tasks.processes.append(process)
         self._living[number] = process
         self._world.say(f"{process} begins")
-        process.deaths.append(lambda: self._ended(number, attempt, False))
+        process.deaths.append(lambda: self._ended(number, attempt, LostError("Connection reset.")))
 
         def run() -> None:
             try:
                 self._function(Task(number, attempt, 1))
             except Exception as error:
                 self._world.say(f"{process} fails: {type(error).__name__}: {error}")
+                kind = LostError if isinstance(error, LostError) else TrainingError
+                self._ended(number, attempt, kind(f"{type(error).__name__}: {error}"))
             else:
-                self._ended(number, attempt, True)
+                self._ended(number, attempt, None)
             self._world.kill(process)
 
         self._world.spawn(process, run)
 
-    def _ended(self, number: int, attempt: int, well: bool) -> None:
+    def _ended(self, number: int, attempt: int, failure: TrainingError | None) -> None:
         if attempt != self._attempts[number] or number not in self._left:
             return
         self._living.pop(number, None)
-        if well:
+        if failure is None:
             self._left.discard(number)
             return
         again = range(len(self._attempts)) if self._gang else (number,)
         for one in again:
             self._attempts[one] += 1
-        if self._attempts[number] >= MOST_FAILURES:
-            self._error = TrainingError(f"{self._name} failed: task {number} failed {MOST_FAILURES} times.")
+        if self._attempts[number] >= self._most:
+            self._error = type(failure)(f"{self._name} failed: {failure}")
             self._end_all()
         elif not self._over:
             if self._gang:

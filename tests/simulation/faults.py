@@ -18,6 +18,8 @@ AT = (
 )
 """Kinds of steps that a fault waits for, once it is due; any where empty."""
 KINDS = ("kill", "kill", "kill driver", "stall", "cut", "unreachable", "disk", "disk", "clock", "power")
+"""What strikes."""
+FATAL = ("kill driver", "disk", "power")
 
 
 class Faults:
@@ -29,6 +31,7 @@ class Faults:
 
     Attributes:
         struck: the steps at which it did.
+        fatal: how many of them may end a training; from the others it recovers by itself.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Faults:
     ) -> None:
         self._world, self._network, self._disk, self._processes, self._power = world, network, disk, processes, power
         self.struck: list[int] = []
+        self.fatal = 0
         self._left = world.random.randrange(MOST + 1)
         self._plan()
 
@@ -66,6 +70,7 @@ class Faults:
         victim = process if random.random() < 0.5 or not living else random.choice(living)
         kind = random.choice(KINDS)
         world.say(f"fault: {kind}, {victim}")
+        self.fatal += kind in FATAL or (kind == "kill" and victim.role == "driver")
         if kind == "kill":
             world.kill(victim)
         elif kind == "kill driver":

@@ -98,7 +98,7 @@ class Driver:
         self._settings = prepared.plan.settings
         self._in_step = in_step(self._settings, prepared.places)
         self._num_workers = prepared.places.workers
-        self._asking = threading.Lock()
+        self._asking, self._dealing, self._reporting = threading.Lock(), threading.Lock(), threading.Lock()
         self._finished = finished
         self._dealer = Dealer((), self._num_workers, self._in_step)
         self._awaited: set[Turn] = set()  # given back, and not dealt again
@@ -237,11 +237,17 @@ class Driver:
     def _begin_again(self, error: LostError) -> None:
         """Take back what all workers held; others will take their numbers."""
         self._on.coordinator.dismiss("worker")
+        self._answer_last()
         standing = self._standing()
         self._recoveries.lost("the workers", error)
         for number in range(self._num_workers):
             self._awaited |= set(self._dealer.give_back(number, standing))
         self._begin_pace()
+
+    def _answer_last(self) -> None:
+        """Wait for answers under way to workers that take part no more: what they are dealt and have counted is known then."""
+        with self._dealing, self._reporting:
+            pass
 
     def _begin_pace(self) -> None:
         slack = self._settings.slack if self._settings.sync == "ssp" else None
@@ -255,6 +261,7 @@ class Driver:
             if not self._begun.is_set():  # it holds nothing
                 self._recoveries.lost(who, error, silent_seconds)
                 return
+            self._answer_last()
             standing = self._standing()
             self._recoveries.lost(who, error, silent_seconds)
             self._pace.leave(number)
@@ -270,8 +277,9 @@ class Driver:
     def _take(self, request: Take) -> NextTurn:
         if not self._begun.wait(ASK_SECONDS):
             raise LostError(f"Worker {request.worker} asked for work before the driver knew where the shards stand.")
-        self._on.coordinator.require("worker", *request)
-        dealt = self._dealer.next(request.worker)
+        with self._dealing:
+            self._on.coordinator.require("worker", *request)
+            dealt = self._dealer.next(request.worker)
         if dealt is not None:
             self._awaited.discard(dealt.turn)
             if not self._awaited:
@@ -283,13 +291,14 @@ class Driver:
         return Stepped(self._pace.step(request.worker))
 
     def _report(self, report: Report) -> Acknowledged:
-        self._on.coordinator.require("worker", report.worker, report.attempt)
-        for lines in (report.counted, report.ended):
-            check_shape("batches by turn", lines, (len(lines), 3) if lines.ndim else (0, 3))
-            self._dealer.require(from_lines(lines))
-        self._monitor.absorb(report)
-        for turn, batches in from_lines(report.ended).items():
-            self._dealer.finish(report.worker, turn, batches)
+        with self._reporting:
+            self._on.coordinator.require("worker", report.worker, report.attempt)
+            for lines in (report.counted, report.ended):
+                check_shape("batches by turn", lines, (len(lines), 3) if lines.ndim else (0, 3))
+                self._dealer.require(from_lines(lines))
+            self._monitor.absorb(report)
+            for turn, batches in from_lines(report.ended).items():
+                self._dealer.finish(report.worker, turn, batches)
         return Acknowledged()
 
     def _pressed(self, pressed: Pressed) -> Acknowledged:
