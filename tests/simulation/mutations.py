@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.ps.watermarks import RunRecord, Watermarks
+from xpsql.platform.training.tasks import cluster
 from xpsql.warehouse import draft, rows
 from xpsql.warehouse.checkpoints import Checkpoints
 
@@ -46,7 +48,22 @@ def foreign_removal() -> Iterator[Stand]:
     yield Checkpoints, "clear", clear
 
 
+def early_loss_is_none() -> Iterator[Stand]:
+    """Tasks that are lost before the first has joined could not start, for all that the driver sees."""
+    made = cluster.Cluster._over
+
+    def over(self: cluster.Cluster, running: Any, role: str) -> bool:
+        try:
+            return made(self, running, role)
+        except LostError as error:
+            if self.coordinator.joined(role) or not isinstance(error.__cause__, LostError):
+                raise
+            raise TrainingError(str(error)) from error
+
+    yield cluster.Cluster, "_over", over
+
+
 MUTATIONS: dict[str, Callable[[], Iterator[Stand]]] = {
     made.__name__.replace("_", " "): made
-    for made in (no_duplicate_check, forgotten_watermark, commit_before_sync, foreign_removal)
+    for made in (no_duplicate_check, forgotten_watermark, commit_before_sync, early_loss_is_none, foreign_removal)
 }
