@@ -152,7 +152,8 @@ def units_of(columns: Columns) -> list[Unit]:
     groups = {slot.name: number for number, group in enumerate(columns.groups) for slot, _ in group}
     found: dict[object, list[tuple[str, str]]] = {}
     for slot in columns.slots:
-        found.setdefault(groups.get(slot.name, slot.column), []).append((slot.name, slot.column))
+        if not slot.members:  # crosses go with their members
+            found.setdefault(groups.get(slot.name, slot.column), []).append((slot.name, slot.column))
     return [
         Unit(", ".join(name for name, _ in pairs), tuple(dict.fromkeys(column for _, column in pairs)))
         for pairs in found.values()

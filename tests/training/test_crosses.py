@@ -156,6 +156,16 @@ def test_a_version_tells_its_crosses(session: xpsql.Session) -> None:
     assert {"property": "slot animal*tags", "value": "multi-valued (string), crosses animal, tags"} in explained
 
 
+def test_crosses_go_with_their_members_where_values_are_exchanged(session: xpsql.Session) -> None:
+    query = "SELECT animal, food, click FROM log"
+    session.sql(f"TRAIN MODEL pure USING xftrl LABEL click CROSS (animal * food) AS {query}")
+    found = rows(session, f"SELECT slot, auc_decrease FROM ML.FEATURE_IMPORTANCE(MODEL pure, ({query}))")
+    assert {row["slot"] for row in found} == {"animal", "food"}
+    assert all(row["auc_decrease"] > 0.3 for row in found), "each alone tells little, and the cross needs both"
+    explained = rows(session, f"SELECT * FROM ML.EXPLAIN_PREDICT(MODEL pure, ({query} LIMIT 1), 3)")
+    assert "animal*food" in {one["feature"] for one in explained[0]["top_feature_attributions"]}
+
+
 def test_resume_has_the_terms_of_the_statement(session: xpsql.Session) -> None:
     manifest = session.models.version("ctr", 1).manifest
     assert [term.text for term in plan_of(manifest).crosses] == ["animal * food", "(animal, food, day) ^ 3", "animal * tags"]
