@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard platform/ps/native/* algorithms/layers/native/*)
 
-.PHONY: demo test oldest check bench chaos simulate sanitize format clean
+.PHONY: demo test oldest check bench chaos faults-table fuzz simulate sanitize format clean
 
 $(VENV)/.demo: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +20,10 @@ $(VENV)/.dev: pyproject.toml $(NATIVE)
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[dev,fuzz]'
 	touch $@
 
 demo: $(VENV)/.demo  ## Train on all flights that left New York in 2013, from SQL.
@@ -50,6 +54,12 @@ chaos: $(VENV)/.dev  ## Kill trainings at random moments, for hours; see docs/re
 SEEDS ?= 0-500
 simulate: $(VENV)/.dev  ## Train in simulated worlds; SEEDS=1234 tells what happened in one, MUTATION='...' plants a fault of the product.
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(MUTATION),--mutation '$(MUTATION)')
+
+faults-table: $(VENV)/.dev  ## Fail calls of the system one at a time, and write the table of docs/reliability.md.
+	PYTHON=$(BIN)/python scripts/faults-table
+
+fuzz: $(VENV)/.fuzz  ## Feed readers of others' bytes with what atheris makes of tests/fuzz/corpus; SECONDS_EACH for each target.
+	PYTHON=$(BIN)/python scripts/fuzz
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

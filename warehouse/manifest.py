@@ -290,7 +290,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         manifest = record(Manifest, values)
         check_names(manifest)
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise ModelError(f"{path} is damaged: {error}. Restore it from a backup, or drop the version.") from error
     if unknown := sorted(set(manifest.requires) - KNOWN):
         raise ModelError(f"{path} needs {', '.join(map(str, unknown))}, which this xpsql does not know. Install a newer xpsql.")
@@ -324,11 +324,10 @@ def read_json(path: Path) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         ModelError: it is no JSON object, or of a newer format.
     """
-    text = path.read_text(encoding="utf-8")
     try:
-        values = json.loads(text)
+        values = json.loads(path.read_text(encoding="utf-8"))
         found = int(values["format"])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ModelError(
             f"{path} is damaged: a JSON object with a format number was expected ({error}). "
             "Restore it from a backup, or drop the model."

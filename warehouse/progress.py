@@ -77,7 +77,7 @@ def read_progress(folder: Path) -> list[dict[str, Any]]:
 def _line(text: bytes) -> dict[str, Any] | None:
     try:
         values = json.loads(text.lstrip(b"\0"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None
 

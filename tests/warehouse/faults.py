@@ -2,16 +2,17 @@
 
 A statement runs in a warehouse of its own for each of its calls that open, write, sync, rename or remove below the warehouse,
 and the k-th fails with EIO or ENOSPC. Then the warehouse is whole: every version that is ready reads as before the statement or
-as after it, and the statement can be run again.
+as after it, the statement can be run again, and no file beside it and its checkpoints was touched.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import errno
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from tests.training.log import log, write
 from xpsql.platform.errors import XpsqlError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.session import Session
+from xpsql.platform.training import monitor
 
 ERRORS = (errno.EIO, errno.ENOSPC)
 ROWS = 300
@@ -32,17 +34,22 @@ class Case(NamedTuple):
     Attributes:
         before: what makes the warehouse that it finds.
         statement: it; `{warehouse}` and `{log}` are replaced.
+        stopped: a training that is interrupted after `before`.
     """
 
     before: tuple[str, ...]
     statement: str
+    stopped: str = ""
 
 
 TRAIN = f"TRAIN MODEL m USING xftrl {LEARNS}"
 CHECKPOINTED = f"TRAIN MODEL m USING xftrl WITH (checkpoint_seconds = 0.0001, batch_size = 50) {LEARNS}"
+ELSEWHERE = CHECKPOINTED.replace("WITH (", "WITH (checkpoint_path = '{warehouse}-checkpoints', ", 1)
 CASES = {
     "TRAIN": Case((), TRAIN),
     "TRAIN with checkpoints": Case((), CHECKPOINTED),
+    "TRAIN with checkpoints elsewhere": Case((), ELSEWHERE),
+    "RESUME": Case((), "RESUME MODEL m", CHECKPOINTED.replace("WITH (", "WITH (passes = 2, ", 1)),
     "TRAIN OR REPLACE": Case((TRAIN,), TRAIN.replace("TRAIN", "TRAIN OR REPLACE", 1)),
     "CONTINUE": Case((TRAIN,), f"CONTINUE MODEL m {LEARNS}"),
     "EXPORT": Case((TRAIN,), "EXPORT MODEL m TO '{warehouse}/exported' FORMAT parquet"),
@@ -62,8 +69,21 @@ def weights(session: Session) -> dict[int, Any]:
     return {number: session.sql(query.format(number)).arrow().to_pylist() for number in ready}
 
 
-def opened(warehouse: Path) -> Session:
-    return xpsql.connect(warehouse, "duckdb", SilentReporter())
+class Stopping(SilentReporter):
+    """Interrupts a training, which takes a last checkpoint."""
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        raise KeyboardInterrupt
+
+
+def opened(warehouse: Path, reporter: SilentReporter | None = None) -> Session:
+    return xpsql.connect(warehouse, "duckdb", reporter or SilentReporter())
+
+
+def outside(folder: Path, warehouse: Path) -> dict[Path, tuple[int, int]]:
+    """Return the size and time of every file that is neither of a warehouse nor of its checkpoints."""
+    found = [path for path in folder.rglob("*") if not path.relative_to(folder).parts[0].startswith(warehouse.name)]
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in found if path.is_file()}
 
 
 class Faults:
@@ -84,14 +104,18 @@ class Faults:
         return calls
 
 
-def tried(case: Case, folder: Path, every: int) -> tuple[int, list[str]]:
-    """Fail every n-th call of a statement, one a time; return how many there are and what was wrong after which."""
+def tried(case: Case, folder: Path, every: int) -> tuple[int, int, list[str]]:
+    """Fail every n-th call of a statement, one a time; return how many there are and failed, and what was wrong after which."""
     faults, path = Faults(), write(log(ROWS), folder / "log.parquet", row_group_rows=100)
     source = folder / "before"
     with opened(source) as session:
         for statement in case.before:
             session.sql(statement.replace("{log}", str(path)))
         old = weights(session)
+    if case.stopped:
+        monitor.TELL_SECONDS = 0.0
+        with opened(source, Stopping()) as session, contextlib.suppress(KeyboardInterrupt):
+            session.sql(case.stopped.replace("{log}", str(path)))
     source.mkdir(exist_ok=True)
 
     def ran(warehouse: Path, k: int, error: int) -> tuple[int, BaseException | None]:
@@ -112,17 +136,21 @@ def tried(case: Case, folder: Path, every: int) -> tuple[int, list[str]]:
     assert failed is None, failed
     with opened(folder / "after") as session:
         new = weights(session)
-    wrong = []
+    wrong, failures = [], 0
     for k in range(1, calls + 1, every):
         for error in ERRORS if every == 1 else ERRORS[k % 2 :][:1]:
             warehouse = folder / f"{k}-{error}"
+            others = outside(folder, warehouse)
             _, failed = ran(warehouse, k, error)
+            failures += 1
             try:
                 judge(case, warehouse, path, failed, old, new)
+                assert outside(folder, warehouse) == others, "files outside of the warehouse changed"
             except Exception as found:
                 wrong.append(f"call {k}, {errno.errorcode[error]}: {type(found).__name__}: {found} after {failed!r}")
-            shutil.rmtree(warehouse, ignore_errors=True)
-    return calls, wrong
+            for left in (warehouse, folder / f"{warehouse.name}-checkpoints"):
+                shutil.rmtree(left, ignore_errors=True)
+    return calls, failures, wrong
 
 
 def judge(case: Case, warehouse: Path, log: Path, failed: BaseException | None, old: object, new: object) -> None:
@@ -141,15 +169,17 @@ def judge(case: Case, warehouse: Path, log: Path, failed: BaseException | None, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--case", action="append", choices=list(CASES), help="a statement; all where none is named")
     parser.add_argument("--every", type=int, default=1, help="fail each n-th call only")
     options = parser.parse_args()
     total = 0
-    for name, case in CASES.items():
+    for name in options.case or CASES:
+        case = CASES[name]
         folder = options.folder.absolute() / name.replace(" ", "-")
         folder.mkdir(parents=True)
-        calls, wrong = tried(case, folder, options.every)
+        calls, failures, wrong = tried(case, folder, options.every)
         total += len(wrong)
-        print(f"| {name} | {calls} | {'whole after each' if not wrong else f'{len(wrong)} wrong'} |", flush=True)
+        print(f"| {name} | {calls} | {failures} | {'whole after each' if not wrong else f'{len(wrong)} wrong'} |", flush=True)
         for line in wrong:
             print(line, flush=True)
     raise SystemExit(1 if total else 0)

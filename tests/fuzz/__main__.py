@@ -1,0 +1,48 @@
+"""Runs one target under atheris: `python -m tests.fuzz TARGET [options of libFuzzer]`. See docs/reliability.md.
+
+The corpus of the repository is read; what is found goes to FOLDER (build/fuzz): new inputs to TARGET, those that fail to
+`TARGET-crash-*`. How many executions there were is told at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import atheris
+
+if native := os.environ.get("NATIVE"):  # the decoders as scripts/fuzz builds them, in the place of those that are installed
+    spec = spec_from_file_location("xpsql.platform.ps._native", native)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[spec.name])
+
+READERS = ("engines.spark_sql", "ps", "serving", "sql", "training.checkpoints")
+with atheris.instrument_imports(include=["xpsql.warehouse", *(f"xpsql.platform.{room}" for room in READERS)]):
+    from .targets import TARGETS
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def main() -> None:
+    name, *options = sys.argv[1:]
+    found = Path(os.environ.get("FOLDER", "build/fuzz")) / name
+    found.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        target = TARGETS[name](Path(folder))
+
+        def tried(data: bytes) -> int:
+            target(data)
+            return 0
+
+        places = [str(found), str(CORPUS / name), f"-artifact_prefix={found.parent}/{name}-"]
+        atheris.Setup([sys.argv[0], *places, "-timeout=60", "-rss_limit_mb=4096", *options], tried)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Writes the corpus that the repository keeps: `python -m tests.fuzz.seeds`. One or a few inputs that each reader takes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.ps.test_remote_client import LocalClient, new_shard, pushed, random_keys
+from tests.serving.conftest import ROW
+from xpsql.platform.ps.moments import no_moments
+from xpsql.platform.ps.service import PULL, PUSH, Pull, shard_handlers
+from xpsql.platform.ps.transport.wire import Status, pack
+
+CORPUS = Path(__file__).parent / "corpus"
+FORMATS = Path(__file__).parents[1] / "warehouse" / "formats"
+STATEMENTS = """\
+TRAIN OR REPLACE MODEL m USING xftrl (alpha = 0.1) OPERATORS (admit (min_count = 3)) LABEL y AS SELECT * FROM t
+CONTINUE MODEL m AS SELECT y, CAST(x AS STRING) AS x FROM parquet.`a/b` WHERE x IN (1, 2, -3)
+SELECT * FROM ML.PREDICT(MODEL m VERSION 2, (SELECT a, 'it''s' AS b FROM t /* c */ WHERE a > 1e-3)) ORDER BY 1 -- end
+CREATE OR REPLACE TEMP VIEW v (a COMMENT 'x') AS WITH c AS (SELECT explode(b) AS a) SELECT sum(b) OVER (PARTITION BY a) FROM c
+EXPORT MODEL m TO 'out' FORMAT parquet; DROP MODEL IF EXISTS m; SHOW MODELS; DESCRIBE MODEL m
+SELECT CASE WHEN a BETWEEN 1 AND 2 THEN transform(x, e -> e)[0] ELSE ${n:-1} END FROM t LATERAL VIEW explode(m) AS k, v"""
+
+
+def request(method: Any, number: int, message: Any) -> bytes:
+    encoded = method.request.encode(message)
+    body = b"".join(bytes(part) for part in (encoded.contents, *encoded.body))
+    return bytes([number]) + encoded.contents_bytes.to_bytes(2, "little") + body
+
+
+def main() -> None:
+    keys = random_keys(3, 1)
+    push = pushed(LocalClient([new_shard()]), keys, 2)._replace(moments=no_moments(3))
+    names = [handler.call.name for handler in shard_handlers(new_shard())]
+    outgoing = pack(Status.REQUEST, PULL.kind, 1, PULL.request, Pull(keys, 64, True))
+    pushing = pack(Status.REQUEST, PUSH.kind, 2, PUSH.request, push)
+    stopped = FORMATS / "3" / "warehouse" / "models" / "stopped" / "v1"
+    (point,) = (path for path in (stopped / "checkpoints").iterdir() if path.is_dir())
+    arrow = io.BytesIO()
+    words = pa.array([[("w1", 2.0)]], pa.map_(pa.string(), pa.float32()))
+    given = {name: value for name, value in ROW.items() if name != "mobile"}
+    context = {name: value for name, value in given.items() if name != "ad"}
+    table = pa.Table.from_pylist([given | {"words": None}]).set_column(len(given) - 1, "words", words)
+    with pa.ipc.new_stream(arrow, table.schema) as writer:
+        writer.write_table(table)
+    rows = io.BytesIO()
+    pq.write_table(pa.table({"r": pa.array([b"abcd"] * 3, pa.binary(4))}), rows)
+    pairs, progress = stopped.parents[1] / "pairs" / "v1", b'\0{"pass": 1}\n{"pass": 2, "examples": 3}\n'
+    states = {name: (point / name).read_bytes() for name in ("shard-0000.state", "driver.state")}
+    tensors = [
+        {"name": "ad", "shape": [1, 1], "datatype": "INT64", "data": [3]},
+        {"name": "user", "shape": [1, 1], "datatype": "BYTES", "data": ["u1"]},
+    ]
+    corpus: dict[str, list[bytes]] = {
+        "frames": [b"\xff" + outgoing.next(1 << 20), b"\x05" + pushing.next(1 << 20) + outgoing.next(1 << 20)],
+        "handlers": [
+            request(PULL, names.index(PULL.name), Pull(keys, 64, True)),
+            request(PUSH, names.index(PUSH.name), push),
+            *(bytes([number, 0, 0]) for number in range(len(names))),
+        ],
+        "manifests": [
+            (stopped / "manifest.json").read_bytes(),
+            (pairs / "manifest.json").read_bytes() + progress,
+        ],
+        "checkpoints": [
+            b"\0" + (point / "manifest.json").read_bytes(),
+            *(bytes([1 + n]) + content[4:6] + content[12:] for n, content in enumerate(states.values())),
+            b"\x03" + rows.getvalue(),
+        ],
+        "statements": [line.encode() for line in STATEMENTS.splitlines()],
+        "requests": [
+            b"\0\0" + json.dumps({"instances": [given, given]}).encode(),
+            b"\0\0" + json.dumps({"context": context, "candidates": [{"ad": 4}, {"ad": 5}]}).encode(),
+            b"\0\1" + arrow.getvalue(),
+            b"\1\0" + json.dumps({"inputs": tensors}).encode(),
+            b"\x85\0",
+        ],
+    }
+    for name, inputs in corpus.items():
+        (CORPUS / name).mkdir(parents=True, exist_ok=True)
+        for number, data in enumerate(inputs):
+            (CORPUS / name / f"seed-{number}").write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
