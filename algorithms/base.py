@@ -81,6 +81,8 @@ class Algorithm(metaclass=FormerArguments):
         sums: how its scores are sums over features, as `learns` has them; None where they are more than that.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
         least_batch: examples per update of a short log, at least, where the statement does not say.
+        compact: its functions see slots by way of the look-ups and poolings of `algorithms/layers` alone, so that what
+            neighbouring examples have in common may come once, see `Inputs.group`.
     """
 
     tables: tuple[TableSpec, ...]
@@ -100,6 +102,7 @@ class Algorithm(metaclass=FormerArguments):
     sums: Sums | None = None
     large_batches: bool = False
     least_batch: int = 1
+    compact: bool = False
 
     @property
     def goal(self) -> Supervised | Unsupervised:

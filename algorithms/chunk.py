@@ -73,6 +73,20 @@ class Facets(NamedTuple):
         return Facets(self.groups[start:stop], self.segments[start:stop])
 
 
+class RowRuns(NamedTuple):
+    """Neighbouring examples that agree in some slots.
+
+    Attributes:
+        starts: int64[runs], the first example of each; ascending, from 0 on.
+        lines: of `Chunk.scalar`, whether each is one of the slots.
+        bags: the numbers of those of `Chunk.bags`.
+    """
+
+    starts: NDArray[np.int64]
+    lines: tuple[bool, ...]
+    bags: tuple[int, ...]
+
+
 class Chunk(NamedTuple):
     """Encoded examples.
 
@@ -90,6 +104,7 @@ class Chunk(NamedTuple):
         facets: of an evaluation that groups or divides examples; None elsewhere.
         histories: one per group of sequences.
         drawn: (pass, number of a batch in its split) -> codes of features drawn at random for it; None where none are.
+        runs: what neighbouring examples agree in; None where nobody looked, or they agree in too little.
     """
 
     keys: NDArray[np.uint64]
@@ -105,3 +120,4 @@ class Chunk(NamedTuple):
     facets: Facets | None = None
     histories: tuple[Histories, ...] = ()
     drawn: Callable[[int, int], Codes] | None = None
+    runs: RowRuns | None = None

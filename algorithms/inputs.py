@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import jax
 
+from .lines import CommonLines, Group
+
 
 class Layout(NamedTuple):
     """The slots of a model, in the order in which Inputs holds them.
@@ -67,9 +69,11 @@ class Inputs(NamedTuple):
         histories: one for each group of `Layout.histories`.
         statistics: float32[n, k]; of each row what the algorithm's `statistics` name, 0 where it is absent; None where it names
             none. No gradient flows into it.
+        group: of an algorithm that is `compact`, what neighbouring examples have in common: their values of some multi-valued
+            slots are there, and `scalar` holds common lines once; None where they have too little, and of other algorithms.
     """
 
-    scalar: jax.Array
+    scalar: jax.Array | CommonLines
     bag_index: jax.Array
     bag_example: jax.Array
     bag_slot: jax.Array
@@ -82,3 +86,4 @@ class Inputs(NamedTuple):
     sampled: jax.Array | None = None
     histories: tuple[History, ...] = ()
     statistics: jax.Array | None = None
+    group: Group | None = None

@@ -153,6 +153,7 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
         dense=tuple(DenseSpec(PREFIX + name, shape, functools.partial(init, name)) for name, shape in net.shapes.items()),
         dense_optimizer=dense_optimizer,
         multi_label=True,
+        compact=True,
     )
 
 

@@ -2,7 +2,8 @@
 
 XLA goes through them element by element on CPUs, and they are a large part of what sparse models cost. So on CPUs they are
 custom calls, native/lookups.cpp; elsewhere the same in JAX, and everywhere what is traced under `portable`. Indices
-int32[lines, batch] are in bounds.
+int32[lines, batch] are in bounds. What is computed of lines that neighbouring examples have in common (`CommonLines`) is
+computed once for each group of them, and spread.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..lines import CommonLines, of_places
 from . import _lookups
 
 PREFIX = "xpsql_"
@@ -59,14 +61,24 @@ def added(rows: jax.Array, index: jax.Array, values: jax.Array) -> jax.Array:
     return jnp.zeros_like(rows).at[index].add(values, mode="promise_in_bounds")
 
 
-@jax.custom_vjp
-def gathered(rows: jax.Array, index: jax.Array) -> jax.Array:
+def spread(values: jax.Array, owner: jax.Array) -> jax.Array:
+    """Return what the group of each example has, float32[batch, ...] of float32[groups, ...]."""
+    lying = gathered_whole(values.reshape(len(values), -1), owner[None])
+    return lying.reshape(len(owner), *values.shape[1:])
+
+
+def gathered(rows: jax.Array, index: jax.Array | CommonLines) -> jax.Array:
     """Return the rows of each example, float32[batch, lines, dim] of float32[n, dim]."""
+    return gathered_whole(rows, index.whole() if isinstance(index, CommonLines) else index)
+
+
+@jax.custom_vjp
+def gathered_whole(rows: jax.Array, index: jax.Array) -> jax.Array:
     return called("gather", lambda rows, index: taken(rows, index.T), rows, index)  # type: ignore[no-any-return]
 
 
 def gathered_forward(rows: jax.Array, index: jax.Array) -> tuple[jax.Array, Saved]:
-    return gathered(rows, index), (rows, index)
+    return gathered_whole(rows, index), (rows, index)
 
 
 def gathered_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, None]:
@@ -74,16 +86,24 @@ def gathered_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, Non
     return called("scatter", lambda gradient, index: added(rows, index.T, gradient), gradient, index), None
 
 
-gathered.defvjp(gathered_forward, gathered_backward)
+gathered_whole.defvjp(gathered_forward, gathered_backward)
 
 
-def projected(rows: jax.Array, index: jax.Array, kernel: jax.Array) -> jax.Array:
+def projected(rows: jax.Array, index: jax.Array | CommonLines, kernel: jax.Array, *shared: jax.Array) -> jax.Array:
     """Return the rows of each example, side by side, times a matrix: float32[batch, units] of float32[lines * dim, units].
 
     On CPUs a row that a line has many times is multiplied once, where the rows of a line stand near each other, as those of a
     slot in a batch do.
+
+    Args:
+        shared: float32[groups, units], what groups have beside their common lines, to be added.
     """
     units = kernel.shape[1]
+    if isinstance(index, CommonLines):
+        blocks = kernel.reshape(len(index), -1)
+        common, own = (of_lines(blocks, [*index.places(which)]).reshape(-1, units) for which in (True, False))
+        total = sum(shared, projected(rows, index.shared, common))
+        return spread(total, index.owner) + projected(rows, index.own, own)
     if not (rest := -units % UNITS):
         return projected_whole(rows, index, kernel)
     return projected_whole(rows, index, jnp.pad(kernel, ((0, 0), (0, rest))))[:, :units]
@@ -113,14 +133,27 @@ def projected_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, No
 projected_whole.defvjp(projected_forward, projected_backward)
 
 
-@jax.custom_vjp
-def totals(weights: jax.Array, index: jax.Array) -> jax.Array:
+def of_lines(blocks: jax.Array, lines: list[int]) -> jax.Array:
+    """Return what a matrix has for some lines, a row for each."""
+    if not lines or lines == list(range(lines[0], lines[0] + len(lines))):
+        return of_places(blocks, lines)
+    return gathered_whole(blocks, jnp.array(lines, jnp.int32)[None])[:, 0]
+
+
+def totals(weights: jax.Array, index: jax.Array | CommonLines) -> jax.Array:
     """Return the sum of each example's weights, float32[batch] of float32[n]."""
+    if isinstance(index, CommonLines):
+        return spread(totals_whole(weights, index.shared), index.owner) + totals_whole(weights, index.own)
+    return totals_whole(weights, index)
+
+
+@jax.custom_vjp
+def totals_whole(weights: jax.Array, index: jax.Array) -> jax.Array:
     return called("total", lambda weights, index: taken(weights, index).sum(axis=0), weights, index)  # type: ignore[no-any-return]
 
 
 def totals_forward(weights: jax.Array, index: jax.Array) -> tuple[jax.Array, Saved]:
-    return totals(weights, index), (weights, index)
+    return totals_whole(weights, index), (weights, index)
 
 
 def totals_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, None]:
@@ -132,13 +165,21 @@ def totals_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, None]
     return called("total_gradient", anywhere, gradient, index), None
 
 
-totals.defvjp(totals_forward, totals_backward)
+totals_whole.defvjp(totals_forward, totals_backward)
+
+
+def sums(rows: jax.Array, index: jax.Array | CommonLines) -> tuple[jax.Array, jax.Array]:
+    """Return the sums of each example's rows and of their squares, element by element: float32[batch, dim] both."""
+    if not isinstance(index, CommonLines):
+        return sums_whole(rows, index)
+    both = jnp.concatenate(sums_whole(rows, index.shared), axis=1)
+    common, squares = jnp.split(spread(both, index.owner), 2, axis=1)
+    own, own_squares = sums_whole(rows, index.own)
+    return common + own, squares + own_squares
 
 
 @jax.custom_vjp
-def sums(rows: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the sums of each example's rows and of their squares, element by element: float32[batch, dim] both."""
-
+def sums_whole(rows: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
     def anywhere(rows: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
         own = taken(rows, index)
         return own.sum(axis=0), (own * own).sum(axis=0)
@@ -147,7 +188,7 @@ def sums(rows: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def sums_forward(rows: jax.Array, index: jax.Array) -> tuple[tuple[jax.Array, jax.Array], Saved]:
-    return sums(rows, index), (rows, index)
+    return sums_whole(rows, index), (rows, index)
 
 
 def sums_backward(saved: Saved, gradients: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
@@ -157,7 +198,7 @@ def sums_backward(saved: Saved, gradients: tuple[jax.Array, jax.Array]) -> tuple
     return called("sum_gradient", anywhere, *saved, *gradients), None
 
 
-sums.defvjp(sums_forward, sums_backward)
+sums_whole.defvjp(sums_forward, sums_backward)
 
 
 @jax.custom_vjp

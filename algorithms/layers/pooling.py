@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ..base import Inputs, Layout
-from .lookups import gathered, taken
-from .stacked import Stacked
+from ..lines import Group
+from .lookups import gathered, spread, taken
+from .stacked import Common, Stacked
 
 POOLINGS = ("sum", "mean", "root")
 SMALLEST = 1e-6
@@ -34,21 +36,84 @@ def slot_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: st
 def stacked(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str, *more: jax.Array) -> Stacked:
     """Return what slot_vectors has and `more`, each float32[batch, k], as a network's inputs."""
     batch = len(inputs.weight)
-    bags = (bag_vectors(vectors, inputs, layout, pooling).reshape(batch, -1),) if layout.bags else ()
-    return Stacked(vectors, inputs.scalar[: len(layout.scalar)], jnp.concatenate([*bags, *more], axis=1))
+    own, index, group = list(range(len(layout.bags))), inputs.scalar[: len(layout.scalar)], inputs.group
+    common = None
+    if group is not None and group.bags:
+        dim, own = vectors.shape[1], [bag for bag in own if bag not in group.bags]
+        pooled = values_of_group(group).vectors(vectors, len(layout.bags), pooling)[:, jnp.array(group.bags, jnp.int32)]
+        columns = tuple(bag * dim + element for bag in group.bags for element in range(dim))
+        common = Common(pooled.reshape(group.size, -1), group.owner, columns)
+    bags: tuple[jax.Array, ...] = ()
+    if own:
+        pooled = values_of_examples(inputs).vectors(vectors, len(layout.bags), pooling)
+        bags = ((pooled if len(own) == len(layout.bags) else pooled[:, jnp.array(own)]).reshape(batch, -1),)
+    return Stacked(vectors, index, jnp.concatenate([*bags, *more], axis=1), common)
 
 
 def bag_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> jax.Array:
     """Return the vectors of multi-valued and weighted slots, float32[batch, slots, dim]."""
-    batch, slots = len(inputs.weight), len(layout.bags)
-    place = inputs.bag_example * slots + inputs.bag_slot
-    values = taken(vectors, inputs.bag_index) * inputs.bag_weight[:, None]
-    pooled = jax.ops.segment_sum(values, place, num_segments=batch * slots)
-    if pooling != "sum":
-        weight = jax.ops.segment_sum(jnp.abs(inputs.bag_weight), place, num_segments=batch * slots)
-        weight = jnp.maximum(weight, SMALLEST)
-        pooled = pooled / (weight if pooling == "mean" else jnp.sqrt(weight))[:, None]
-    return pooled.reshape(batch, slots, -1)
+    group, slots = inputs.group, len(layout.bags)
+    pooled = values_of_examples(inputs).vectors(vectors, slots, pooling)
+    if group is None or not group.bags:
+        return pooled
+    return pooled + spread(values_of_group(group).vectors(vectors, slots, pooling), group.owner)
+
+
+class SlotValues(NamedTuple):
+    """The values of multi-valued and weighted slots, of examples or of groups of them.
+
+    Attributes:
+        rows, owner, slot: int32[k], the row of each, its example or group, and its slot.
+        weight: float32[k].
+        size: how many examples or groups there are.
+    """
+
+    rows: jax.Array
+    owner: jax.Array
+    slot: jax.Array
+    weight: jax.Array
+    size: int
+
+    def vectors(self, vectors: jax.Array, slots: int, pooling: str) -> jax.Array:
+        """Return the pooled vectors of slots, float32[size, slots, dim]."""
+        place, cells = self.owner * slots + self.slot, self.size * slots
+        values = taken(vectors, self.rows) * self.weight[:, None]
+        pooled = jax.ops.segment_sum(values, place, num_segments=cells)
+        if pooling != "sum":
+            weight = jnp.maximum(jax.ops.segment_sum(jnp.abs(self.weight), place, num_segments=cells), SMALLEST)
+            pooled = pooled / (weight if pooling == "mean" else jnp.sqrt(weight))[:, None]
+        return pooled.reshape(self.size, slots, -1)
+
+    def summed(self, values: jax.Array) -> jax.Array:
+        """Return the sums of values float32[k, ...], float32[size, ...]."""
+        return jax.ops.segment_sum(values, self.owner, num_segments=self.size)
+
+
+def values_of_examples(inputs: Inputs) -> SlotValues:
+    """Return the values that examples have of their own."""
+    return SlotValues(inputs.bag_index, inputs.bag_example, inputs.bag_slot, inputs.bag_weight, len(inputs.weight))
+
+
+def values_of_group(group: Group) -> SlotValues:
+    """Return the values that groups have in common."""
+    return SlotValues(group.bag_index, group.bag_owner, group.bag_slot, group.bag_weight, group.size)
+
+
+def over_values(inputs: Inputs, value: Callable[[jax.Array, jax.Array], jax.Array]) -> jax.Array | None:
+    """Return the sum over an example's values of all multi-valued and weighted slots, float32[batch, ...]; None without any.
+
+    Args:
+        value: (rows int32[k], weights float32[k]) -> float32[k, ...].
+    """
+    total = None
+    if inputs.bag_index.size:
+        own = values_of_examples(inputs)
+        total = own.summed(value(own.rows, own.weight))
+    if (group := inputs.group) is not None and group.bag_index.size:
+        common = values_of_group(group)
+        shared = spread(common.summed(value(common.rows, common.weight)), group.owner)
+        total = shared if total is None else total + shared
+    return total
 
 
 def first_values(inputs: Inputs, num_bags: int, chosen: Sequence[int], most: int) -> Inputs:
@@ -79,7 +144,7 @@ def slot_rows(vectors: jax.Array, inputs: Inputs, layout: Layout) -> tuple[jax.A
     Returns:
         float32[more, dim], int32[slots, batch]
     """
-    own, batch, dim = inputs.scalar[: len(layout.scalar)], len(inputs.weight), vectors.shape[1]
+    own, batch, dim = jnp.asarray(inputs.scalar[: len(layout.scalar)]), len(inputs.weight), vectors.shape[1]
     summed = [bag_vectors(vectors, inputs, layout, "sum")] if layout.bags else []
     summed += [dense_vectors(vectors, inputs, layout)] if layout.continuous or layout.vectors else []
     if not summed:

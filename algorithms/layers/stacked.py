@@ -7,7 +7,22 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .lookups import gathered, projected
+from ..lines import CommonLines, of_places
+from .lookups import gathered, projected, spread
+
+
+class Common(NamedTuple):
+    """What stands after the vectors of an example and is common to its group.
+
+    Attributes:
+        values: float32[groups, k].
+        owner: int32[batch], the group of each example.
+        columns: where they are among all that stands there.
+    """
+
+    values: jax.Array
+    owner: jax.Array
+    columns: tuple[int, ...]
 
 
 class Stacked(NamedTuple):
@@ -16,12 +31,14 @@ class Stacked(NamedTuple):
     Attributes:
         rows: float32[n, dim].
         row_index: int32[lines, batch], the rows of each example.
-        more: float32[batch, k], what stands after them.
+        more: float32[batch, k], what stands after them, but for what is in `common`.
+        common: of a compact batch, whose `row_index` is `CommonLines`; None else.
     """
 
     rows: jax.Array
-    row_index: jax.Array
+    row_index: jax.Array | CommonLines
     more: jax.Array
+    common: Common | None = None
 
     @property
     def width(self) -> int:
@@ -30,8 +47,23 @@ class Stacked(NamedTuple):
 
     def whole(self) -> jax.Array:
         """Return float32[batch, width + k]."""
-        return jnp.concatenate([gathered(self.rows, self.row_index).reshape(len(self.more), self.width), self.more], axis=1)
+        more = self.more
+        if self.common is not None and self.common.columns:
+            both = jnp.concatenate([spread(self.common.values, self.common.owner), more], axis=1)
+            order = [*self.common.columns, *self._others(self.common)]
+            more = of_places(both.T, sorted(range(len(order)), key=order.__getitem__)).T
+        return jnp.concatenate([gathered(self.rows, self.row_index).reshape(len(more), self.width), more], axis=1)
 
     def times(self, kernel: jax.Array) -> jax.Array:
         """Return the product with float32[width + k, units], float32[batch, units]."""
-        return projected(self.rows, self.row_index, kernel[: self.width]) + self.more @ kernel[self.width :]
+        of_rows, of_more = kernel[: self.width], kernel[self.width :]
+        if self.common is None or not self.common.columns:
+            return projected(self.rows, self.row_index, of_rows) + self.more @ of_more
+        shared = self.common.values @ of_places(of_more, [*self.common.columns])
+        own = self.more @ of_places(of_more, self._others(self.common))
+        return projected(self.rows, self.row_index, of_rows, shared) + own
+
+    def _others(self, common: Common) -> list[int]:
+        """Return where `more` is among all that stands after the vectors."""
+        taken = frozenset(common.columns)
+        return [column for column in range(len(taken) + self.more.shape[1]) if column not in taken]

@@ -51,6 +51,7 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
         begins_at_mean=True,
+        compact=True,
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
@@ -13,6 +15,7 @@ from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.initial import uniform
 from ..layers.lookups import sums, taken
+from ..layers.pooling import over_values
 from ..losses import LossOptions, loss_of
 from ..sums import sums_of
 from .scores import linear_scores
@@ -49,6 +52,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
         sums=sums_of(loss, "weights", "vectors"),
+        compact=True,
     )
 
 
@@ -68,16 +72,21 @@ def pair_scores(vectors: jax.Array, inputs: Inputs) -> jax.Array:
         float32[batch, 1]
     """
     total, squares = sums(vectors, inputs.scalar)
-    if inputs.bag_index.size:
-        values = taken(vectors, inputs.bag_index) * inputs.bag_weight[:, None]
-        batch = len(inputs.weight)
-        total += jax.ops.segment_sum(values, inputs.bag_example, num_segments=batch)
-        squares += jax.ops.segment_sum(values * values, inputs.bag_example, num_segments=batch)
+    values = over_values(inputs, functools.partial(with_squares, vectors))
+    if values is not None:
+        own, own_squares = jnp.split(values, 2, axis=1)
+        total, squares = total + own, squares + own_squares
     if inputs.dense.shape[1]:
         own = taken(vectors, inputs.dense_index)
         total += inputs.dense @ own
         squares += (inputs.dense * inputs.dense) @ (own * own)
     return 0.5 * (total * total - squares).sum(axis=1, keepdims=True)
+
+
+def with_squares(vectors: jax.Array, index: jax.Array, weight: jax.Array) -> jax.Array:
+    """Return weighted vectors, and their squares beside them, float32[k, 2 * dim]."""
+    values = taken(vectors, index) * weight[:, None]
+    return jnp.concatenate([values, values * values], axis=1)
 
 
 FM = Part("fm", FmOptions, fm)

@@ -13,6 +13,7 @@ from ...platform.operators.base import INTERCEPT_NUMBER, Context, Operator, Rows
 from ...platform.options import option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.lookups import taken, totals
+from ..layers.pooling import over_values
 from ..losses import Loss
 from ..sums import sums_of
 
@@ -59,6 +60,7 @@ def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorith
         multi_label=True,
         sums=sums_of(loss, "weights", None),
         large_batches=True,
+        compact=True,
     )
 
 
@@ -87,11 +89,10 @@ def linear_scores(weights: jax.Array, inputs: Inputs) -> jax.Array:
 
 
 def column_scores(column: jax.Array, inputs: Inputs) -> jax.Array:
-    batch = len(inputs.weight)
     total = totals(column, inputs.scalar)
-    if inputs.bag_index.size:
-        values = taken(column, inputs.bag_index) * inputs.bag_weight
-        total += jax.ops.segment_sum(values, inputs.bag_example, num_segments=batch)
+    values = over_values(inputs, lambda index, weight: taken(column, index) * weight)
+    if values is not None:
+        total += values
     if inputs.dense.shape[1]:
         total += inputs.dense @ taken(column, inputs.dense_index)
     return total

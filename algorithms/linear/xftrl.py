@@ -45,6 +45,7 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
         multi_label=True,
         sums=sums_of(loss, "weights", None),
         large_batches=True,
+        compact=True,
     )
 
 

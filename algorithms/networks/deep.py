@@ -112,6 +112,7 @@ def deep(
         dense=(*dense, *booster.specs),
         dense_optimizer=dense_optimizer,
         multi_label=True,
+        compact=True,
     )
 
 

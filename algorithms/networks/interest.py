@@ -80,7 +80,7 @@ class Interest(NamedTuple):
 
     def target(self, rows: jax.Array, inputs: Inputs) -> jax.Array:
         """Return the target's vectors side by side, float32[batch, fields * dim]."""
-        own = gathered(rows, inputs.scalar[jnp.array(self.lines)])
+        own = gathered(rows, jnp.stack([inputs.scalar[line] for line in self.lines]))
         return own.reshape(len(own), -1)
 
     def history(self, inputs: Inputs) -> History:

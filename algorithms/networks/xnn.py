@@ -108,6 +108,7 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
         operators=operators,
         multi_label=True,
         logarithmic=options.continuous == "log1p",
+        compact=True,
     )
 
 

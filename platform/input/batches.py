@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import Bag, Chunk, Facets
+from ...algorithms.chunk import Chunk, Facets
 from ..ps._native import Deduplicator
 from ..ps.aligned import empty, filled, padded
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId
 from .histories import Padded, elements, padded_histories, padded_length
+from .runs import BatchGroup, CommonCodes, bag_values, padded_groups
 from .vocabulary import ABSENT
 
 Codes = NDArray[np.int32]
@@ -40,6 +41,7 @@ class Batch(NamedTuple):
         fresh: no shard has it yet, so that its predictions owe nothing to its labels.
         sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
         histories: one per group of sequences.
+        group: what neighbouring examples have in common, which `scalar` and the values of bags are then without.
     """
 
     id: BatchId
@@ -66,6 +68,7 @@ class Batch(NamedTuple):
     fresh: bool = True
     sampled_index: Codes | None = None
     histories: tuple[Padded, ...] = ()
+    group: BatchGroup | None = None
 
 
 class Ladders(NamedTuple):
@@ -104,22 +107,33 @@ def cut(
     examples = stop - start
     label = padded(chunk.label[:, start:stop], batch_size)
     positive = label[0, :examples] > 0 if len(label) else np.zeros(examples, np.bool_)
-    bag = bag_values(chunk.bags, start, stop) if chunk.bags else NO_VALUES
+    runs, common = chunk.runs, None
+    if runs is not None:
+        common = CommonCodes.cut(chunk, runs, start, stop, positive)
+    codes_of_slots, numbers = own_slots(chunk, start, stop)
+    bag = bag_values([chunk.bags[number] for number in numbers], numbers, start, stop)
     dense = chunk.dense[:, start:stop]
     present = ~np.isnan(dense)
     dense_counts = present.sum(axis=1)
     seen = dense_counts > 0
     dense_codes = np.where(seen, chunk.dense_codes, ABSENT).astype(np.int32)
-    values, examples_of_values = bag.codes, bag.examples
+    values, examples_of_values = bag.codes, bag.owners
     if chunk.histories:
         history_codes, history_examples = elements(chunk.histories, start, stop)
         values, examples_of_values = np.append(values, history_codes), np.append(examples_of_values, history_examples)
     codes_of_bag = np.concatenate([values, dense_codes, chunk.offered_codes, sampled])
     example = np.concatenate([examples_of_values, np.zeros(len(codes_of_bag) - len(values), np.int32)])
-    scalar, index = empty((len(chunk.scalar), batch_size), np.int32), np.empty(len(codes_of_bag), np.int32)
-    codes, counts, clicks = deduplicator.unique(
-        chunk.scalar[:, start:stop], codes_of_bag, example, positive.view(np.uint8), scalar[:, :examples], index
-    )
+    scalar, index = empty((len(codes_of_slots), batch_size), np.int32), np.empty(len(codes_of_bag), np.int32)
+    own: tuple[Any, ...] = codes_of_slots, codes_of_bag, example, positive.view(np.uint8), scalar[:, :examples], index
+    if runs is None or common is None:
+        codes, counts, clicks = deduplicator.unique(*own)
+        group = None
+    else:
+        of_lines, of_values = common.empty_index(padded_groups(len(common.sizes))), np.empty_like(common.values.codes)
+        into = of_lines[:, : len(common.sizes)], of_values
+        shared = common.scalar, common.values.codes, common.values.owners, common.sizes, common.clicks
+        codes, counts, clicks = deduplicator.unique_of_groups(*shared, *into, *own)
+        group = common.padded(of_lines, of_values, runs, batch_size, len(codes), ladders.values)
     m, num_values = len(codes), len(bag.codes)
     scalar[:, examples:] = m
     dense_index, offered_index, sampled_index = np.split(
@@ -131,7 +145,7 @@ def cut(
         clicks[dense_index[seen]] = (present & positive).sum(axis=1)[seen]
     if len(sampled):
         uncount(counts, clicks, sampled_index, positive[0])
-    size = ladders.values.size(num_values) if chunk.bags else 0
+    size = ladders.values.size(num_values) if numbers else 0
     history_index, length_of = index[num_values : len(values)], ladders.histories
     return Batch(
         id=which,
@@ -143,7 +157,7 @@ def cut(
         size=ladders.rows.size(m + 1),
         scalar=scalar,
         bag_index=filled(index[:num_values], size, m),
-        bag_example=filled(bag.examples, size, 0),
+        bag_example=filled(bag.owners, size, 0),
         bag_slot=filled(bag.slots, size, 0),
         bag_weight=filled(bag.weights, size, 0),
         dense=dense,
@@ -155,7 +169,16 @@ def cut(
         facets=chunk.facets.part(start, stop) if chunk.facets is not None else None,
         sampled_index=sampled_index if len(sampled) else None,
         histories=padded_histories(chunk.histories, history_index, start, stop, batch_size, m, length_of),
+        group=group,
     )
+
+
+def own_slots(chunk: Chunk, start: int, stop: int) -> tuple[Codes, Sequence[int]]:
+    """Return the codes of the lines that examples start:stop do not have in common, and the numbers of such bags."""
+    if chunk.runs is None:
+        return chunk.scalar[:, start:stop], range(len(chunk.bags))
+    lines = np.flatnonzero(np.logical_not(chunk.runs.lines))
+    return chunk.scalar[lines, start:stop], [bag for bag in range(len(chunk.bags)) if bag not in chunk.runs.bags]
 
 
 def uncount(counts: NDArray[np.uint32], clicks: NDArray[np.uint32], sampled: Codes, positive: np.bool_) -> None:
@@ -166,24 +189,4 @@ def uncount(counts: NDArray[np.uint32], clicks: NDArray[np.uint32], sampled: Cod
         clicks -= drawn
 
 
-class Values(NamedTuple):
-    """The values of a batch's multi-valued slots: codes, examples, slot numbers and weights, [k] each."""
-
-    codes: Codes
-    examples: Codes
-    slots: Codes
-    weights: Floats
-
-
 NO_CODES = np.empty(0, np.int32)
-NO_VALUES = Values(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
-
-
-def bag_values(bags: tuple[Bag, ...], start: int, stop: int) -> Values:
-    """Return the values of the multi-valued slots of examples start:stop."""
-    parts = []
-    for slot, bag in enumerate(bags):
-        low, high = bag.offsets[start], bag.offsets[stop]
-        examples = np.repeat(np.arange(stop - start, dtype=np.int32), np.diff(bag.offsets[start : stop + 1]))
-        parts.append(Values(bag.codes[low:high], examples, np.full(high - low, slot, np.int32), bag.weights[low:high]))
-    return Values(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))

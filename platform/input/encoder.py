@@ -20,6 +20,7 @@ from .batches import Batch, Ladders, batches
 from .columns import Columns
 from .encode import encode
 from .numbers import shown
+from .runs import RunFinder
 from .splits import chunk_batches
 
 NEVER = Draw(0, 0, 0)
@@ -33,17 +34,19 @@ class Encoder:
         columns: slots and roles.
         algorithm: what learns from the batches, and how it wants them changed.
         seed: of what is drawn at random.
+        compact: what neighbouring rows agree in is looked for, where the algorithm can do with it once.
 
     Attributes:
         copies: rows that each row becomes where it is learned from.
     """
 
-    def __init__(self, columns: Columns, algorithm: Algorithm, seed: int) -> None:
+    def __init__(self, columns: Columns, algorithm: Algorithm, seed: int, compact: bool) -> None:
         self._columns = replace(columns, logarithmic=algorithm.logarithmic)
         self._layout = columns.layout
         self._classifier = algorithm.classifier
         self._augment: tuple[Augment, ...] = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
         self._seed = seed
+        self._runs = RunFinder() if compact and algorithm.compact else None
         self.copies = math.prod(augment.copies for augment in self._augment)
 
     def chunk(self, table: pa.Table, where: Callable[[int], str]) -> Chunk:
@@ -89,6 +92,10 @@ class Encoder:
         """
         return encode(table, self._columns, with_labels=False)
 
+    def compacted(self, chunk: Chunk) -> Chunk:
+        """Return a chunk with what neighbouring rows agree in, where that is looked for and found."""
+        return chunk if self._runs is None else self._runs.found(chunk)
+
     def batches(self, chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int) -> Iterator[Batch]:
         """Cut a chunk into batches to learn from, numbered from `first`.
 
@@ -109,7 +116,7 @@ class Encoder:
             piece, stop = chunk, min(start + most, rows)
             for prepare in prepared:
                 piece = prepare(piece, start, stop)
-            before = start // batch_size
+            piece, before = self.compacted(piece), start // batch_size
             yield from batches(piece, size, first._replace(batch=first.batch + before), ladders, skipped - before)
 
 

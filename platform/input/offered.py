@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Inputs
+from ...algorithms.layers.lookups import spread
+from ...algorithms.layers.pooling import SlotValues, values_of_examples, values_of_group
 from .batches import Batch
 
 
@@ -33,7 +35,7 @@ def with_offered(inputs: Inputs, offered: Offered, intercept: bool) -> Inputs:
     Args:
         intercept: the last line of `inputs.scalar` is the intercept's.
     """
-    scalar = inputs.scalar[:-1] if intercept else inputs.scalar
+    scalar = jnp.asarray(inputs.scalar[:-1] if intercept else inputs.scalar)
     batch, k = len(inputs.weight), offered.values.shape[1]
     values = jnp.asarray(offered.values)
     taken = values.at[scalar].get(mode="promise_in_bounds")
@@ -47,12 +49,16 @@ def with_offered(inputs: Inputs, offered: Offered, intercept: bool) -> Inputs:
 
 def bag_means(inputs: Inputs, values: jax.Array, num_bags: int) -> jax.Array:
     """Return the mean over an example's values of each multi-valued or weighted slot, float32[batch, num_bags, k]."""
-    batch, k = len(inputs.weight), values.shape[1]
-    there = (inputs.bag_weight != 0).astype(jnp.float32)[:, None]
-    summed = jnp.concatenate([values.at[inputs.bag_index].get(mode="promise_in_bounds") * there, there], 1)
-    cell = inputs.bag_example * num_bags + inputs.bag_slot
-    total = jax.ops.segment_sum(summed, cell, num_segments=batch * num_bags)
-    return (total[:, :k] / jnp.maximum(total[:, k:], 1)).reshape(batch, num_bags, k)
+
+    def means(own: SlotValues) -> jax.Array:
+        there = (own.weight != 0).astype(jnp.float32)[:, None]
+        summed = jnp.concatenate([values.at[own.rows].get(mode="promise_in_bounds") * there, there], 1)
+        total = jax.ops.segment_sum(summed, own.owner * num_bags + own.slot, num_segments=own.size * num_bags)
+        return (total[:, :k] / jnp.maximum(total[:, k:], 1)).reshape(own.size, num_bags, k)
+
+    k, group = values.shape[1], inputs.group
+    found = means(values_of_examples(inputs))
+    return found if group is None else found + spread(means(values_of_group(group)), group.owner)
 
 
 def offered_of(batch: Batch, values: Mapping[str, NDArray[np.float32]]) -> Offered | None:

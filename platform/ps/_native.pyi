@@ -94,6 +94,25 @@ def hash_cross(
         ValueError: positions that are none of values, offsets that descend or leave `data`, or a bitmap that is too short.
     """
 
+def mark_changes(codes: npt.NDArray[np.int32], changed: npt.NDArray[np.uint8]) -> None:
+    """Set changed[i], uint8[n], to 1 where codes[i], int32[n], is not codes[i - 1]."""
+
+def mark_bag_changes(
+    codes: npt.NDArray[np.int32],
+    weights: npt.NDArray[np.float32],
+    offsets: npt.NDArray[np.int64],
+    changed: npt.NDArray[np.uint8],
+) -> None:
+    """Set changed[i], uint8[n], to 1 where row i has other values, or another order or weights of them, than row i - 1.
+
+    Args:
+        codes: int32[k]; weights: float32[k].
+        offsets: int64[n + 1]; the values of row i are offsets[i]:offsets[i + 1].
+
+    Raises:
+        ValueError: offsets outside of codes, or that do not ascend.
+    """
+
 def partition(
     keys: npt.NDArray[np.uint64], num_shards: int
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
@@ -265,6 +284,33 @@ class Deduplicator:
 
         Raises:
             ValueError: codes or examples outside their range.
+        """
+
+    def unique_of_groups(
+        self,
+        common: npt.NDArray[np.int32],
+        values: npt.NDArray[np.int32],
+        value_group: npt.NDArray[np.int32],
+        sizes: npt.NDArray[np.uint32],
+        clicks: npt.NDArray[np.uint32],
+        common_index_out: npt.NDArray[np.int32],
+        value_index_out: npt.NDArray[np.int32],
+        scalar: npt.NDArray[np.int32],
+        bag: npt.NDArray[np.int32],
+        bag_example: npt.NDArray[np.int32],
+        positive: npt.NDArray[np.uint8],
+        scalar_index_out: npt.NDArray[np.int32],
+        bag_index_out: npt.NDArray[np.int32],
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+        """Return the same of a batch whose neighbouring examples have codes in common, those first.
+
+        Args:
+            common: int32[num_common, groups], a code or -1 per slot and group of examples.
+            values: int32[k], the codes of further values of groups.
+            value_group: int32[k], the group of each.
+            sizes, clicks: uint32[groups], the examples of each, and those with a positive label.
+            common_index_out, value_index_out: as those of `unique`.
+            others: as of `unique`.
         """
 
 class Layout:

@@ -27,7 +27,7 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     version, size = request.version, BATCH_SIZES[-1]
     step, ladders = loss_step(algorithm), Ladders(Ladder(), Ladder())
     columns = columns_from(version.manifest)
-    encoder = Encoder(columns, algorithm, version.manifest.seed)
+    encoder = Encoder(columns, algorithm, version.manifest.seed, compact=False)
     weights, moments = Weights(version, 0, 1), moments_of_version(version, columns)
     metrics = Metrics(Targets.of((), classifier=False, grouped=False).traits)
     for number, split in enumerate(request.splits):

@@ -128,7 +128,6 @@ class Scorer:
         prepare_jax()
         algorithm = algorithm_of(version.manifest)
         self._columns = columns_from(version.manifest)
-        self._encoder = Encoder(self._columns, algorithm, version.manifest.seed)
         self._pull = pull
         num_labels = len(self._columns.labels) if self._columns.standardised else 0
         self.scales = Scales.of(moments_of_version(version, self._columns), num_labels)
@@ -136,6 +135,8 @@ class Scorer:
         self._sizes = padding() if sizes is None else sizes
         self._outputs = algorithm.outputs
         self.sums = None if self._columns.offered or algorithm.outputs else algorithm.sums
+        compact = sizes is None and self.sums is None  # given sizes are those of the programs that there are
+        self._encoder = Encoder(self._columns, algorithm, version.manifest.seed, compact)
         self.compiles = not isinstance(learns, Packaged) and self.sums is None
         if isinstance(learns, Packaged):
             self._say = self._by_package(learns.learner.load(read_package(version.stored("package")[0])))
@@ -222,7 +223,7 @@ class Scorer:
 
     def _encoded(self, table: pa.Table) -> list[Batch]:
         """Return rows as batches of one size."""
-        chunk = self._encoder.scored(table)
+        chunk = self._encoder.compacted(self._encoder.scored(table))
         sizes = self._sizes.batch_sizes
         size = next((size for size in sizes if table.num_rows <= size), sizes[-1])
         return list(batches(chunk, size, BatchId(), self._sizes.ladders(size)))

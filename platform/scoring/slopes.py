@@ -86,7 +86,7 @@ def apart(inputs: Inputs) -> tuple[jax.Array, Inputs]:
 
     Rows are of categorical slots and the intercept, of multi-valued slots, of histories, and of numbers, one after the other.
     """
-    index = [inputs.scalar, inputs.bag_index, *(history.rows for history in inputs.histories), inputs.dense_index]
+    index = [jnp.asarray(inputs.scalar), inputs.bag_index, *(history.rows for history in inputs.histories), inputs.dense_index]
     ends, numbered = 0, []
     for rows in index:
         numbered.append(jnp.arange(ends, ends + rows.size, dtype=jnp.int32).reshape(rows.shape))

@@ -16,7 +16,7 @@ from ..input.encoder import Encoder
 from ..input.splits import check_labels, vector_dims
 from ..input.streams.base import StreamQuery
 from ..ps.programs import Programs
-from .estimates import estimated_bytes, estimated_features, estimated_seconds, row_bytes
+from .estimates import compact_text, estimated_bytes, estimated_features, estimated_seconds, row_bytes
 from .metrics.windows import Schedule, schedule_of, without_windows
 from .parallelism import Places, fitting, places_of
 from .plan import Plan, batch_size
@@ -121,7 +121,7 @@ def input_rows(
     places = fitting(places, plan.settings, examples, len(splits) * plan.settings.passes)
     algorithm = recipe.algorithm
     size_of_batch = batch_size(plan.settings, examples, places.workers, algorithm.large_batches, algorithm.least_batch)
-    encoder = Encoder(columns, recipe.algorithm, plan.settings.seed)
+    encoder = Encoder(columns, recipe.algorithm, plan.settings.seed, plan.settings.compact == "auto")
     features = estimated_features(scan, splits, columns, encoder)
     size = estimated_bytes(recipe, features)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
@@ -133,10 +133,19 @@ def input_rows(
         ("estimated memory", f"about {size / 2**20:.0f} MiB for {features:,} features, judged by the beginning of the input"),
         ("estimated time", f"about {seconds:.1f} s of learning"),
         ("checkpoints", checkpoint_text(plan, size, seconds, places)),
+        *compact_rows(plan, compact_text(scan, splits, columns, encoder)),
         *evaluation_rows(schedule_of(plan.evaluate, splits, size_of_batch)),
         *([("validation", f"{plan.validate.text}, after each pass")] if plan.validate is not None else []),
         *place_rows(places, plan),
     ]
+
+
+def compact_rows(plan: Plan, found: str | None) -> list[tuple[str, str]]:
+    """Say what is computed once for neighbouring rows, and what their order means for windows."""
+    if found is None:
+        return []
+    order = "; an example is predicted after others of its group were learned, so windows are not those of a log by time"
+    return [("compact", found + (order if plan.evaluate is not None else ""))]
 
 
 def evaluation_rows(schedule: Schedule | None) -> list[tuple[str, str]]:

@@ -92,6 +92,12 @@ class Settings:
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
     hashed: tuple[str, ...] = option((), "BIGINT columns that hold ready-made ids")
+    compact: str = option(
+        "auto",
+        "what neighbouring rows have in common, as those of one user or request in a sorted log do, is looked for and computed "
+        "once for them all, or for each row",
+        choices=("auto", "off"),
+    )
     share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
 
     @property

@@ -68,7 +68,7 @@ class Prepared(NamedTuple):
     @property
     def encoder(self) -> Encoder:
         """What makes batches of rows."""
-        return Encoder(self.columns, self.recipe.algorithm, self.plan.settings.seed)
+        return Encoder(self.columns, self.recipe.algorithm, self.plan.settings.seed, self.plan.settings.compact == "auto")
 
     @property
     def targets(self) -> Targets:

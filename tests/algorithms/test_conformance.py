@@ -75,6 +75,10 @@ def wrong(**changes: Any) -> AlgorithmTrial:
     return AlgorithmTrial(Part("wrong", EmptyOptions, make))
 
 
+def without_groups(rows: Any, inputs: Inputs) -> jax.Array:
+    return linear_scores(rows["weights"], inputs._replace(group=None))
+
+
 def normalised(rows: Any, inputs: Inputs) -> jax.Array:
     scores = linear_scores(rows["weights"], inputs)
     return scores - scores.mean()
@@ -107,6 +111,7 @@ def bound_to_cpus(rows: Any, inputs: Inputs) -> jax.Array:
         ({"scores": normalised}, algorithms.padding_changes_nothing),
         ({"scores": shouting}, algorithms.finite_input_gives_finite_results),
         ({"scores": deaf}, algorithms.only_the_rows_of_a_batch_learn),
+        ({"scores": without_groups}, algorithms.what_examples_have_in_common_may_come_once),
         ({"scores": everywhere}, algorithms.only_the_rows_of_a_batch_learn),
         ({"scores": bound_to_cpus}, algorithms.it_runs_on_accelerators),
         ({"link": lambda scores: scores}, algorithms.a_classifier_predicts_probabilities),

@@ -45,7 +45,7 @@ def source(session: xpsql.Session, folder: Path, condition: str = "") -> Source:
 
 
 def source_of(scan: ParquetScan, columns: Columns, algorithm: Algorithm) -> Source:
-    encoder, ladders = Encoder(columns, algorithm, seed=0), Ladders(Ladder(), Ladder())
+    encoder, ladders = Encoder(columns, algorithm, seed=0, compact=True), Ladders(Ladder(), Ladder())
     return Source(scan, scan.splits(), encoder, columns.learned, BATCH, ladders, epoch=3, before=0)
 
 

@@ -21,12 +21,12 @@ from ..platform.operators import OPERATORS
 from ..platform.operators.base import Context, Operator, Rows, TableSpec, chain, pull, push
 from ..platform.options import Part
 from ..platform.training.online.step import Learned, learn_step, objective_step, say, score_step
+from .changed import ABSENT, EXAMPLES, LONGEST, PADDING, ROWS, alone, compacted, padded, repeated
 from .operators import context, keys, new_rows, usual
 
 LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price", "age"), (("embedding", 2),))
 SEQUENCES = Layout(bags=("tags", "scores"), labels=())
-EXAMPLES, PADDING, ROWS, SEED, STEPS, LONGEST = 6, 4, 24, 7, 60, 3
-ABSENT = ROWS - 1
+SEED, STEPS = 7, 60
 ACCELERATORS = ("cuda", "tpu")
 
 Parameters = dict[str, jax.Array]
@@ -93,40 +93,6 @@ def history_of(fields: int) -> History:
             rows[field, example, : len(own)] = np.roll(own, field)
     rows[1:, 0, 1] = ABSENT
     return History(jnp.asarray(rows), jnp.asarray(mask))
-
-
-def padded(inputs: Inputs, examples: int) -> Inputs:
-    """Return the batch with more examples, of weight 0 and without features, and longer histories."""
-    return inputs._replace(
-        scalar=jnp.pad(inputs.scalar, ((0, 0), (0, examples)), constant_values=ABSENT),
-        dense=jnp.pad(inputs.dense, ((0, examples), (0, 0))),
-        label=jnp.pad(inputs.label, ((0, 0), (0, examples))),
-        weight=jnp.pad(inputs.weight, (0, examples)),
-        histories=tuple(
-            History(
-                jnp.pad(history.rows, ((0, 0), (0, examples), (0, PADDING)), constant_values=ABSENT),
-                jnp.pad(history.mask, ((0, examples), (0, PADDING))),
-            )
-            for history in inputs.histories
-        ),
-    )
-
-
-def alone(inputs: Inputs, example: int) -> Inputs:
-    """Return the batch of one of its examples; what others have in multi-valued slots is padding in it."""
-    mine = inputs.bag_example == example
-    one = slice(example, example + 1)
-    return inputs._replace(
-        scalar=inputs.scalar[:, one],
-        bag_index=jnp.where(mine, inputs.bag_index, ABSENT),
-        bag_example=jnp.zeros_like(inputs.bag_example),
-        bag_slot=jnp.where(mine, inputs.bag_slot, 0),
-        bag_weight=jnp.where(mine, inputs.bag_weight, 0),
-        dense=inputs.dense[one],
-        label=inputs.label[:, one],
-        weight=inputs.weight[one],
-        histories=tuple(History(history.rows[:, one], history.mask[one]) for history in inputs.histories),
-    )
 
 
 def assert_close(found: Any, expected: Any, what: str) -> None:
@@ -199,6 +165,18 @@ def one_example_is_enough(trial: AlgorithmTrial) -> None:
         found = trial.score(trial.parameters(), alone(trial.inputs(), example), None)
         own = jax.tree.map(lambda values, at=example: values[at : at + 1], whole)
         assert_close(found, own, f"example {example} alone is scored otherwise than in its batch")
+
+
+def what_examples_have_in_common_may_come_once(trial: AlgorithmTrial) -> None:
+    """An algorithm that is compact learns the same of a batch that holds once what neighbouring examples have in common."""
+    if not trial.algorithm.compact:
+        return
+    flat, repeats = repeated(trial.inputs())
+    expected, found = (trial.learn(trial.parameters(), one, None) for one in (flat, compacted(flat, repeats)))
+    for name in found.gradients:
+        np.testing.assert_allclose(found.gradients[name][:ABSENT], expected.gradients[name][:ABSENT], 1e-5, 1e-6, err_msg=name)
+    assert_close(found.dense, expected.dense, "a compact batch changed a gradient")
+    assert_close(found.predictions, expected.predictions, "a compact batch changed a prediction")
 
 
 def nan_stays_in_its_example(trial: AlgorithmTrial) -> None:
@@ -339,6 +317,7 @@ ALGORITHM_CHECKS: tuple[Callable[[AlgorithmTrial], None], ...] = (
     padding_changes_nothing,
     an_empty_batch_is_harmless,
     one_example_is_enough,
+    what_examples_have_in_common_may_come_once,
     nan_stays_in_its_example,
     only_the_rows_of_a_batch_learn,
     a_classifier_predicts_probabilities,

@@ -10,6 +10,7 @@ void bind_cross(nanobind::module_& module);
 void bind_hash(nanobind::module_& module);
 void bind_image(nanobind::module_& module);
 void bind_row_scorer(nanobind::module_& module);
+void bind_runs(nanobind::module_& module);
 void bind_sums(nanobind::module_& module);
 void bind_unique(nanobind::module_& module);
 void bind_placement(nanobind::module_& module);
@@ -28,6 +29,7 @@ NB_MODULE(_native, module) {
     xpsql::bind_hash(module);
     xpsql::bind_image(module);
     xpsql::bind_row_scorer(module);
+    xpsql::bind_runs(module);
     xpsql::bind_sums(module);
     xpsql::bind_unique(module);
     xpsql::bind_placement(module);

@@ -52,6 +52,51 @@ void check_range(const int32_t* values, size_t n, int32_t least, size_t end, con
     throw std::invalid_argument(message);
 }
 
+// Codes of a batch, and where the index of each goes: those of slots with one value for each owner, and further values of owners. An
+// owner is an example, or a group of examples with the same codes.
+class Occurrences {
+  public:
+    Occurrences(const In& scalar, const In& bag, const In& bag_owner, size_t owners, const Out& scalar_index, const Out& bag_index)
+        : owners_(owners), codes_(matrix<const int32_t>(scalar, "scalar", any_length, static_cast<int64_t>(owners))),
+          index_(matrix<int32_t>(scalar_index, "scalar_index_out", static_cast<int64_t>(codes_.rows), static_cast<int64_t>(owners))),
+          values_(view<int32_t>(bag, "bag")),
+          value_owner_(view<int32_t>(bag_owner, "bag_example", {static_cast<int64_t>(values_.size)})),
+          value_index_(view<int32_t>(bag_index, "bag_index_out", {static_cast<int64_t>(values_.size)})) {}
+
+    size_t size() const { return codes_.rows * codes_.columns + values_.size; }
+
+    void check(size_t num_codes) const {
+        for (size_t slot = 0; slot < codes_.rows; ++slot)
+            check_range(codes_[slot], codes_.columns, -1, num_codes, "codes of scalar");
+        check_range(values_.data, values_.size, -1, num_codes, "codes of bag");
+        check_range(value_owner_.data, value_owner_.size, 0, owners_, "bag_example");
+    }
+
+    template <class Count, class Clicks>
+    void see(Stamps& stamps, Count count, Clicks clicks) const {
+        for (size_t slot = 0; slot < codes_.rows; ++slot) stamps.see(codes_[slot], codes_.columns, index_[slot], count, clicks);
+        stamps.see(values_.data, values_.size, value_index_.data, [&](size_t i) { return count(value_owner_[i]); },
+                   [&](size_t i) { return clicks(value_owner_[i]); });
+    }
+
+    void mark_absent(uint32_t found) const {
+        for (size_t slot = 0; slot < codes_.rows; ++slot) mark_absent(index_[slot], codes_.columns, found);
+        mark_absent(value_index_.data, values_.size, found);
+    }
+
+  private:
+    static void mark_absent(int32_t* index, size_t n, uint32_t found) {
+        const auto absent = static_cast<int32_t>(found);
+        for (size_t i = 0; i < n; ++i) index[i] = index[i] < 0 ? absent : index[i];
+    }
+
+    size_t owners_;
+    Matrix<const int32_t> codes_;
+    Matrix<int32_t> index_;
+    Span<const int32_t> values_, value_owner_;
+    Span<int32_t> value_index_;
+};
+
 class Deduplicator {
   public:
     explicit Deduplicator(size_t num_codes) : stamps_(num_codes) {}
@@ -59,37 +104,49 @@ class Deduplicator {
     nb::tuple unique(const In& scalar, const In& bag, const In& bag_example, const In& positive, const Out& scalar_index,
                      const Out& bag_index) {
         const auto positives = view<uint8_t>(positive, "positive");
-        const auto examples = static_cast<int64_t>(positives.size);
-        const auto codes = matrix<const int32_t>(scalar, "scalar", any_length, examples);
-        const auto code_index = matrix<int32_t>(scalar_index, "scalar_index_out", static_cast<int64_t>(codes.rows), examples);
-        const auto values = view<int32_t>(bag, "bag");
-        const auto num_values = static_cast<int64_t>(values.size);
-        const auto value_example = view<int32_t>(bag_example, "bag_example", {num_values});
-        const auto value_index = view<int32_t>(bag_index, "bag_index_out", {num_values});
+        const Occurrences own(scalar, bag, bag_example, positives.size, scalar_index, bag_index);
         {
             nb::gil_scoped_release unlocked;
-            for (size_t slot = 0; slot < codes.rows; ++slot)
-                check_range(codes[slot], codes.columns, -1, stamps_.num_codes(), "codes of scalar");
-            check_range(values.data, values.size, -1, stamps_.num_codes(), "codes of bag");
-            check_range(value_example.data, value_example.size, 0, positives.size, "bag_example");
-            stamps_.begin(codes.rows * codes.columns + values.size);
-            for (size_t slot = 0; slot < codes.rows; ++slot)
-                stamps_.see(codes[slot], codes.columns, code_index[slot], [&](size_t i) { return positives[i]; });
-            stamps_.see(values.data, values.size, value_index.data, [&](size_t i) { return positives[value_example[i]]; });
-            for (size_t slot = 0; slot < codes.rows; ++slot) mark_absent(code_index[slot], codes.columns);
-            mark_absent(value_index.data, values.size);
+            own.check(stamps_.num_codes());
+            stamps_.begin(own.size());
+            see_examples(own, positives);
+            own.mark_absent(stamps_.found());
         }
+        return found();
+    }
+
+    nb::tuple unique_of_groups(const In& common, const In& values, const In& value_group, const In& sizes, const In& clicks,
+                               const Out& common_index, const Out& value_index, const In& scalar, const In& bag,
+                               const In& bag_example, const In& positive, const Out& scalar_index, const Out& bag_index) {
+        const auto examples = view<uint32_t>(sizes, "sizes");
+        const auto clicked = view<uint32_t>(clicks, "clicks", {static_cast<int64_t>(examples.size)});
+        const auto positives = view<uint8_t>(positive, "positive");
+        const Occurrences shared(common, values, value_group, examples.size, common_index, value_index);
+        const Occurrences own(scalar, bag, bag_example, positives.size, scalar_index, bag_index);
+        {
+            nb::gil_scoped_release unlocked;
+            shared.check(stamps_.num_codes());
+            own.check(stamps_.num_codes());
+            stamps_.begin(shared.size() + own.size());
+            shared.see(stamps_, [&](size_t i) { return examples[i]; }, [&](size_t i) { return clicked[i]; });
+            see_examples(own, positives);
+            shared.mark_absent(stamps_.found());
+            own.mark_absent(stamps_.found());
+        }
+        return found();
+    }
+
+  private:
+    void see_examples(const Occurrences& own, Span<const uint8_t> positives) {
+        own.see(stamps_, [](size_t) { return 1u; }, [&](size_t i) { return uint32_t(positives[i] != 0); });
+    }
+
+    nb::tuple found() const {
         const size_t found = stamps_.found();
         Result<int32_t> distinct(found);
         Result<uint32_t> counts(found), clicks(found);
         stamps_.copy(distinct.data(), counts.data(), clicks.data());
         return nb::make_tuple(distinct.take(found), counts.take(found), clicks.take(found));
-    }
-
-  private:
-    void mark_absent(int32_t* index, size_t n) const {
-        const auto absent = static_cast<int32_t>(stamps_.found());
-        for (size_t i = 0; i < n; ++i) index[i] = index[i] < 0 ? absent : index[i];
     }
 
     Stamps stamps_;
@@ -103,6 +160,9 @@ void bind_unique(nb::module_& module) {
     nb::class_<Deduplicator>(module, "Deduplicator")
         .def(nb::init<size_t>(), "num_codes"_a)
         .def("unique", &Deduplicator::unique, "scalar"_a, "bag"_a, "bag_example"_a, "positive"_a, "scalar_index_out"_a,
+             "bag_index_out"_a)
+        .def("unique_of_groups", &Deduplicator::unique_of_groups, "common"_a, "values"_a, "value_group"_a, "sizes"_a, "clicks"_a,
+             "common_index_out"_a, "value_index_out"_a, "scalar"_a, "bag"_a, "bag_example"_a, "positive"_a, "scalar_index_out"_a,
              "bag_index_out"_a);
 }
 

@@ -52,11 +52,11 @@ class Stamps {
         }
     }
 
-    // Sets each code's index, -1 for code -1. There is no branch on whether a code is new, which in a skewed slot no predictor can
+    // Sets each code's index, -1 for code -1; a code occurs count(i) times, clicks(i) of them with a positive label. There is no branch on whether a code is new, which in a skewed slot no predictor can
     // guess, and a known code's stamp is not written back (the store goes to `unused`), so that the occurrences of a frequent
     // code do not wait for each other.
-    template <class Positive>
-    void see(const int32_t* codes, size_t n, int32_t* index, Positive positive) {
+    template <class Count, class Clicks>
+    void see(const int32_t* codes, size_t n, int32_t* index, Count count, Clicks clicks) {
         Stamp* const stamps = stamps_.data();
         Seen* const seen = seen_.data();
         const uint32_t batch = batch_;
@@ -73,7 +73,7 @@ class Stamps {
             const uint32_t known = fresh - 1;  // all bits, or none where the code is new
             const uint32_t at = (stamp->index & known) | (found & ~known);
             *(fresh ? stamp : &unused) = {batch, at};
-            seen[at] = {code, (seen[at].count & known) + 1, (seen[at].clicks & known) + (positive(i) != 0)};
+            seen[at] = {code, (seen[at].count & known) + count(i), (seen[at].clicks & known) + clicks(i)};
             found += fresh;
             index[i] = static_cast<int32_t>(at);
         }

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ....algorithms.base import Algorithm, Inputs, Parameters, Supervised
 from ....algorithms.inputs import History
 from ....algorithms.layers.running import learning
+from ....algorithms.lines import CommonLines, Group
 from ...input.batches import Batch
 from ...input.offered import Offered, with_offered
 
@@ -129,8 +130,14 @@ def inputs_of(batch: Batch, dense: NDArray[np.float32], random: NDArray[np.uint3
     """Return a batch as the step takes it; labels as [num_labels, batch], which the step turns."""
     bags = batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight
     rest = dense, batch.dense_index, batch.label, batch.weight, random, batch.sampled_index
-    values: list[Any] = [batch.scalar, *bags, *rest, tuple(map(History._make, batch.histories))]
-    return Inputs(*values)
+    scalar: Any = batch.scalar
+    group: Any = None
+    if (common := batch.group) is not None:
+        scalar = CommonLines(common.scalar, batch.scalar, common.owner, common.lines)  # type: ignore[arg-type]
+        values = common.bag_index, common.bag_owner, common.bag_slot, common.bag_weight
+        group = Group(common.owner, *values, common.scalar.shape[1], common.bags)  # type: ignore[arg-type]
+    everything: list[Any] = [scalar, *bags, *rest, tuple(map(History._make, batch.histories)), None, group]
+    return Inputs(*everything)
 
 
 def random_of(batch: Batch, seed: int) -> NDArray[np.uint32]:

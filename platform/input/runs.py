@@ -1,0 +1,240 @@
+"""Runs: neighbouring rows that agree in some slots, as the impressions of one user or request do in a sorted log. They are
+found in a chunk, and a batch holds once, for a group of examples, what a run has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.chunk import Bag, Chunk, RowRuns
+from ..ps._native import mark_bag_changes, mark_changes
+from ..ps.aligned import empty, filled
+from ..ps.ladder import Ladder
+
+Codes = NDArray[np.int32]
+Floats = NDArray[np.float32]
+FEWEST = 8
+WINDOWS, WIDTH = 16, 64
+LEAST_ROWS = WINDOWS * WIDTH
+MOST_RUNS = 1 / 3
+LEAST_SAVED = 0.25
+NEARLY = 0.9
+
+
+class Agreeing(NamedTuple):
+    """Slots that neighbouring rows agree in.
+
+    Attributes:
+        lines: of `Chunk.scalar`, whether each is among them.
+        bags: the numbers of those of `Chunk.bags`.
+    """
+
+    lines: tuple[bool, ...]
+    bags: tuple[int, ...]
+
+
+class RunFinder:
+    """Finds the runs of chunks. Slots that were found once are kept for next chunks where they do nearly as well as the best
+    ones, so that a training compiles few programs.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[Agreeing] = []
+
+    def found(self, chunk: Chunk) -> Chunk:
+        """Return a chunk with its runs, where they save a quarter of what its features take, or more."""
+        rows = len(chunk.weight)
+        if rows < LEAST_ROWS:
+            return chunk
+        slots = self._chosen(Neighbours.of(chunk))
+        if slots is None:
+            return chunk
+        starts = starts_of(chunk, slots)
+        return chunk._replace(runs=RowRuns(starts, slots.lines, slots.bags)) if 2 * len(starts) <= rows else chunk
+
+    def _chosen(self, neighbours: Neighbours) -> Agreeing | None:
+        best = neighbours.best()
+        saved = 0.0 if best is None else neighbours.saved(best)
+        if best is None or saved < LEAST_SAVED:
+            return None
+        for known in self._known:
+            if neighbours.saved(known) >= NEARLY * saved:
+                return known
+        self._known.append(best)
+        return best
+
+
+class Neighbours(NamedTuple):
+    """What some rows of a chunk tell of its slots: those of `Chunk.scalar`, then those of `Chunk.bags`.
+
+    Attributes:
+        changed: bool[slots, n], whether a row differs from the one before it.
+        shares: float64[slots], of the features of an example.
+        num_lines: how many slots are lines.
+    """
+
+    changed: NDArray[np.bool_]
+    shares: NDArray[np.float64]
+    num_lines: int
+
+    @classmethod
+    def of(cls, chunk: Chunk) -> Neighbours:
+        """Look at windows of rows, spread over a chunk evenly."""
+        rows = len(chunk.weight)
+        begins = np.linspace(0, rows - WIDTH, WINDOWS).astype(np.int64)
+        at = (begins[:, None] + np.arange(1, WIDTH)).reshape(-1)
+        lines = chunk.scalar[:, at] != chunk.scalar[:, at - 1]
+        marks = np.zeros((len(chunk.bags), WINDOWS, WIDTH), np.uint8)
+        for bag, of_bag in zip(chunk.bags, marks, strict=True):
+            for begin, window in zip(begins, of_bag, strict=True):
+                mark_bag_changes(bag.codes, bag.weights, bag.offsets[begin : begin + WIDTH + 1], window)
+        bags = marks[:, :, 1:].reshape(len(chunk.bags), len(at)) > 0
+        features = np.array([1.0] * len(lines) + [len(bag.codes) / rows for bag in chunk.bags])
+        return cls(np.concatenate([lines, bags]), features / max(features.sum(), 1), len(lines))
+
+    def best(self) -> Agreeing | None:
+        """Return the slots that save most; None where even the steadiest one changes too often."""
+        order = np.argsort(self.changed.mean(axis=1), kind="stable")
+        rates = np.logical_or.accumulate(self.changed[order], axis=0).mean(axis=1)
+        few = int(np.count_nonzero(rates <= MOST_RUNS))
+        if not few:
+            return None
+        saved = np.cumsum(self.shares[order]) * (1 - rates)
+        chosen = set(order[: int(np.argmax(saved[:few])) + 1].tolist())
+        lines = tuple(line in chosen for line in range(self.num_lines))
+        return Agreeing(lines, tuple(sorted(slot - self.num_lines for slot in chosen if slot >= self.num_lines)))
+
+    def saved(self, slots: Agreeing) -> float:
+        """Return the share of an example's features that some slots save, held once for each run."""
+        chosen = np.array([*slots.lines, *(bag in slots.bags for bag in range(len(self.shares) - self.num_lines))], np.bool_)
+        rate = self.changed[chosen].any(axis=0).mean()
+        return float(self.shares[chosen].sum() * (1 - rate)) if rate <= MOST_RUNS else 0.0
+
+
+def starts_of(chunk: Chunk, slots: Agreeing) -> NDArray[np.int64]:
+    """Return the rows that differ from the one before them in one of some slots, int64[runs]; the first is one."""
+    changed = np.zeros(len(chunk.weight), np.uint8)
+    changed[:1] = 1
+    for codes, chosen in zip(chunk.scalar, slots.lines, strict=True):
+        if chosen:
+            mark_changes(codes, changed)
+    for number in slots.bags:
+        bag = chunk.bags[number]
+        mark_bag_changes(bag.codes, bag.weights, bag.offsets, changed)
+    return np.flatnonzero(changed)
+
+
+class Values(NamedTuple):
+    """The values of multi-valued slots: codes, owners (examples or groups), slot numbers and weights, [k] each."""
+
+    codes: Codes
+    owners: Codes
+    slots: Codes
+    weights: Floats
+
+
+class BatchGroup(NamedTuple):
+    """The groups of a batch, padded, as `algorithms.lines.Group` has them, and the common lines.
+
+    Attributes:
+        scalar: int32[k, groups], the rows of common lines; m where absent, and in groups without examples.
+        owner: int32[batch]; padded examples are in the last group.
+        bag_index, bag_owner, bag_slot: int32[num_values]; bag_weight: float32[num_values].
+        lines: of all lines, whether each is a common one.
+        bags: the common multi-valued slots.
+    """
+
+    scalar: Codes
+    owner: Codes
+    bag_index: Codes
+    bag_owner: Codes
+    bag_slot: Codes
+    bag_weight: Floats
+    lines: tuple[bool, ...]
+    bags: tuple[int, ...]
+
+
+class CommonCodes(NamedTuple):
+    """The codes that the groups of examples start:stop of a chunk have in common.
+
+    Attributes:
+        owner: int32[examples], the group of each.
+        scalar: int32[k, groups].
+        values: of multi-valued slots.
+        sizes, clicks: uint32[groups], how many examples a group has, and how many of them with a positive label.
+    """
+
+    owner: Codes
+    scalar: Codes
+    values: Values
+    sizes: NDArray[np.uint32]
+    clicks: NDArray[np.uint32]
+
+    @classmethod
+    def cut(cls, chunk: Chunk, runs: RowRuns, start: int, stop: int, positive: NDArray[np.bool_]) -> CommonCodes:
+        """Take them from a chunk; a run may begin before the first example, and end after the last.
+
+        Args:
+            positive: bool[stop - start], whether the label is.
+        """
+        low, high = np.searchsorted(runs.starts, start, side="right"), np.searchsorted(runs.starts, stop)
+        begins = np.append(np.int64(start), runs.starts[low:high])
+        sizes = np.diff(np.append(begins, stop))
+        bags = [chunk.bags[number].take(begins) for number in runs.bags]
+        return cls(
+            np.repeat(np.arange(len(begins), dtype=np.int32), sizes),
+            chunk.scalar[np.flatnonzero(runs.lines)[:, None], begins],
+            bag_values(bags, runs.bags, 0, len(begins)),
+            sizes.astype(np.uint32),
+            np.add.reduceat(positive, begins - start, dtype=np.uint32),
+        )
+
+    def empty_index(self, size: int) -> Codes:
+        """Return room for the rows of common lines, int32[k, size]."""
+        return empty((len(self.scalar), size), np.int32)
+
+    def padded(self, scalar: Codes, index: Codes, runs: RowRuns, batch_size: int, absent: int, ladder: Ladder) -> BatchGroup:
+        """Return the groups of a batch.
+
+        Args:
+            scalar: int32[k, size], whose first columns are the rows of common lines.
+            index: int32[num_values], the rows of values.
+            absent: the row of what is not there.
+            ladder: of values.
+        """
+        scalar[:, len(self.sizes) :] = absent
+        size = ladder.size(len(index)) if runs.bags else 0
+        return BatchGroup(
+            scalar=scalar,
+            owner=filled(self.owner, batch_size, scalar.shape[1] - 1),
+            bag_index=filled(index, size, absent),
+            bag_owner=filled(self.values.owners, size, 0),
+            bag_slot=filled(self.values.slots, size, 0),
+            bag_weight=filled(self.values.weights, size, 0),
+            lines=runs.lines,
+            bags=runs.bags,
+        )
+
+
+def padded_groups(groups: int) -> int:
+    """Return the number that groups are padded to, one without examples at least among them: 8, 16, 32, ..."""
+    size = FEWEST
+    while size <= groups:
+        size *= 2
+    return size
+
+
+NO_VALUES = Values(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
+
+
+def bag_values(bags: Sequence[Bag], numbers: Sequence[int], start: int, stop: int) -> Values:
+    """Return the values of multi-valued slots, which have some numbers, of rows start:stop."""
+    parts = [NO_VALUES]
+    for slot, bag in zip(numbers, bags, strict=True):
+        low, high = bag.offsets[start], bag.offsets[stop]
+        owners = np.repeat(np.arange(stop - start, dtype=np.int32), np.diff(bag.offsets[start : stop + 1]))
+        parts.append(Values(bag.codes[low:high], owners, np.full(high - low, slot, np.int32), bag.weights[low:high]))
+    return Values(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))

@@ -1,0 +1,97 @@
+"""A batch that holds once what neighbouring examples have in common says the same of each example, and counts the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xpsql.algorithms.chunk import ABSENT, Bag, Chunk, RowRuns
+from xpsql.platform.input.batches import Batch, Ladders, batches
+from xpsql.platform.ps.ladder import Ladder
+from xpsql.platform.ps.messages import BatchId
+
+CODES = 30
+Feature = tuple[Any, ...]
+
+
+def chunk_of(runs: list[int], seed: int) -> Chunk:
+    """Return a chunk whose first two lines and first bag are the same within runs of these lengths."""
+    random = np.random.default_rng(seed)
+    owner = np.repeat(np.arange(len(runs)), runs)
+    rows = len(owner)
+    common = random.integers(ABSENT, CODES, (2, len(runs))).astype(np.int32)
+    scalar = np.stack([common[0, owner], random.integers(ABSENT, CODES, rows), common[1, owner]]).astype(np.int32)
+    bags = (bag(random, len(runs)).take(owner), bag(random, rows))
+    keys = np.arange(100, 100 + CODES, dtype=np.uint64)
+    numbers = np.zeros((0, rows), np.float32)
+    label = random.integers(0, 2, (1, rows)).astype(np.float32)
+    nothing = np.empty(0, np.int32)
+    ones, seconds, slots = np.ones(rows, np.float32), np.zeros(rows, np.uint32), np.zeros(CODES, np.uint16)
+    return Chunk(keys, slots, scalar, bags, numbers, nothing, nothing, label, ones, seconds)
+
+
+def bag(random: np.random.Generator, rows: int) -> Bag:
+    lengths = random.integers(0, 4, rows)
+    size = int(lengths.sum())
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Bag(random.integers(0, CODES, size).astype(np.int32), random.normal(size=size).astype(np.float32), offsets)
+
+
+def examples_of(batch: Batch) -> list[Counter[Feature]]:
+    """Return the features of each example of a batch, padding included: place, slot, key and weight."""
+    m = len(batch.keys)
+    found: list[Counter[Feature]] = [Counter() for _ in batch.weight]
+
+    def add(example: int, *feature: Any, row: int) -> None:
+        if row < m:
+            found[example][(*feature, int(batch.keys[row]))] += 1
+
+    group = batch.group
+    lines = [False] * len(batch.scalar) if group is None else list(group.lines)
+    own = iter(batch.scalar)
+    shared = iter(() if group is None else group.scalar)
+    for line, common in enumerate(lines):
+        rows = next(shared)[group.owner] if common and group is not None else next(own)
+        for example, row in enumerate(rows):
+            add(example, "line", line, row=row)
+    values = zip(batch.bag_example, batch.bag_slot, batch.bag_weight, batch.bag_index, strict=True)
+    for example, slot, weight, row in values:
+        add(example, "bag", slot, float(weight), row=row)
+    if group is not None:
+        for at, slot, weight, row in zip(group.bag_owner, group.bag_slot, group.bag_weight, group.bag_index, strict=True):
+            for example in np.flatnonzero(group.owner == at):
+                add(example, "bag", slot, float(weight), row=row)
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    runs=st.lists(st.integers(1, 9), min_size=1, max_size=9),
+    batch_size=st.integers(1, 12),
+    seed=st.integers(0, 1000),
+    bags=st.sampled_from([(), (0,)]),
+    lines=st.sampled_from([(True, False, True), (False, False, False), (True, False, False)]),
+)
+def test_a_compact_batch_holds_what_a_flat_one_does(
+    runs: list[int], batch_size: int, seed: int, bags: tuple[int, ...], lines: tuple[bool, ...]
+) -> None:
+    """RowRuns are cut by the edges of batches, bags are empty, codes are absent, and batches are padded."""
+    chunk = chunk_of(runs, seed)
+    starts = np.concatenate([[0], np.cumsum(runs)[:-1]]).astype(np.int64)
+    compact = chunk._replace(runs=RowRuns(starts, lines, bags))
+    ladders = Ladders(Ladder(), Ladder())
+    flat, once = (list(batches(one, batch_size, BatchId(), ladders)) for one in (chunk, compact))
+    for expected, found in zip(flat, once, strict=True):
+        assert examples_of(found) == examples_of(expected)
+        counted = [
+            dict(zip(one.keys.tolist(), zip(one.counts.tolist(), one.clicks.tolist(), strict=True), strict=True))
+            for one in (found, expected)
+        ]
+        assert counted[0] == counted[1]
+        assert found.group is not None
+        assert (np.diff(found.group.owner) >= 0).all()
+        assert found.group.scalar.shape == (sum(lines), found.group.scalar.shape[1])
