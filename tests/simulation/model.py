@@ -28,7 +28,7 @@ from xpsql.platform.training.online.step import Learned
 from xpsql.platform.training.online.worker import Worker
 from xpsql.platform.training.parallelism import Places
 from xpsql.platform.training.plan import Settings
-from xpsql.warehouse.manifest import Split, TableEntry
+from xpsql.warehouse.manifest import RowGroup, TableEntry
 
 TABLE = "weights"
 ENTRIES = (TableEntry(TABLE, 1, {"w": 1}),)
@@ -129,10 +129,10 @@ class LogPrepared:
         return Ahead(make, 2)
 
 
-def splits_of(log: Log) -> tuple[Split, ...]:
+def splits_of(log: Log) -> tuple[RowGroup, ...]:
     """Return the splits as a manifest lists them."""
     return tuple(
-        Split("log.parquet", 1, 1, number, sum(batch.examples for batch in split)) for number, split in enumerate(log.splits)
+        RowGroup("log.parquet", 1, 1, number, sum(batch.examples for batch in split)) for number, split in enumerate(log.splits)
     )
 
 
