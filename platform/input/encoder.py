@@ -96,6 +96,11 @@ class Encoder:
         """Return a chunk with what neighbouring rows agree in, where that is looked for and found."""
         return chunk if self._runs is None else self._runs.found(chunk)
 
+    def begin_split(self) -> None:
+        """Let the next chunk, the first one of a split, choose what its rows are compared in; see RunFinder."""
+        if self._runs is not None:
+            self._runs.begin_split()
+
     def batches(self, chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int) -> Iterator[Batch]:
         """Cut a chunk into batches to learn from, numbered from `first`.
 

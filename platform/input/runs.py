@@ -37,31 +37,43 @@ class Agreeing(NamedTuple):
 
 
 class RunFinder:
-    """Finds the runs of chunks. Slots that were found once are kept for next chunks where they do nearly as well as the best
-    ones, so that a training compiles few programs.
+    """Finds the runs of chunks, by few choices of slots, so that few programs are compiled.
+
+    Where rows are learned from, the first chunk of a split chooses for all of it: whichever worker learns it, and wherever one
+    begins that resumes it, sums are added in the same order. Elsewhere slots that were found once are kept for the next chunks
+    where they do nearly as well as the best ones.
     """
 
     def __init__(self) -> None:
         self._known: list[Agreeing] = []
+        self._of_split: Agreeing | None = None
+        self._in_split = self._begun = False
+
+    def begin_split(self) -> None:
+        """Let the next chunk, the first one of a split, choose the slots until the next split begins."""
+        self._in_split, self._begun = True, False
 
     def found(self, chunk: Chunk) -> Chunk:
         """Return a chunk with its runs, where they save a quarter of what its features take, or more."""
         rows = len(chunk.weight)
-        if rows < LEAST_ROWS:
-            return chunk
-        slots = self._chosen(Neighbours.of(chunk))
+        slots = self._chosen_of_split(chunk) if self._in_split else self._chosen(chunk)
         if slots is None:
             return chunk
         starts = starts_of(chunk, slots)
         return chunk._replace(runs=RowRuns(starts, slots.lines, slots.bags)) if 2 * len(starts) <= rows else chunk
 
-    def _chosen(self, neighbours: Neighbours) -> Agreeing | None:
-        best = neighbours.best()
-        saved = 0.0 if best is None else neighbours.saved(best)
-        if best is None or saved < LEAST_SAVED:
-            return None
+    def _chosen_of_split(self, chunk: Chunk) -> Agreeing | None:
+        if not self._begun:
+            self._begun, self._of_split = True, best_of(chunk)
+        return self._of_split
+
+    def _chosen(self, chunk: Chunk) -> Agreeing | None:
+        best = best_of(chunk)
+        if best is None or best in self._known:
+            return best
+        neighbours = Neighbours.of(chunk)
         for known in self._known:
-            if neighbours.saved(known) >= NEARLY * saved:
+            if neighbours.saved(known) >= NEARLY * neighbours.saved(best):
                 return known
         self._known.append(best)
         return best
@@ -112,6 +124,15 @@ class Neighbours(NamedTuple):
         chosen = np.array([*slots.lines, *(bag in slots.bags for bag in range(len(self.shares) - self.num_lines))], np.bool_)
         rate = self.changed[chosen].any(axis=0).mean()
         return float(self.shares[chosen].sum() * (1 - rate)) if rate <= MOST_RUNS else 0.0
+
+
+def best_of(chunk: Chunk) -> Agreeing | None:
+    """Return the slots of a chunk that save most; None where they save too little, or the chunk is short."""
+    if len(chunk.weight) < LEAST_ROWS:
+        return None
+    neighbours = Neighbours.of(chunk)
+    best = neighbours.best()
+    return best if best is not None and neighbours.saved(best) >= LEAST_SAVED else None
 
 
 def starts_of(chunk: Chunk, slots: Agreeing) -> NDArray[np.int64]:

@@ -66,10 +66,11 @@ class Source:
 
     def _turn(self, dealt: Dealt, clock: Clock) -> Generator[Batch | End, None, None]:
         split, first, row = self._splits[dealt.turn.split], BatchId(self._epoch, *dealt.turn, 0, self._before), 0
+        self._encoder.begin_split()
         for table in self._scan.read(split, self._columns, chunk_rows(self._batch_size)):
             clock.lap("read")
             stop = first.batch + -(-table.num_rows // self._batch_size)
-            if stop > dealt.start:
+            if stop > dealt.start or row == 0:  # the first rows are encoded even where they were learned: see RunFinder
                 chunk = self._encoder.chunk(table, functools.partial(row_of, self._scan, split, row))
                 left = dealt.start - first.batch
                 for batch in self._encoder.batches(chunk, self._batch_size, first, self._ladders, left):

@@ -83,3 +83,21 @@ def test_offsets_outside_of_a_bag_are_refused() -> None:
     own = bag(np.random.default_rng(1), 4)
     with pytest.raises(ValueError, match="offsets must ascend and stay within codes"):
         mark_bag_changes(own.codes, own.weights, own.offsets + 1, np.zeros(4, np.uint8))
+
+
+def test_the_first_chunk_of_a_split_chooses_for_all_of_it() -> None:
+    first, other = chunk([40, 40, 40, 40, 1, 40]), chunk([40, 1, 40, 40, 40, 40])
+    fresh, used = RunFinder(), RunFinder()
+    used.begin_split()
+    assert used.found(other).runs is not None
+    for finder in (fresh, used):
+        finder.begin_split()
+        chosen = [finder.found(one).runs for one in (first, other, first)]
+        assert chosen[0] is not None
+        assert chosen[0].lines == (True, True, True, True, False, True)
+        assert chosen[1] is None  # of what was chosen one changes in each row
+        assert chosen[2] is not None
+        assert chosen[2].lines == chosen[0].lines
+    finder.begin_split()
+    assert finder.found(chunk([1, 1])).runs is None
+    assert finder.found(first).runs is None
