@@ -17,6 +17,7 @@ from xpsql.platform.ps.transport.wire import ConnectionLimits
 from xpsql.platform.training.tasks import coordinator as module
 from xpsql.platform.training.tasks.coordinator import Coordinator
 from xpsql.platform.training.tasks.membership import EndedError, Membership
+from xpsql.platform.training.tasks.messages import JOIN, Join, Joined
 
 
 class Departures(list[tuple[str, int]]):
@@ -163,24 +164,32 @@ def test_a_worker_that_is_lost_is_told_of_before_its_next_attempt_begins(monkeyp
     assert len(losses) == 1
 
 
-def test_an_attempt_does_not_take_the_place_of_a_later_one_that_joined_while_a_loss_was_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_attempt_joins_before_the_loss_of_the_one_before_it_has_been_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REPLACED_SECONDS", 0.0)
-    later: list[Membership] = []
+    meanwhile: list[Joined] = []
 
     def lost(number: int, why: str, silent_seconds: float) -> None:
-        later.append(Membership(coordinator.contact, "worker", 4, 2).__enter__())
+        with contextlib.closing(coordinator.contact.dial()) as connection:
+            meanwhile.append(connection.call(JOIN, Join("worker", 4, 2, "host", 1), 10))
 
     coordinator = Coordinator("m v1", 1, 5, "127.0.0.1", (), Departures().note, lost, None, SocketTransport())
-    with coordinator, Membership(coordinator.contact, "worker", 4, 0):
+    with (
+        coordinator,
+        Membership(coordinator.contact, "worker", 4, 0),
+        Membership(coordinator.contact, "worker", 4, 1),
+    ):
+        assert meanwhile == [Joined(accepted=False)]
+        coordinator.require("worker", 4, 1)
+
+
+def test_an_attempt_does_not_take_the_place_of_a_later_one() -> None:
+    with opened(1) as coordinator, Membership(coordinator.contact, "worker", 0, 2):
         with (
-            pytest.raises(LostError, match="Attempt 1 of worker 4 was given up for lost"),
-            Membership(coordinator.contact, "worker", 4, 1),
+            pytest.raises(LostError, match="Attempt 1 of worker 0 was given up for lost"),
+            Membership(coordinator.contact, "worker", 0, 1),
         ):
             pass
-        coordinator.require("worker", 4, 2)
-        later[0].__exit__(None, None, None)
+        coordinator.require("worker", 0, 2)
 
 
 def test_a_worker_that_lost_its_connections_is_lost_and_one_that_failed_fails_the_job() -> None:

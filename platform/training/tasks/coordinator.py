@@ -68,6 +68,7 @@ class Member:
 
     Attributes:
         over: set when the task must end, or has: what its beats wait for. Each has its own, so that no news wakes all of them.
+        told: whether its loss, if it was lost, has been told to the end; its next attempt begins after that.
     """
 
     def __init__(self, join: Join) -> None:
@@ -78,6 +79,7 @@ class Member:
         self.over = threading.Event()
         self.left = False
         self.done = False  # it left well
+        self.told = True
 
     def leave(self) -> None:
         """Note that the task takes part no more."""
@@ -222,6 +224,8 @@ class Coordinator:
                     return Joined(accepted=False, ended=True)
                 if before is not None and join.attempt < before.attempt:
                     return Joined(accepted=False, replaced=True)
+                if before is not None and not before.told:
+                    return Joined(accepted=False)
                 if before is None or before.left or join.attempt == before.attempt:
                     self._members[who] = Member(join)
                     self._changed.notify_all()
@@ -302,12 +306,16 @@ class Coordinator:
             if member is None or member.left:
                 return
             member.leave()
-            over, told = self._over, self._told_lost if role == "worker" else None
-            if told is None and not over:
+            over, tell = self._over, self._told_lost if role == "worker" else None
+            if tell is None and not over:
                 self._fail(lost(who, member.place, why))
+            member.told = tell is None or over
             self._changed.notify_all()
-        if told is not None and not over:
-            told(number, f"{member.place}: {why}", age(member))
+        if tell is not None and not member.told:
+            try:
+                tell(number, f"{member.place}: {why}", age(member))
+            finally:
+                member.told = True
 
     def _find(self, _: Find) -> ShardAddresses:
         return ShardAddresses(tuple(self.shards() or ()))
