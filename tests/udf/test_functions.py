@@ -138,7 +138,7 @@ def test_a_wrong_number_of_arguments_is_named_with_its_place(engine: Engine) -> 
 
 def test_calls_stand_inside_each_other_and_in_every_clause(engine: Engine) -> None:
     assert value(engine, "feature_key('a', cross(1, 'b'))") == value(engine, "feature_key('a', '1|b')")
-    assert value(engine, "feature_key('a', 1, 'b|', NULL)") == value(engine, r"feature_key('a', '1|b\\|\\N')")
+    assert value(engine, "feature_key('a', 1, 'b|', NULL)") == value(engine, r"feature_key('a', '1|b\\||\\N')")
     grouped = f"SELECT g FROM {SCORED} AS t(label, p, g) GROUP BY g"
     assert rows(engine, f"{grouped} HAVING auc(label, p) > 0.5") == [("b",)]
     assert rows(engine, f"{grouped} ORDER BY auc(label, p) DESC") == [("b",), ("a",)]
