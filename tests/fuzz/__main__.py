@@ -14,15 +14,18 @@ from pathlib import Path
 
 import atheris
 
-if native := os.environ.get("NATIVE"):  # the decoders as scripts/fuzz builds them, in the place of those that are installed
-    spec = spec_from_file_location("xpsql.platform.ps._native", native)
+# An editable installation has a loader of its own, whose modules atheris cannot follow; the repository's are read here.
+sys.meta_path = [finder for finder in sys.meta_path if "ScikitBuild" not in type(finder).__name__]
+BUILT = {"xpsql.platform.ps._native": os.environ.get("NATIVE"), "xpsql.algorithms.layers._lookups": None}
+for name, given in BUILT.items():
+    path = given or next(Path(atheris.path()).glob(f"{name.replace('.', '/')}.*.so"))
+    spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    sys.modules[spec.name] = module_from_spec(spec)
-    spec.loader.exec_module(sys.modules[spec.name])
+    sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
 
-READERS = ("engines.spark_sql", "ps", "serving", "sql", "training.checkpoints")
-with atheris.instrument_imports(include=["xpsql.warehouse", *(f"xpsql.platform.{room}" for room in READERS)]):
+with atheris.instrument_imports(include=["xpsql"]):
     from .targets import TARGETS
 
 CORPUS = Path(__file__).parent / "corpus"
