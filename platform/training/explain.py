@@ -17,6 +17,7 @@ from ..input.splits import check_labels, vector_dims
 from ..input.streams.base import StreamQuery
 from ..ps.programs import Programs
 from .estimates import compact_text, estimated_bytes, estimated_features, estimated_seconds, row_bytes
+from .metrics.remarks import remarks, seen_at_first
 from .metrics.windows import Schedule, schedule_of, without_windows
 from .parallelism import Places, fitting, places_of
 from .plan import Plan, batch_size
@@ -67,7 +68,18 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         rows.append(
             ("encrypted", "nothing, in one process" if engine.tasks is None else "all connections between machines, by TLS")
         )
+    if parent is None:
+        rows += [("note", note) for note in notes_of(plan, scan, splits, columns, recipe)]
     return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
+
+
+def notes_of(plan: Plan, scan: Scan | Staged, splits: list[Split], columns: Columns, recipe: Recipe) -> list[str]:
+    """Return what is remarkable of the slots, by the beginning of an input that is read in place."""
+    if isinstance(scan, Staged):
+        return remarks(columns, None)
+    return remarks(
+        columns, seen_at_first(scan, splits, columns, Encoder(columns, recipe.algorithm, plan.settings.seed, compact=False))
+    )
 
 
 def scan_of(query: StreamQuery, plan: Plan, models: Models, parent: Version | None) -> Scan:

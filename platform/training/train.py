@@ -11,6 +11,7 @@ import pyarrow as pa
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
 from ...warehouse.segments import append_segment
+from ...warehouse.version import Version
 from ..display import plural
 from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks
@@ -24,6 +25,7 @@ from .hold_out import check_validation
 from .metrics.gate import judged
 from .metrics.labels import flat
 from .metrics.metrics import Metrics
+from .metrics.remarks import remarks, seen_in
 from .metrics.windows import without_windows
 from .monitor import Monitor
 from .parallelism import places_of
@@ -38,7 +40,6 @@ from .strategies import strategy_of
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
     from ...warehouse.models import Models
-    from ...warehouse.version import Version
     from ..progress import Reporter
 
 CALIBRATION_PARTS = 20
@@ -145,6 +146,10 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
             monitor.note(note)
     evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
     validations, kept = monitor.validations, monitor.validations.kept
+    if prepared.parent is None:
+        passes = 1 + (monitor.passes.newest if kept is None else kept.pass_number)
+        for note in remarks(columns, seen_in(Version(draft.folder, draft.manifest, served=False), passes)):
+            monitor.note(note)
     validation = {} if kept is None else flat(validations.by_label(kept))
     failing = None
     if plan.release is not None:

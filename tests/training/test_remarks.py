@@ -1,0 +1,86 @@
+"""TRAIN and EXPLAIN TRAIN tell of slots that cannot help, with the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import xpsql
+from tests.notes import Notes
+from xpsql.platform.training.metrics import remarks
+
+ROWS = (
+    "SELECT id % 3 = 0 AS label, concat('s', id) AS session, id % 50 AS user, "
+    "date_add(DATE'2026-01-01', CAST(id % 9 AS INT)) AS day FROM range(4000)"
+)
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+def session(tmp_path: Path, notes: Notes) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "warehouse", reporter=notes) as session:
+        session.sql(f"CREATE TABLE log AS {ROWS}")
+        yield session
+
+
+def explained(session: xpsql.Session, statement: str) -> list[str]:
+    rows = session.sql(f"EXPLAIN {statement}").arrow().to_pylist()
+    return [row["value"] for row in rows if row["property"] == "note"]
+
+
+def test_an_id_per_row_and_a_date_are_told_by_both(session: xpsql.Session, notes: Notes) -> None:
+    statement = "TRAIN MODEL m USING xftrl WITH (passes = 3) AS SELECT * FROM log"
+    told = explained(session, statement)
+    day, ids = told
+    assert day.startswith("Slot day is a DATE, and each day is a feature of its own")
+    assert ids.startswith("Slot session has 4,000 features in 4,000 values of the first 4,000 rows, nearly one for each")
+    assert "IGNORE it, or select" in ids
+    notes.notes.clear()
+    session.sql(statement)
+    assert notes.notes == [day, ids.replace("the first 4,000 rows", "the examples")]
+
+
+def test_nothing_is_told_of_slots_that_recur_of_few_rows_or_of_what_is_ignored(session: xpsql.Session, notes: Notes) -> None:
+    notes.notes.clear()
+    for name, query in (
+        ("a", "SELECT label, user FROM log"),
+        ("b", "SELECT label, session FROM log LIMIT 900"),
+        ("c", "SELECT label, user, CAST(IF(user < 3, session, 's') AS STRING) AS session FROM log"),
+    ):
+        session.sql(f"TRAIN MODEL {name} USING xftrl AS {query}")
+        assert explained(session, f"TRAIN MODEL {name}2 USING xftrl AS {query}") == []
+    session.sql("TRAIN MODEL d USING xftrl IGNORE (session, day) AS SELECT * FROM log")
+    assert notes.notes == []
+
+
+def test_a_slot_with_most_features_is_told(session: xpsql.Session, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remarks, "ENOUGH_FEATURES", 500)
+    notes.notes.clear()
+    session.sql("CREATE TABLE queries AS SELECT label, user, concat('q', pmod(xxhash64(session), 1500)) AS query FROM log")
+    statement = "TRAIN MODEL m USING xftrl AS SELECT * FROM queries"
+    (told,) = explained(session, statement)
+    session.sql(statement)
+    assert notes.notes == [told.replace("the first 4,000 rows", "the examples")]
+    assert told.startswith("Slot query has 97% of all features of the first 4,000 rows")
+    assert "OPERATORS (admit (min_count = 5))" in told
+
+
+def test_a_version_that_goes_on_is_told_nothing_again(session: xpsql.Session, notes: Notes) -> None:
+    session.sql("TRAIN MODEL m USING xftrl AS SELECT * FROM log")
+    notes.notes.clear()
+    session.sql("CONTINUE MODEL m AS SELECT * FROM log")
+    assert notes.notes == []
+
+
+def test_of_many_stored_rows_the_first_are_looked_at(
+    session: xpsql.Session, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remarks, "MOST_ROWS", 1000)
+    session.sql("TRAIN MODEL m USING xftrl AS SELECT label, session FROM log")
+    assert any("by the first 4,001 rows of the model, nearly one for each" in note for note in notes.notes)
