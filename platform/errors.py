@@ -47,7 +47,7 @@ class Subject(NamedTuple):
 
     Example:
         >>> str(Subject("LABEL")), str(Subject("WITH", option="sync")), str(Subject("OPERATORS", "ftrl", "alpha"))
-        ('LABEL', 'WITH sync', 'option alpha of operator ftrl')
+        ('LABEL', 'WITH sync', 'Option alpha of operator ftrl')
     """
 
     clause: str
@@ -62,8 +62,8 @@ class Subject(NamedTuple):
     def __str__(self) -> str:
         if self.part is None:
             return self.clause if self.option is None else f"{self.clause} {self.option}"
-        part = f"{KINDS[self.clause]} {self.part}"
-        return part if self.option is None else f"option {self.option} of {part}"
+        kind = KINDS[self.clause]
+        return f"{kind.capitalize()} {self.part}" if self.option is None else f"Option {self.option} of {kind} {self.part}"
 
 
 KINDS = {"USING": "algorithm", "OPERATORS": "operator", "ENGINE": "engine", "STREAM": "stream"}

@@ -170,7 +170,7 @@ def test_parameters_stand_among_signs_casts_slices_and_texts(session: xpsql.Sess
         ("SELECT ?", [object()], "A parameter is None, True"),
         ("SELECT ?", "text", "Parameters are a list"),
         ("SELECT\n nowhere, ?", ["x" * 50], r"There is no column nowhere.*line 2, column 2"),
-        ("TRAIN MODEL m USING xftrl (alpha = :a) AS SELECT 1 AS label", {"a": -1}, "option alpha of algorithm xftrl expects"),
+        ("TRAIN MODEL m USING xftrl (alpha = :a) AS SELECT 1 AS label", {"a": -1}, "Option alpha of algorithm xftrl expects"),
     ],
 )
 def test_parameters_are_checked(session: xpsql.Session, statement: str, parameters: Any, message: str) -> None:

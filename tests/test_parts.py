@@ -126,13 +126,13 @@ def test_a_part_that_cannot_be_had_is_an_error_that_names_it(name: str, message:
     [
         (
             "fm (dim = 2) OPERATORS (bad)",
-            r"operator bad must return gradients of the shape .*, \(64, 2\); its before returns shape",
+            r"Operator bad must return gradients of the shape .*, \(64, 2\); its before returns shape",
         ),
-        ("xftrl OPERATORS (bad (way = 'column'))", r"operator bad must return w of the shape .* its before returns none"),
-        ("xftrl OPERATORS (bad (way = 'none'))", r"operator bad must return gradients .* returns none"),
-        ("xftrl OPERATORS (bad (way = 'factory'))", r"operator bad fails at .*test_parts\.py, line \d+: KeyError: 'factory'"),
-        ("xftrl OPERATORS (bad (way = 'trace'))", r"operator bad fails at .*test_parts\.py, line \d+: TypeError"),
-        ("unscored", r"algorithm unscored fails at .*test_parts\.py, line \d+: KeyError: 'x'"),
+        ("xftrl OPERATORS (bad (way = 'column'))", r"Operator bad must return w of the shape .* its before returns none"),
+        ("xftrl OPERATORS (bad (way = 'none'))", r"Operator bad must return gradients .* returns none"),
+        ("xftrl OPERATORS (bad (way = 'factory'))", r"Operator bad fails at .*test_parts\.py, line \d+: KeyError: 'factory'"),
+        ("xftrl OPERATORS (bad (way = 'trace'))", r"Operator bad fails at .*test_parts\.py, line \d+: TypeError"),
+        ("unscored", r"Algorithm unscored fails at .*test_parts\.py, line \d+: KeyError: 'x'"),
     ],
 )
 def test_what_a_plugin_does_wrong_is_told_with_its_name_and_file(tmp_path: Path, using: str, message: str) -> None:

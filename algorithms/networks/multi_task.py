@@ -10,7 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from ...platform.errors import OptionError
+from ...platform.errors import OptionError, Subject
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Output, Parameters
 from ..layers.experts import Level, Mixed
@@ -21,6 +21,7 @@ from ..losses import Loss, loss_of
 from .deep import DeepOptions, deep, network_inputs, num_inputs
 from .tower import activations_of, check_hidden
 
+CHAIN, TASK_WEIGHTS = (Subject("USING", "multi_task", name) for name in ("chain", "task_weights"))
 TOWERS = 0  # the number of the towers' first layer, before those of experts
 
 
@@ -142,20 +143,16 @@ def weighed(loss: Loss, options: MultiTaskOptions, layout: Layout) -> Loss:
     """
     number, weights = len(layout.labels), options.task_weights
     if options.chain and number < 2:
-        raise OptionError("option chain of algorithm multi_task expects two labels or more, as in LABEL click, buy.")
+        raise OptionError(f"{CHAIN} expects two labels or more, as in LABEL click, buy.", subject=CHAIN)
     if options.chain and options.loss != "logloss":
-        raise OptionError(
-            f"option chain of algorithm multi_task multiplies probabilities, which loss = {options.loss!r} does not give. Use "
-            "logloss."
-        )
+        message = f"{CHAIN} multiplies probabilities, which loss = {options.loss!r} does not give. Use logloss."
+        raise OptionError(message, subject=CHAIN)
     if not weights:
         return loss
     numbers = [weight for weight in weights if isinstance(weight, int | float) and not isinstance(weight, bool)]
     if len(weights) != number or len(numbers) != number or not all(weight > 0 and math.isfinite(weight) for weight in numbers):
-        raise OptionError(
-            f"option task_weights of algorithm multi_task expects a number above 0 for each of the {number} labels; got "
-            f"{weights}."
-        )
+        message = f"{TASK_WEIGHTS} expects a number above 0 for each of the {number} labels; got {weights}."
+        raise OptionError(message, subject=TASK_WEIGHTS)
 
     def value(scores: jax.Array, labels: jax.Array) -> jax.Array:
         return loss.value(scores, labels) * jnp.array(numbers, jnp.float32)

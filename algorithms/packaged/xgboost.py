@@ -199,7 +199,7 @@ def together(peers: Peers | None) -> Iterator[None]:
         except XGBoostError as error:
             said = str(error).partition("\n")[0]
             raise TrainingError(
-                f"xgboost cannot learn from these examples; their WEIGHT must not be 0 throughout: {said}"
+                f"XGBoost cannot learn from these examples; their WEIGHT must not be 0 throughout: {said}"
             ) from error
         return
     try:
@@ -211,7 +211,7 @@ def together(peers: Peers | None) -> Iterator[None]:
         )
         yield
     except XGBoostError as error:
-        raise LostError(f"xgboost lost one of the workers that it learns with: {error}") from error
+        raise LostError(f"XGBoost lost one of the workers that it learns with: {error}") from error
     finally:
         with suppress(XGBoostError):  # who does not say goodbye in order has learned all the same, or its loss is told above
             collective.finalize()

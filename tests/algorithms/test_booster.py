@@ -116,5 +116,5 @@ def test_a_booster_goes_on_and_is_neither_served_nor_exported(session: xpsql.Ses
 
 
 def test_layers_of_a_booster_need_units(session: xpsql.Session) -> None:
-    with pytest.raises(StatementError, match=r"option booster of algorithm dcn expects whole numbers of units"):
+    with pytest.raises(StatementError, match=r"Option booster of algorithm dcn expects whole numbers of units"):
         session.sql("TRAIN MODEL m USING dcn (booster = (8, 0)) AS SELECT * FROM VALUES (0, 'a') AS t(label, x)")

@@ -146,18 +146,18 @@ def test_a_continued_model_reads_as_before(session: xpsql.Session, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ("history = (clicked_items)", "option target of algorithm din expects one or more slots, like target = "),
-        ("target = (item)", "option history of algorithm din expects one or more slots, like history = "),
-        ("target = (itm), history = (clicked_items)", "option target of algorithm din names 'itm', which is no such slot"),
-        ("target = (item), history = (clicked)", "option history of algorithm din names 'clicked', which the query does not"),
-        ("target = (item), history = (user)", "option history of algorithm din expects arrays of categories.*user is bigint"),
+        ("history = (clicked_items)", "Option target of algorithm din expects one or more slots, like target = "),
+        ("target = (item)", "Option history of algorithm din expects one or more slots, like history = "),
+        ("target = (itm), history = (clicked_items)", "Option target of algorithm din names 'itm', which is no such slot"),
+        ("target = (item), history = (clicked)", "Option history of algorithm din names 'clicked', which the query does not"),
+        ("target = (item), history = (user)", "Option history of algorithm din expects arrays of categories.*user is bigint"),
         (
             "target = (item, category), history = (clicked_items)",
             "a field for each slot of target, which has 2; it has 1",
         ),
         (
             "target = (item), history = (clicked_items), attention = ()",
-            "option attention of algorithm din expects",
+            "Option attention of algorithm din expects",
         ),
     ],
 )

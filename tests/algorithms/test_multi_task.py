@@ -194,7 +194,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: st
 
 
 def test_a_chain_needs_two_labels(session: xpsql.Session) -> None:
-    with pytest.raises(StatementError, match="option chain of algorithm multi_task expects two labels or more"):
+    with pytest.raises(StatementError, match="Option chain of algorithm multi_task expects two labels or more"):
         session.sql("TRAIN MODEL m USING multi_task (chain = true) LABEL x AS SELECT * FROM VALUES (0, 'a') AS t(x, y)")
 
 

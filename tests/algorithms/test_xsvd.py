@@ -56,7 +56,7 @@ def test_the_first_items_of_a_feedback_slot_can_be_all_that_counts() -> None:
     ("options", "message"),
     [
         ({"user": ("usr",)}, "names 'usr', which is no such slot. Did you mean user"),
-        ({"feedback": ("item",)}, "option feedback of algorithm xsvd names 'item'"),
+        ({"feedback": ("item",)}, "Option feedback of algorithm xsvd names 'item'"),
         ({"item": ()}, "expects one or more slots, like item"),
         ({"user": ()}, "expects slots of the user or of feedback"),
         ({"item": ("price",), "negatives": 2}, "draws items by the first slot of option item, and price is not categorical"),

@@ -85,7 +85,7 @@ def test_time_is_needed_for_half_lives_in_time_only() -> None:
 
 @pytest.mark.parametrize("text", ["20", "examples", "0 examples", "-1 examples", "2 fortnights", ""])
 def test_other_half_lives_are_refused_with_the_units(text: str) -> None:
-    with pytest.raises(OptionError, match=r"option mid of operator auto_session expects .*\(examples, seconds, .*got"):
+    with pytest.raises(OptionError, match=r"Option mid of operator auto_session expects .*\(examples, seconds, .*got"):
         make("auto_session", AutoSessionOptions(mid=text))
 
 

@@ -59,7 +59,7 @@ def test_durations_are_a_number_and_a_unit(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["7", "days", "0 days", "-1 day", "7 lightyears", "", "1 day 2 hours"])
 def test_other_durations_are_refused_with_the_units(text: str) -> None:
-    with pytest.raises(OptionError, match=r"option half_life of operator decay expects .*days.* such as '7 days', got"):
+    with pytest.raises(OptionError, match=r"Option half_life of operator decay expects .*days.* such as '7 days', got"):
         make("decay", DecayOptions(half_life=text))
 
 

@@ -43,11 +43,11 @@ def path(session: xpsql.Session, tmp_path: Path) -> Path:
         ("TRAIN MODEL m USING xftrl OPERATORS (decay(half_life = '1 day')) IGNORE (ts) AS SELECT * FROM {}", "TIME"),
         (
             "TRAIN MODEL m USING xftrl (alpha = 0.3, intercept = false) IGNORE (ts) OPERATORS (ftrl) AS SELECT * FROM {}",
-            r"option alpha of algorithm xftrl has no effect: .* ftrl .*OPERATORS \(ftrl \(option = value\)\).*",
+            r"Option alpha of algorithm xftrl has no effect: .* ftrl .*OPERATORS \(ftrl \(option = value\)\).*",
         ),
         (
             "TRAIN MODEL m USING fm (dim = 2, vector_alpha = 0.1) IGNORE (ts) OPERATORS (safety, adam) AS SELECT * FROM {}",
-            r"option vector_alpha of algorithm fm has no effect: .* \(adam \(",
+            r"Option vector_alpha of algorithm fm has no effect: .* \(adam \(",
         ),
         ("TRAIN MODEL m USING xftrl WITH (batch_sise = 1) AS SELECT * FROM {}", "Did you mean batch_size"),
         ("TRAIN MODEL m USING fm LABEL label, item IGNORE (ts) AS SELECT * FROM {}", "LABEL names 2 columns"),

@@ -167,7 +167,7 @@ def test_options_that_another_optimizer_takes_the_place_of_are_not_handed_on(ses
     session.sql(f"TRAIN MODEL m USING xftrl (alpha = 0.3, intercept = false) IGNORE (ts) AS {query}")
     session.sql(f"CONTINUE MODEL m OPERATORS (ftrl (alpha = 0.2)) AS {query}")
     assert session.models.version("m").manifest.algorithm.options == {"intercept": False}
-    with pytest.raises(xpsql.StatementError, match="option alpha of algorithm xftrl has no effect"):
+    with pytest.raises(xpsql.StatementError, match="Option alpha of algorithm xftrl has no effect"):
         session.sql(f"CONTINUE MODEL m USING xftrl (alpha = 0.3) AS {query}")
 
 

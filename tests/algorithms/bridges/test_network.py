@@ -194,7 +194,7 @@ APPLY = "def apply(parameters, x):\n    return (x.flat @ parameters['w'])\n"
         (HEAD + INIT + APPLY.replace("(x.flat", "x['itm'] + (x.flat"), "", r"line 5: KeyError: no slot .*'itm'.* mean item"),
         (HEAD + INIT.replace("1)", "2)") + APPLY, "", r"must return float\[batch\] or float\[batch, 1\], got float32\[3, 2\]"),
         (HEAD + INIT.replace("1))", "1), int)") + APPLY, "", "parameter w must be float32, got int32"),
-        (HEAD + INIT + APPLY, ", target = (itm)", "option target of algorithm network names 'itm', which is no such slot"),
+        (HEAD + INIT + APPLY, ", target = (itm)", "Option target of algorithm network names 'itm', which is no such slot"),
     ],
 )
 def test_a_fault_is_told_at_its_line_before_anything_starts(
@@ -228,9 +228,9 @@ class Counting(nnx.Module):
 @pytest.mark.parametrize(
     ("using", "message"),
     [
-        ("file = 'there/is/none.py'", r"option file of algorithm network cannot be read.*at \"file = 'there/is/none.py'\""),
-        ("module = 'there_is_none'", r"option module of algorithm network names 'there_is_none'"),
-        ("dim = 4", "option file of algorithm network is missing"),
+        ("file = 'there/is/none.py'", r"Option file of algorithm network cannot be read.*at \"file = 'there/is/none.py'\""),
+        ("module = 'there_is_none'", r"Option module of algorithm network names 'there_is_none'"),
+        ("dim = 4", "Option file of algorithm network is missing"),
     ],
 )
 def test_a_text_that_is_not_there_is_told(session: xpsql.Session, using: str, message: str) -> None:

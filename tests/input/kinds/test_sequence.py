@@ -94,12 +94,12 @@ def test_fields_that_are_cut_to_one_length_are_refused_too() -> None:
 @pytest.mark.parametrize("type", [pa.string(), pa.list_(pa.float32()), pa.list_(pa.struct([("price", pa.float64())]))])
 def test_a_history_that_is_no_array_of_categories_is_refused(type: pa.DataType) -> None:
     schema = pa.schema([("label", pa.int64()), ("items", type)])
-    with pytest.raises(StatementError, match=r"^option history of algorithm net expects arrays of categories.*items is"):
+    with pytest.raises(StatementError, match=r"^Option history of algorithm net expects arrays of categories.*items is"):
         columns_for(schema.empty_table(), "items")
 
 
 def test_a_misspelt_history_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(StatementError, match=r"^option history of algorithm net names 'itms'.*Did you mean items"):
+    with pytest.raises(StatementError, match=r"^Option history of algorithm net names 'itms'.*Did you mean items"):
         columns_for(log(ITEMS, KINDS), "itms")
 
 
