@@ -149,7 +149,7 @@ def run(file: IO[str], restarts: int, **options: Any) -> None:
     """Run the statements of FILE, - for stdin."""
     chosen, journal = chosen_of(options), Journal.inherited()
     if journal is not None:
-        execute_file(file, chosen._replace(resume=True), journal)
+        execute_file(file, chosen._replace(resume=chosen.resume or journal.goes_on), journal)
     elif restarts:
         sys.exit(restarted(file, restarts))
     else:

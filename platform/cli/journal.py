@@ -23,11 +23,8 @@ from ..sql.script import Step
 
 VARIABLE = "XPSQL_JOURNAL"
 OF_SESSION = re.compile(r"(SET|RESET|USE|CACHE|UNCACHE|ADD|DECLARE)\b|CREATE (OR REPLACE )?(GLOBAL )?TEMP(ORARY)?\b")
-REPEATABLE = re.compile(
-    r"(SELECT|VALUES|FROM|TABLE|SHOW|DESC|DESCRIBE|EXPLAIN|REFRESH|ANALYZE|CHECK|ALTER MODEL|INSERT OVERWRITE)\b"
-    r"|WITH\b(?!.*\bINSERT INTO\b)|CREATE OR REPLACE\b|(CREATE|DROP)\b.*\bIF (NOT )?EXISTS\b|EXPORT\b.*\breplace\b",
-    re.IGNORECASE | re.DOTALL,
-)
+READING = frozenset(("SELECT", "VALUES", "FROM", "TABLE", "SHOW", "DESC", "DESCRIBE", "EXPLAIN", "REFRESH", "ANALYZE", "CHECK"))
+REPLACED = re.compile(r"(?:INSERT OVERWRITE(?: TABLE)?|CREATE OR REPLACE(?: TEMP| TEMPORARY)? (?:TABLE|VIEW)) ([^\s(]+)")
 
 
 class UnderWay(NamedTuple):
@@ -64,6 +61,11 @@ class Journal:
         """Return the journal that a supervisor has given to this process; None without one. Processes it starts have none."""
         path = os.environ.pop(VARIABLE, None)
         return None if path is None else cls(Path(path))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a process before this one has kept the journal, and died."""
+        return bool(self._lines)
 
     @property
     def under_way(self) -> UnderWay | None:
@@ -141,12 +143,34 @@ def written(step: Step) -> str:
 def check_repeatable(step: Step) -> None:
     """Refuse to run a statement twice that may have done its work."""
     text = written(step)
-    if trained(step.command) is None and not OF_SESSION.match(text.upper()) and not REPEATABLE.match(text):
+    if trained(step.command) is None and not OF_SESSION.match(text.upper()) and not repeatable(text):
         raise StatementError(
             "The process died during this statement, and nothing tells whether its work was done before. Look whether it was, "
             "then run what is left of the script.",
             step.position,
         )
+
+
+def repeatable(text: str) -> bool:
+    """Return whether a statement that ran twice leaves what it leaves when it runs once; False where its words do not tell.
+
+    Args:
+        text: with one space between two words.
+    """
+    upper = text.upper()
+    first, _, rest = upper.partition(" ")
+    if upper.startswith("(") or first in READING:
+        return True
+    if first == "WITH":
+        return re.search(r"\bINSERT\b", upper) is None
+    if first == "EXPORT":
+        return re.search(r"\bREPLACE\b", upper) is not None
+    replaced = REPLACED.match(upper)
+    if replaced is not None:  # what it is made of may be what a first run has replaced
+        return len(re.findall(rf"\b{re.escape(replaced[1].strip('`'))}\b", upper)) == 1
+    if first in ("CREATE", "DROP"):
+        return re.match(r"([A-Z]+ ){1,3}IF (NOT )?EXISTS\b", rest) is not None
+    return upper.startswith("ALTER MODEL ")
 
 
 def trained(command: Command) -> str | None:

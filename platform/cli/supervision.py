@@ -22,10 +22,12 @@ def supervise(command: Sequence[str], environment: Mapping[str, str], restarts: 
     """Run a command, again where its process dies or loses what it needs, and return the last exit code.
 
     Args:
-        command: runs a script and keeps the journal that its environment names.
+        command: runs a script and keeps the journal that its environment names, which it does where there are restarts.
         restarts: how often it is started again, at most.
         pause: waits so many seconds.
     """
+    if not restarts:
+        return ended(subprocess.Popen(command, env=environment))
     with TemporaryDirectory(prefix="xpsql-run-") as folder:
         path = Path(folder) / "journal"
         for attempt in range(restarts + 1):

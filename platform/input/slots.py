@@ -47,13 +47,12 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
     for role, columns in roles:
         for column in columns:
             if column.lower() not in (shareable if role == SHARE else own):
-                usual = " where it is not written" if wanted.labels == ("label",) and role == LABEL else ""
                 before = f" as in version {parent.version}" if parent is not None and column in roles_before(parent) else ""
-                raise StatementError(
-                    f"{role} names {column!r}{before or usual}, which the query does not return."
-                    f"{suggestion(column, own.values())}",
-                    subject=role,
-                )
+                asked = f"{role} names {column!r}{before}"
+                if not before and wanted.labels == ("label",) and role == LABEL:
+                    asked = "Without a clause LABEL the label is the column 'label'"
+                message = f"{asked}, which the query does not return.{suggestion(column, own.values())}"
+                raise StatementError(message, subject=role)
     found = {role: tuple(shareable[column.lower()] for column in columns) for role, columns in roles}
     for role in (LABEL, IGNORE):
         if twice := sorted({name for name in found[role] if found[role].count(name) > 1}):

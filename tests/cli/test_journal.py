@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from xpsql.platform.cli.journal import Journal
+from xpsql.platform.cli.journal import Journal, repeatable
 from xpsql.platform.errors import StatementError, XpsqlError
 from xpsql.platform.session import Session
 from xpsql.platform.sql.script import parse_script
@@ -99,3 +99,38 @@ def test_the_journal_names_the_statement_under_way(session: Session, tmp_path: P
     under_way = Journal(tmp_path / "journal").under_way
     assert under_way is not None
     assert (under_way.line, under_way.text.split(" USING")[0]) == (3, "TRAIN MODEL m")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_repeatable"),
+    [
+        ("select 1", True),
+        ("(SELECT 1) UNION ALL (SELECT 2)", True),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", True),
+        ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", False),
+        ("INSERT INTO t SELECT 1", False),
+        ("INSERT OVERWRITE t SELECT * FROM log", True),
+        ("INSERT OVERWRITE TABLE t SELECT n + 1 FROM t", False),
+        ("CREATE TABLE t AS SELECT 1", False),
+        ("CREATE TABLE IF NOT EXISTS t AS SELECT 1", True),
+        ("CREATE TABLE t AS SELECT 'IF NOT EXISTS'", False),
+        ("CREATE OR REPLACE TABLE t AS SELECT * FROM log", True),
+        ("CREATE OR REPLACE TABLE `t` AS SELECT n + 1 FROM t", False),
+        ("DROP TABLE t", False),
+        ("DROP TABLE IF EXISTS t", True),
+        ("EXPORT MODEL m TO 'x'", False),
+        ("EXPORT MODEL m TO 'x' WITH (replace = true)", True),
+        ("ALTER MODEL m PROMOTE LAST", True),
+        ("ALTER TABLE t ADD COLUMN c INT", False),
+        ("SHRINK MODEL m", False),
+    ],
+)
+def test_statements_that_may_run_twice(text: str, is_repeatable: bool) -> None:
+    assert repeatable(text) == is_repeatable
+
+
+def test_only_a_process_after_the_first_one_goes_on(session: Session, tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    assert not Journal(path).goes_on
+    run(session, path, 0, True)
+    assert Journal(path).goes_on

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from xpsql.platform.cli import packing, submit
 from xpsql.platform.cli.commands import main
+from xpsql.platform.cli.journal import VARIABLE
 from xpsql.platform.cli.packing import normal, package_files, required, wanted, write
 from xpsql.platform.cli.submit import entry, spark_submit, submission
 
@@ -38,6 +39,17 @@ def test_a_submission_that_ctrl_c_reaches_ends_by_itself(
     monkeypatch.setattr(subprocess, "Popen", lambda command, env: started)
     assert CliRunner().invoke(main, ["submit", str(tmp_path / "job.sql")]).exit_code == code
     assert started.mock_calls == [mock.call.wait()] * len(ends)  # it was not killed
+
+
+@pytest.mark.parametrize(("restarts", "kept"), [([], False), (["--restart", "1"], True)])
+def test_a_submission_without_restart_has_no_journal(
+    restarts: list[str], kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "job.sql").write_text("SELECT 1")
+    code = f"import os, sys; sys.exit(3 if {VARIABLE!r} in os.environ else 4)"
+    monkeypatch.setattr(submit, "submission", lambda master, conf, python: ([sys.executable, "-S", "-c", code], {}))
+    done = CliRunner().invoke(main, ["submit", *restarts, str(tmp_path / "job.sql")])
+    assert done.exit_code == (3 if kept else 4)
 
 
 def test_archives_of_jobs_that_may_still_run_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

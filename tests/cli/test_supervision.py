@@ -17,37 +17,39 @@ from xpsql.platform.cli.supervision import ended, supervise
 XPSQL = [sys.executable, "-m", "xpsql"]
 
 
-def counting(tmp_path: Path, *endings: str) -> tuple[list[str], Path]:
-    """Return a command that ends in these ways, one after the other, and the file in which it counts its starts."""
+KILLED = -signal.SIGKILL
+
+
+def counting(tmp_path: Path, *endings: int) -> tuple[list[str], Path]:
+    """Return a command that ends in these ways, one after the other (-n: by signal n), and the file that counts its starts."""
     starts = tmp_path / "starts"
     code = f"""
-import os, signal, sys
+import os, sys
 with open({str(starts)!r}, "a+") as file:
     file.write("x")
     file.seek(0)
-    number = len(file.read())
-exec({list(endings)!r}[number - 1])
+    ending = {endings!r}[len(file.read()) - 1]
+if ending < 0:
+    os.kill(os.getpid(), -ending)
+sys.exit(ending)
 """
     return [sys.executable, "-S", "-c", code], starts
-
-
-KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
 @pytest.mark.parametrize(
     ("endings", "code", "starts", "pauses"),
     [
-        ([KILLED, "sys.exit(75)", "sys.exit(0)"], 0, 3, [1, 2]),
-        ([KILLED, "sys.exit(1)"], 1, 2, [1]),
-        (["sys.exit(1)"], 1, 1, []),
-        (["sys.exit(2)"], 2, 1, []),
-        (["sys.exit(130)"], 130, 1, []),
-        (["sys.exit(143)"], 143, 1, []),
+        ([KILLED, 75, 0], 0, 3, [1, 2]),
+        ([KILLED, 1], 1, 2, [1]),
+        ([1], 1, 1, []),
+        ([2], 2, 1, []),
+        ([130], 130, 1, []),
+        ([143], 143, 1, []),
         ([KILLED] * 4, 137, 4, [1, 2, 4]),
     ],
 )
 def test_what_died_is_started_again_and_what_failed_is_not(
-    endings: list[str], code: int, starts: int, pauses: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    endings: list[int], code: int, starts: int, pauses: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, counted = counting(tmp_path, *endings)
     paused: list[float] = []

@@ -140,7 +140,7 @@ def test_time_is_seconds_and_weight_a_number() -> None:
 @pytest.mark.parametrize(
     ("table", "settings", "message"),
     [
-        ({"s": ["a"]}, {}, "LABEL names 'label' where it is not written, which the query does not return"),
+        ({"s": ["a"]}, {}, "Without a clause LABEL the label is the column 'label', which the query does not return"),
         ({"label": [1], "s": [b"a"]}, {}, "no kind of slot"),
         ({"label": [1], "s": [datetime.datetime(2013, 1, 1)]}, {}, "no kind of slot"),
         (

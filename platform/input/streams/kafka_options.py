@@ -16,7 +16,7 @@ ENVIRONMENT = "env:"
 """How the value of a setting begins that a variable of the environment holds."""
 SECRET = re.compile(r"password|secret|jaas|token|\.pem$|oauthbearer\.config")
 OWN = ("bootstrap.servers", "group.id")
-"""ClientSettings that are not given with the prefix: the first has its own parameter, and nobody joins a group."""
+"""Settings that are not given with the prefix: the first has its own parameter, and nobody joins a group."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class KafkaOptions:
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """ClientSettings of librdkafka, bootstrap.servers among them; some may be secrets, so that none is shown.
+    """Settings of librdkafka, bootstrap.servers among them; some may be secrets, so that none is shown.
 
     Attributes:
         secrets: what no message may have in it.
