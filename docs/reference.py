@@ -155,7 +155,8 @@ return the columns of the first one, and may return more.
 RESULTS = {
     "PREDICT": "Columns: those of the input, and `predicted_<label>`.",
     "EVALUATE": "Columns: examples, and those of the table below; gauc only where data are given and the model has a "
-    "GROUP column. Where the model has several labels, each has a row, named in the column `label`. auc counts equal "
+    "GROUP column. Where the model has several labels, each has a row, named in the column `label`. With ITEMS: "
+    "k, recall, ndcg, hit_rate, coverage, examples, and missing, how many items were taken that ITEMS lacks. auc counts equal "
     "predictions one half; beyond 65,536 examples those are equal whose logits are in one of 65,536 bins.\n\n"
     + table(("metric", "what it is"), ((f"`{metric.name}`", metric.help) for metric in METRICS)),
     "TRAINING_INFO": f"Columns: {', '.join(progress_columns(metric_names(grouped=True)))}.",

@@ -116,7 +116,8 @@ class TableFunction(NamedTuple):
         arguments: what the arguments after that are, for messages: ("a slot", "a value", "k"); all are required.
         run: gives the rows, the query of the rows, or what makes them.
         model: whether it takes MODEL name: "required", "optional" or "none".
-        items: it takes [, ITEMS (query)] [, EXCLUDE column] after the arguments.
+        items: it takes [, ITEMS (query)] [, EXCLUDE column]: "after" the arguments, or "before" them, which then come with
+            ITEMS alone; "" takes none.
         other: it takes a second MODEL name [VERSION n] after the first.
         group: it takes [, GROUP column] after the arguments.
     """
@@ -128,6 +129,6 @@ class TableFunction(NamedTuple):
     arguments: tuple[str, ...]
     run: Callable[[StatementContext, Call], pa.Table | str | Pending]
     model: str = "required"
-    items: bool = False
+    items: str = ""
     other: bool = False
     group: bool = False

@@ -125,8 +125,12 @@ def read_call(cursor: Cursor) -> CallSite:
     model, version = read_model(cursor, function)
     other = read_other(cursor) if function.other else None
     data = read_data(cursor, function)
-    arguments = tuple(read_argument(cursor, what) for what in function.arguments)
-    items, exclude = read_items(cursor) if function.items else (None, None)
+    items = read_items(cursor) if function.items == "before" else None
+    wanted = function.arguments if items is not None or function.items != "before" else ()
+    arguments = tuple(read_argument(cursor, what) for what in wanted)
+    items = read_items(cursor) if function.items == "after" else items
+    excludes = function.items == "after" or items is not None
+    exclude = cursor.identifier("a column of the query") if excludes and cursor.accept(",", "EXCLUDE") else None
     group = cursor.identifier("a column of the query") if function.group and cursor.accept(",", "GROUP") else None
     cursor.expect(")")
     start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
@@ -177,10 +181,9 @@ def read_rows(cursor: Cursor) -> Query:
     return Query.of(cursor.parenthesised())
 
 
-def read_items(cursor: Cursor) -> tuple[Query | None, str | None]:
-    """Read `[, ITEMS TABLE t | (query)] [, EXCLUDE column]`."""
-    items = read_rows(cursor) if cursor.accept(",", "ITEMS") else None
-    return items, cursor.identifier("a column of the query") if cursor.accept(",", "EXCLUDE") else None
+def read_items(cursor: Cursor) -> Query | None:
+    """Read `[, ITEMS TABLE t | (query)]`."""
+    return read_rows(cursor) if cursor.accept(",", "ITEMS") else None
 
 
 def read_argument(cursor: Cursor, what: str) -> Any:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...errors import ModelError
+from ...errors import ModelError, StatementError
 from ..base import Call, Pending, TableFunction
 
 if TYPE_CHECKING:
     from ....warehouse.version import Version
+    from ...engines.spark_sql.passage import Passage
     from ..context import StatementContext
 
 
 def run(context: StatementContext, call: Call) -> pa.Table | Pending:
+    ks = numbers_of_items(call.arguments[0]) if call.arguments else ()
     version, data = call.read(context), call.data
     if data is None:
         return of_training(version)
+    if call.items is not None:
+        return of_retrieval(context, call, version, data, call.items, ks)
 
     from ...scoring.evaluation import Evaluation
 
@@ -30,6 +34,37 @@ def run(context: StatementContext, call: Call) -> pa.Table | Pending:
             return evaluation.measure(call.folder, context.reporter)
 
     return Pending(evaluation.schema, measure)
+
+
+def numbers_of_items(k: Any) -> tuple[int, ...]:
+    """Return k, or each of several.
+
+    Raises:
+        StatementError: one is no whole number of items.
+    """
+    ks = k if isinstance(k, tuple) else (k,)
+    if not ks or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in ks):
+        raise StatementError(f"ML.EVALUATE takes a number of items, 1 or more, or several, like (10, 50); got {k!r}.")
+    return tuple(dict.fromkeys(ks))
+
+
+def of_retrieval(
+    context: StatementContext, call: Call, version: Version, data: Passage, items: Passage, ks: tuple[int, ...]
+) -> Pending:
+    """Return the metrics of the best items of each row."""
+    from ...scoring.catalogue import catalogue_of
+    from ...scoring.retrieval import SCHEMA, Retrieval
+
+    with items.locating():
+        catalogue = catalogue_of(version, context.engine.reader(items.text).read_all(), max(ks))
+    with data.locating():
+        retrieval = Retrieval(version, context.engine, data.text, catalogue, ks, call.exclude)
+
+    def measure() -> pa.Table:
+        with data.locating():
+            return retrieval.measure(context.reporter)
+
+    return Pending(SCHEMA, measure)
 
 
 def of_training(version: Version) -> pa.Table:
@@ -54,9 +89,12 @@ def of_training(version: Version) -> pa.Table:
 
 EVALUATE = TableFunction(
     "EVALUATE",
-    "ML.EVALUATE(MODEL name [VERSION n] [, TABLE t | (query)])",
-    "One row of metrics: on data with labels, or without data those of the training. Of several labels a row of each.",
+    "ML.EVALUATE(MODEL name [VERSION n] [, TABLE t | (query) [, ITEMS TABLE t | (query), k [, EXCLUDE column]]])",
+    "One row of metrics: on data with labels, or without data those of the training. Of several labels a row of each. With "
+    "ITEMS a row for each k: recall, ndcg, hit_rate and coverage of the k best of all items, where a column of the item's name "
+    "says which item, or array of items, a row took.",
     "optional",
-    (),
+    ("a number of items",),
     run,
+    items="before",
 )

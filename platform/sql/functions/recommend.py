@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def run(context: StatementContext, call: Call) -> Pending:
-    from ...scoring.recommendation import Recommendation, catalogue_of
+    from ...scoring.catalogue import catalogue_of
+    from ...scoring.recommendation import Recommendation
 
     data, (k,) = call.data, call.arguments
     assert data is not None  # required by the grammar
@@ -45,5 +46,5 @@ RECOMMEND = TableFunction(
     "required",
     ("a number of items",),
     run,
-    items=True,
+    items="after",
 )

@@ -1,0 +1,64 @@
+"""The best of many: the k highest scores of each row, found block by block, so that no row's scores are held all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 2048
+"""Items whose scores are computed and compared at once."""
+
+Scores = NDArray[np.float32]
+Places = NDArray[np.int64]
+Score = Callable[[int, int], Scores]
+"""(start, stop) -> the scores of the items between, float32[rows, stop - start], which are its caller's."""
+
+
+class Had(NamedTuple):
+    """Items that are left out: a row and the place of an item each, in order of places.
+
+    Attributes:
+        rows, places: int64[n].
+    """
+
+    rows: Places
+    places: Places
+
+    @classmethod
+    def of(cls, rows: Places, places: Places) -> Had:
+        """Return them in order; a place below 0 is no item."""
+        known = places >= 0
+        order = np.argsort(places[known], kind="stable")
+        return cls(rows[known][order], places[known][order])
+
+    def hide(self, scores: Scores, start: int, stop: int) -> None:
+        """Give the items between start and stop that rows have the score -inf, in place."""
+        first, last = np.searchsorted(self.places, [start, stop])
+        scores[self.rows[first:last], self.places[first:last] - start] = -np.inf
+
+
+def best(score: Score, rows: int, items: int, k: int, had: Had) -> tuple[Scores, Places]:
+    """Return scores and places of the k best items of each row, float32[rows, k] and int64[rows, k], the best first and of
+    equal ones the first. -inf stands for items that are left out, or score no number.
+
+    After the first blocks few scores are above the least of a row's best, so that what is sorted is a small part of all.
+    """
+    found, places = np.full((rows, k), -np.inf, np.float32), np.zeros((rows, k), np.int64)
+    for start in range(0, items, BLOCK):
+        block = score(start, min(start + BLOCK, items))
+        had.hide(block, start, start + block.shape[1])
+        above = np.flatnonzero((block > found[:, -1:]).ravel())
+        if not len(above):
+            continue
+        at, place = np.divmod(above, block.shape[1])
+        counts = np.bincount(at, minlength=rows)
+        column = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+        more, theirs = np.full((rows, counts.max()), -np.inf, np.float32), np.zeros((rows, counts.max()), np.int64)
+        more[at, column], theirs[at, column] = block[at, place], start + place
+        both, all_places = np.concatenate([found, more], axis=1), np.concatenate([places, theirs], axis=1)
+        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
+        found, places = np.take_along_axis(both, order, axis=1), np.take_along_axis(all_places, order, axis=1)
+    return found, places

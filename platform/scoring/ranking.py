@@ -1,0 +1,188 @@
+"""Ranking all items for the rows of a query: what ML.RECOMMEND gives, and what ML.EVALUATE measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...algorithms.base import Algorithm
+from ..cores import cores
+from ..engines.base import Engine
+from ..errors import StatementError
+from ..input.columns import columns_from
+from ..input.transform import Transform
+from ..training.compiled import share_work
+from ..training.recipe import algorithm_of
+from .best import Had, Places, Scores, best
+from .catalogue import divided, had_columns, places_of
+from .scorer import Scorer
+from .weights import Weights
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+    from ..progress import Reporter
+
+CELLS = 1 << 20
+"""Scores of rows and items that are computed at once, where they are not products; more where there are more items."""
+MOST_ROWS = 256
+"""Rows that are ranked for at once: their scores of a block of items stay in the cache of a core."""
+
+
+class Ranked(NamedTuple):
+    """Some rows of a query, with their best items.
+
+    Attributes:
+        rows: the rows.
+        scores, places: see best.
+    """
+
+    rows: pa.Table
+    scores: Scores
+    places: Places
+
+
+class Ranking:
+    """Ranks all items for each row of a query, checked and to be done.
+
+    Args:
+        rows: the columns of the query that may describe its rows.
+        schema: its columns.
+        items: see catalogue_of.
+        exclude: the array column of items that a row has already; None: the histories of the model.
+
+    Raises:
+        StatementError: the query cannot run, a column of the model is missing, is in both or has another kind, or EXCLUDE
+            names no array of items, or the model does not score items.
+    """
+
+    def __init__(
+        self,
+        version: Version,
+        engine: Engine,
+        query: str,
+        schema: pa.Schema,
+        rows: pa.Schema,
+        items: pa.Table,
+        exclude: str | None,
+    ) -> None:
+        self._version, self._engine, self._query, self._items = version, engine, query, items
+        columns, self._algorithm = columns_from(version.manifest), algorithm_of(version.manifest)
+        if not columns.labels and self._algorithm.match is None:
+            raise StatementError(
+                f"Items are ranked by their scores, and {version.manifest.algorithm.name} has none. Use a model with labels, "
+                "such as xsvd or slrm, or one of two_tower."
+            )
+        if (transform := Transform.of(version.manifest.transform)) is not None and transform.items:
+            raise StatementError(
+                f"Items are ranked by features as they are, and {version.manifest.model} computes some in TRANSFORM. Compute "
+                "them in the queries of TRAIN and of this call."
+            )
+        self._own, self._theirs = divided(columns, rows, items.schema)
+        self._had = had_columns(columns, self._algorithm, schema, items.schema.field(0), exclude)
+
+    def best(self, k: int, name: str, reporter: Reporter) -> Iterator[Ranked]:
+        """Yield the rows of the query in order, some at once, with their k best items.
+
+        Args:
+            name: of the function, for the line of progress.
+        """
+        share_work(cores())
+        scorer = Scorer(self._version, Weights(self._version, 0, 1).pull)
+        items = self._items.select(list(self._theirs.values())).rename_columns(list(self._theirs))
+        matching, done = matching_of(scorer, self._algorithm, items), 0
+        reporter.start(f"{name} with {self._version.manifest.model} v{self._version.number}", None)
+        try:
+            for block in blocks(self._engine.reader(self._query), matching.rows):
+                own = block.select(list(self._own.values())).rename_columns(list(self._own))
+                yield Ranked(block, *matching.best(own, k, self._left_out(block)))
+                done += len(block)
+                reporter.update(done, {})
+        finally:
+            reporter.finish("")
+
+    def _left_out(self, block: pa.Table) -> Had:
+        found = [places_of(block.column(name).combine_chunks(), self._items.column(0)) for name in self._had]
+        rows, places = (
+            np.concatenate([np.empty(0, np.int64), *parts]) for parts in (zip(*found, strict=True) if found else ((), ()))
+        )
+        return Had.of(rows, places)
+
+
+class Crossed:
+    """Scores each row with each item, by the first label.
+
+    Attributes:
+        rows: how many to rank for at once.
+    """
+
+    def __init__(self, scorer: Scorer, items: pa.Table) -> None:
+        self._scorer, self._items = scorer, items
+        self.rows = max(1, min(MOST_ROWS, CELLS // len(items)))
+
+    def best(self, rows: pa.Table, k: int, had: Had) -> tuple[Scores, Places]:
+        """Return the k best items of each row; see best.
+
+        Args:
+            rows: what the model reads of them, under its names.
+        """
+
+        def score(start: int, stop: int) -> Scores:
+            n, theirs = stop - start, np.tile(np.arange(start, stop), len(rows))
+            crossed = beside(rows, np.repeat(np.arange(len(rows)), n), self._items, theirs)
+            return np.array(self._scorer.predict(crossed)[:, 0]).reshape(-1, n)
+
+        return best(score, len(rows), len(self._items), k, had)
+
+
+class Products:
+    """Multiplies the vectors of rows and items; what stands beside either does not change it.
+
+    Args:
+        query, item: the outputs that are multiplied.
+
+    Attributes:
+        rows: see Crossed.
+    """
+
+    def __init__(self, scorer: Scorer, query: str, item: str, items: pa.Table) -> None:
+        self._scorer, self._names, self._items = scorer, (query, item), items
+        self._vectors: Scores | None = None
+        self.rows = MOST_ROWS
+
+    def best(self, rows: pa.Table, k: int, had: Had) -> tuple[Scores, Places]:
+        """See Crossed."""
+        query, item = self._names
+        if self._vectors is None:
+            n = len(self._items)
+            every = self._scorer.scored(beside(rows, np.zeros(n, np.int64), self._items, np.arange(n)))
+            self._vectors = every.outputs[item]
+        vectors = self._vectors
+        own = self._scorer.scored(beside(rows, np.arange(len(rows)), self._items, np.zeros(len(rows), np.int64)))
+        asked = own.outputs[query]
+        return best(lambda start, stop: asked @ vectors[start:stop].T, len(rows), len(vectors), k, had)
+
+
+def matching_of(scorer: Scorer, algorithm: Algorithm, items: pa.Table) -> Crossed | Products:
+    """Return what ranks items for rows, by an algorithm.
+
+    Args:
+        items: what the model reads of items, under its names.
+    """
+    return Crossed(scorer, items) if algorithm.match is None else Products(scorer, *algorithm.match, items)
+
+
+def beside(rows: pa.Table, own: NDArray[np.int64], items: pa.Table, theirs: NDArray[np.int64]) -> pa.Table:
+    """Return some rows and some items, one beside the other."""
+    left, right = rows.take(own), items.take(theirs)
+    return pa.table([*left.columns, *right.columns], names=[*left.column_names, *right.column_names])
+
+
+def blocks(reader: pa.RecordBatchReader, size: int) -> Iterator[pa.Table]:
+    """Give the rows of a query, at most `size` at once."""
+    for batch in reader:
+        for start in range(0, batch.num_rows, size):
+            yield pa.table(batch.slice(start, size))

@@ -1,0 +1,34 @@
+"""What docs/retrieval.md shows is what its statements answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import xpsql
+from tests.docs.blocks import ROOT
+from xpsql.platform.progress import SilentReporter
+
+PAIR = re.compile(r"^```sql\n(.*?)^```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
+
+def test_the_rows_of_the_page_are_those_of_its_statements(folder: Path) -> None:
+    text = (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8")
+    with xpsql.connect(reporter=SilentReporter()) as session:
+        for statements, answer in PAIR.findall(text):
+            found = session.sql(statements).arrow()
+            head, _, *lines = answer.splitlines()
+            assert head.split() == found.column_names
+            assert len(lines) == found.num_rows
+            for row, line in zip(found.to_pylist(), lines, strict=True):
+                for value, shown in zip(row.values(), re.split(r"\s{2,}", line.strip()), strict=True):
+                    exact = value if isinstance(value, float) else None
+                    if exact is not None and NUMBER.fullmatch(shown):
+                        assert float(shown) == pytest.approx(exact, abs=0.02)
+                    elif isinstance(value, list):
+                        assert shown == f"[{', '.join(map(str, value))}]"
+                    else:
+                        assert shown == str(value)
