@@ -1,9 +1,10 @@
-"""ML.NEAREST: the features whose vectors point the way of another's."""
+"""ML.NEAREST: the features whose vectors point the way of another's, or of those of a query."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from ..input.columns import columns_from
 from ..input.slot import Slot
 from ..input.vocabulary import keys_of
 from ..parts import built_in
+from ..scoring.best import Best
 
 if TYPE_CHECKING:
     from ...warehouse.manifest import TableEntry
@@ -23,13 +25,13 @@ if TYPE_CHECKING:
 WEIGHTS = "weights"
 SCHEMA = pa.schema([("slot", pa.string()), ("key", pa.int64()), ("similarity", pa.float64())])
 COLUMNS = ["slot", "key", "w"]
+CELLS = 1 << 20  # similarities that are computed at once
 MIN_ID, MAX_ID = -(2**63), 2**63 - 1
 
 Floats = NDArray[np.float32]
-Found = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
-def nearest(version: Version, name: str, value: Any, k: int) -> pa.Table:
+def nearest_to(version: Version, name: str, value: Any, k: Any) -> pa.Table:
     """Return the k features of a slot whose vectors have the greatest cosine with that of one of its features.
 
     Args:
@@ -42,21 +44,105 @@ def nearest(version: Version, name: str, value: Any, k: int) -> pa.Table:
     Raises:
         StatementError: a model without vectors, no such slot, or a feature that the model does not know.
     """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise StatementError(f"ML.NEAREST takes a number of features, 1 or more, got {written(k)}.")
-    table = table_of_vectors(version)
-    slot = slot_of(version, name)
-    key = key_of(slot, value)
-    own, number = vector_of(version, table, key, f"{slot.name} = {written(value)}")
-    best: Found = (np.empty(0, np.int64), np.empty(0))
-    for batch in version.rows(table.name, COLUMNS):
-        slots, keys, vectors = arrays(batch, table.dim)
-        kept = (slots == number) & (keys != key)
-        found = cosine(vectors[kept], own)
-        joined = np.concatenate([best[0], keys[kept]]), np.concatenate([best[1], found])
-        order = np.argsort(-joined[1], kind="stable")[:k]
-        best = joined[0][order], joined[1][order]
-    return pa.table([pa.array([slot.source] * len(best[0]), pa.string()), *map(pa.array, best)], schema=SCHEMA)
+    near = Nearest(version, name, k)
+    found = near.of(keys_of(values_of(near.slot, value), near.slot).view(np.int64))
+    if not found.known.all():
+        raise StatementError(
+            f"{version.manifest.model} v{version.number} has no vector of {near.slot.name} = {written(value)}: it has not seen "
+            "this feature."
+        )
+    return found.neighbours
+
+
+def nearest_to_rows(version: Version, name: str, rows: pa.Table, k: Any) -> pa.Table:
+    """Return the same for each row of a query, whose first column has the values: the row's columns, slot, key and similarity.
+    A row whose feature the model does not know has no neighbours.
+
+    Raises:
+        StatementError: see nearest_to, or the first column cannot be values of the slot, or one is named as what is added.
+    """
+    near = Nearest(version, name, k)
+    if clash := [column for column in rows.column_names if column.lower() in SCHEMA.names]:
+        raise StatementError(f"The result would have two columns {clash[0]}; rename that of the query with AS.")
+    own = column_of(near.slot, rows.schema.field(0), rows.column(0).combine_chunks())
+    found = near.of(keys_of(own, near.slot).view(np.int64))
+    columns = rows.take(found.owners)
+    return pa.table([*columns.columns, *found.neighbours.columns], schema=pa.schema([*rows.schema, *SCHEMA]))
+
+
+class NearestFeatures(NamedTuple):
+    """What is near some features.
+
+    Attributes:
+        known: bool[features], whether the model has a vector of each.
+        owners: int64[n], whose neighbour each is.
+        neighbours: slot, key and similarity of each, the nearest of a feature first.
+    """
+
+    known: NDArray[np.bool_]
+    owners: NDArray[np.int64]
+    neighbours: pa.Table
+
+
+class Nearest:
+    """The features of a slot, to be compared with some of them.
+
+    Attributes:
+        slot: the slot.
+
+    Raises:
+        StatementError: k is no number of features, the model has no vectors, or no such slot.
+    """
+
+    def __init__(self, version: Version, name: str, k: Any) -> None:
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise StatementError(f"ML.NEAREST takes a number of features, 1 or more, got {written(k)}.")
+        self._version, self._k = version, k
+        self._table = table_of_vectors(version)
+        self.slot = slot_of(version, name)
+
+    def of(self, asked: NDArray[np.int64]) -> NearestFeatures:
+        """Return what is near the features of some keys, by two passes over the rows: one for their own vectors."""
+        wanted, which = np.unique(asked, return_inverse=True)
+        own, numbers = np.zeros((len(wanted), self._table.dim), np.float32), np.full(len(wanted), -1)
+        for slots, keys, vectors in self._rows():
+            at = np.minimum(np.searchsorted(wanted, keys), max(len(wanted) - 1, 0))
+            mine = wanted[at] == keys if len(wanted) else np.zeros(len(keys), bool)
+            own[at[mine]], numbers[at[mine]] = vectors[mine], slots[mine]
+        known = numbers >= 0
+        wanted, own = wanted[known], unit(own[known])
+        best, all_keys, start = Best(len(wanted), self._k), [], 0
+        step = max(1, CELLS // max(len(wanted), 1))
+        for slots, keys, vectors in self._rows() if len(wanted) else ():
+            kept = slots == numbers[known][0]
+            keys, vectors = keys[kept], unit(vectors[kept])
+            for first in range(0, len(keys), step):
+                of_block = keys[first : first + step]
+                scores = own @ vectors[first : first + step].T
+                scores[wanted[:, None] == of_block] = -np.inf
+                best.add(scores, start + first)
+            all_keys.append(keys)
+            start += len(keys)
+        return self._neighbours(best, np.concatenate([np.empty(0, np.int64), *all_keys]), known, which)
+
+    def _neighbours(
+        self, best: Best, keys: NDArray[np.int64], known: NDArray[np.bool_], which: NDArray[np.intp]
+    ) -> NearestFeatures:
+        """Return what was found for distinct features, for each feature that was asked for."""
+        place = np.cumsum(known) - 1
+        asked = np.flatnonzero(known[which])
+        scores, places = best.scores[place[which[asked]]], best.places[place[which[asked]]]
+        there = scores > -np.inf
+        owners = asked[np.nonzero(there)[0]]
+        columns = [self.slot.source] * len(owners), keys[places[there]], scores[there].astype(np.float64)
+        return NearestFeatures(known[which], owners, pa.table(list(map(pa.array, columns)), names=SCHEMA.names).cast(SCHEMA))
+
+    def _rows(self) -> Iterator[tuple[NDArray[np.uint16], NDArray[np.int64], Floats]]:
+        """Yield slot numbers [n], keys [n] and vectors [n, dim] of stored rows."""
+        for batch in self._version.rows(self._table.name, COLUMNS):
+            slots, keys, vectors = batch.columns
+            floats = vectors.flatten().to_numpy().reshape(-1, self._table.dim)
+            yield slots.to_numpy(zero_copy_only=False), keys.to_numpy(), floats
 
 
 def table_of_vectors(version: Version) -> TableEntry:
@@ -81,11 +167,6 @@ def slot_of(version: Version, name: str) -> Slot:
     return found
 
 
-def key_of(slot: Slot, value: Any) -> np.int64:
-    """Return the key of a feature, as SQL shows it."""
-    return np.int64(keys_of(values_of(slot, value), slot).view(np.int64)[0])
-
-
 def values_of(slot: Slot, value: Any) -> pa.Array:
     """Return a value of a slot as its column would have it, or its text, which has the same key."""
     if slot.hashed:
@@ -108,26 +189,25 @@ def written(value: Any) -> str:
     return cell(value).upper() if value is None or isinstance(value, bool) else repr(value)
 
 
-def vector_of(version: Version, table: TableEntry, key: np.int64, feature: str) -> tuple[Floats, int]:
-    """Return the vector of a feature, and the number of its slot."""
-    for batch in version.rows(table.name, COLUMNS):
-        slots, keys, vectors = arrays(batch, table.dim)
-        if len(at := np.flatnonzero(keys == key)):
-            return vectors[at[0]], int(slots[at[0]])
-    raise StatementError(
-        f"{version.manifest.model} v{version.number} has no vector of {feature}: it has not seen this feature."
-    )
+def column_of(slot: Slot, field: pa.Field, values: pa.Array) -> pa.Array:
+    """Return the values of a column of a query as features of a slot.
+
+    Raises:
+        StatementError: its type cannot be that of the slot.
+    """
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    good = pa.types.is_integer(kind) or (not slot.hashed and (pa.types.is_boolean(kind) or pa.types.is_string(kind)))
+    if not good or (slot.hashed and values.null_count):
+        wanted = "BIGINT without NULL, as it holds ready-made ids" if slot.hashed else "STRING, a whole number or BOOLEAN"
+        raise StatementError(
+            f"ML.NEAREST takes values of {slot.name} from the first column of the query, {wanted}; {field.name} is "
+            f"{field.type}. Use CAST."
+        )
+    return values.cast(kind)
 
 
-def arrays(batch: pa.RecordBatch, dim: int) -> tuple[NDArray[np.uint16], NDArray[np.int64], Floats]:
-    """Return slot numbers [n], keys [n] and vectors [n, dim] of stored rows."""
-    slots, keys, vectors = batch.columns
-    return slots.to_numpy(zero_copy_only=False), keys.to_numpy(), vectors.flatten().to_numpy().reshape(-1, dim)
-
-
-def cosine(vectors: Floats, own: Floats) -> NDArray[np.float64]:
-    """Return the cosine of each vector [n, dim] with one [dim]; 0 where either is zero."""
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(own)
-    found = np.zeros(len(vectors))
-    np.divide(vectors @ own, lengths, out=found, where=lengths > 0)
+def unit(vectors: Floats) -> Floats:
+    """Return vectors of length 1; zeros stay."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    found: Floats = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return found

@@ -40,25 +40,38 @@ class Had(NamedTuple):
         scores[self.rows[first:last], self.places[first:last] - start] = -np.inf
 
 
-def best(score: Score, rows: int, items: int, k: int, had: Had) -> tuple[Scores, Places]:
-    """Return scores and places of the k best items of each row, float32[rows, k] and int64[rows, k], the best first and of
-    equal ones the first. -inf stands for items that are left out, or score no number.
+class Best:
+    """The k best of each row, of the blocks that were added: after the first ones few scores are above the least of a row's
+    best, so that what is sorted is a small part of all.
 
-    After the first blocks few scores are above the least of a row's best, so that what is sorted is a small part of all.
+    Attributes:
+        scores, places: float32[rows, k] and int64[rows, k], the best first and of equal ones the first; -inf stands for none.
     """
-    found, places = np.full((rows, k), -np.inf, np.float32), np.zeros((rows, k), np.int64)
-    for start in range(0, items, BLOCK):
-        block = score(start, min(start + BLOCK, items))
-        had.hide(block, start, start + block.shape[1])
-        above = np.flatnonzero((block > found[:, -1:]).ravel())
+
+    def __init__(self, rows: int, k: int) -> None:
+        self.scores, self.places = np.full((rows, k), -np.inf, np.float32), np.zeros((rows, k), np.int64)
+
+    def add(self, block: Scores, start: int) -> None:
+        """Take in the scores of some items, float32[rows, n], the first of which has the place `start`; NaN is none."""
+        above = np.flatnonzero((block > self.scores[:, -1:]).ravel())
         if not len(above):
-            continue
+            return
+        rows, k = self.scores.shape
         at, place = np.divmod(above, block.shape[1])
         counts = np.bincount(at, minlength=rows)
         column = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
         more, theirs = np.full((rows, counts.max()), -np.inf, np.float32), np.zeros((rows, counts.max()), np.int64)
         more[at, column], theirs[at, column] = block[at, place], start + place
-        both, all_places = np.concatenate([found, more], axis=1), np.concatenate([places, theirs], axis=1)
+        both, places = np.concatenate([self.scores, more], axis=1), np.concatenate([self.places, theirs], axis=1)
         order = np.argsort(-both, axis=1, kind="stable")[:, :k]
-        found, places = np.take_along_axis(both, order, axis=1), np.take_along_axis(all_places, order, axis=1)
-    return found, places
+        self.scores, self.places = np.take_along_axis(both, order, axis=1), np.take_along_axis(places, order, axis=1)
+
+
+def best(score: Score, rows: int, items: int, k: int, had: Had) -> Best:
+    """Return the k best items of each row, without those that are left out."""
+    found = Best(rows, k)
+    for start in range(0, items, BLOCK):
+        block = score(start, min(start + BLOCK, items))
+        had.hide(block, start, start + block.shape[1])
+        found.add(block, start)
+    return found

@@ -17,7 +17,7 @@ from ..input.columns import columns_from
 from ..input.transform import Transform
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
-from .best import Had, Places, Scores, best
+from .best import Best, Had, Places, Scores, best
 from .catalogue import divided, had_columns, places_of
 from .scorer import Scorer
 from .weights import Weights
@@ -37,7 +37,7 @@ class Ranked(NamedTuple):
 
     Attributes:
         rows: the rows.
-        scores, places: see best.
+        scores, places: see Best.
     """
 
     rows: pa.Table
@@ -98,7 +98,8 @@ class Ranking:
         try:
             for block in blocks(self._engine.reader(self._query), matching.rows):
                 own = block.select(list(self._own.values())).rename_columns(list(self._own))
-                yield Ranked(block, *matching.best(own, k, self._left_out(block)))
+                found = matching.best(own, k, self._left_out(block))
+                yield Ranked(block, found.scores, found.places)
                 done += len(block)
                 reporter.update(done, {})
         finally:
@@ -123,7 +124,7 @@ class Crossed:
         self._scorer, self._items = scorer, items
         self.rows = max(1, min(MOST_ROWS, CELLS // len(items)))
 
-    def best(self, rows: pa.Table, k: int, had: Had) -> tuple[Scores, Places]:
+    def best(self, rows: pa.Table, k: int, had: Had) -> Best:
         """Return the k best items of each row; see best.
 
         Args:
@@ -153,7 +154,7 @@ class Products:
         self._vectors: Scores | None = None
         self.rows = MOST_ROWS
 
-    def best(self, rows: pa.Table, k: int, had: Had) -> tuple[Scores, Places]:
+    def best(self, rows: pa.Table, k: int, had: Had) -> Best:
         """See Crossed."""
         query, item = self._names
         if self._vectors is None:

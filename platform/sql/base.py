@@ -55,7 +55,7 @@ class Call(NamedTuple):
         version: as written, or None for the one served.
         data: the data's query (`SELECT * FROM t` for a table), or None where no data is given; run it under
             `data.locating()`, so that its errors get their place in the statement.
-        arguments: what follows, in order: a bare name or a literal each.
+        arguments: what follows, in order: a bare name, a literal or a query each.
         other: a second model and its version, where a function compares two.
         items: the query of ITEMS, as `data`; None where it is not written.
         exclude: the column that EXCLUDE names; None where it is not written.
@@ -118,6 +118,7 @@ class TableFunction(NamedTuple):
         model: whether it takes MODEL name: "required", "optional" or "none".
         items: it takes [, ITEMS (query)] [, EXCLUDE column]: "after" the arguments, or "before" them, which then come with
             ITEMS alone; "" takes none.
+        queries: an argument may be TABLE t | (query); `Call.arguments` has it as `Call.data` is.
         other: it takes a second MODEL name [VERSION n] after the first.
         group: it takes [, GROUP column] after the arguments.
     """
@@ -130,5 +131,6 @@ class TableFunction(NamedTuple):
     run: Callable[[StatementContext, Call], pa.Table | str | Pending]
     model: str = "required"
     items: str = ""
+    queries: bool = False
     other: bool = False
     group: bool = False

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 ALL_OF_CALL = re.compile(r"SELECT\s+\*\s+FROM\s+xpsql_call_[0-9a-f]{12}", re.IGNORECASE)
+QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 CREATE_VIEW = re.compile(r"CREATE (OR REPLACE )?(GLOBAL )?(TEMP |TEMPORARY )?VIEW\b")
 
 
@@ -127,7 +128,7 @@ def read_call(cursor: Cursor) -> CallSite:
     data = read_data(cursor, function)
     items = read_items(cursor) if function.items == "before" else None
     wanted = function.arguments if items is not None or function.items != "before" else ()
-    arguments = tuple(read_argument(cursor, what) for what in wanted)
+    arguments = tuple(read_argument(cursor, what, function) for what in wanted)
     items = read_items(cursor) if function.items == "after" else items
     excludes = function.items == "after" or items is not None
     exclude = cursor.identifier("a column of the query") if excludes and cursor.accept(",", "EXCLUDE") else None
@@ -186,9 +187,11 @@ def read_items(cursor: Cursor) -> Query | None:
     return read_rows(cursor) if cursor.accept(",", "ITEMS") else None
 
 
-def read_argument(cursor: Cursor, what: str) -> Any:
+def read_argument(cursor: Cursor, what: str, function: TableFunction) -> Any:
     if not cursor.accept(","):
         raise cursor.expected(f"',' and {what}")
+    if function.queries and (cursor.peek("TABLE") or any(cursor.peek("(", word) for word in QUERY_WORDS)):
+        return read_rows(cursor)
     return cursor.value()
 
 
@@ -292,7 +295,7 @@ def run_call(
         model=site.model,
         version=site.version,
         data=data,
-        arguments=site.arguments,
+        arguments=tuple(made(one) if isinstance(one, Query) else one for one in site.arguments),
         other=site.other,
         items=items,
         exclude=site.exclude,

@@ -22,12 +22,12 @@ def test_the_best_of_blocks_are_the_best_of_all_and_of_equal_ones_the_first() ->
     scores = random.integers(0, 50, (7, 5000)).astype(np.float32)
     scores[:, 17] = np.nan
     rows, places = np.repeat(np.arange(7), 40), random.integers(-1, 5000, 280)
-    found, at = best(lambda start, stop: scores[:, start:stop].copy(), 7, 5000, 60, Had.of(rows, places))
+    found = best(lambda start, stop: scores[:, start:stop].copy(), 7, 5000, 60, Had.of(rows, places))
     left = np.where(np.isnan(scores), -np.inf, scores)
     left[rows[places >= 0], places[places >= 0]] = -np.inf
     order = np.argsort(-left, axis=1, kind="stable")[:, :60]
-    np.testing.assert_array_equal(at, order)
-    np.testing.assert_array_equal(found, np.take_along_axis(left, order, axis=1))
+    np.testing.assert_array_equal(found.places, order)
+    np.testing.assert_array_equal(found.scores, np.take_along_axis(left, order, axis=1))
 
 
 def test_measures_are_those_of_their_definitions() -> None:

@@ -88,9 +88,28 @@ def test_similarities_are_cosines_in_falling_order(session: xpsql.Session) -> No
     assert -1.001 <= similarity[-1] < 0 < similarity[0] <= 1.001
 
 
+def test_those_of_a_query_are_those_of_each_of_its_values(session: xpsql.Session, spark: SparkSession) -> None:
+    query = "(SELECT * FROM VALUES ('i3', 1), ('never', 2), ('i4', 3), ('i3', 4) AS t(item, id))"
+    text = f"SELECT * FROM ML.NEAREST(MODEL m, item, {query}, 3)"
+    found = session.sql(text).arrow()
+    assert found.column_names == ["item", "id", "slot", "key", "similarity"]
+    assert found["id"].to_pylist() == [1] * 3 + [3] * 3 + [4] * 3  # nothing is near what the model has not seen
+    for item, start in (("i3", 0), ("i4", 3), ("i3", 6)):
+        own = session.sql(f"SELECT * FROM ML.NEAREST(MODEL m, item, '{item}', 3)").arrow()
+        assert found.slice(start, 3).select(["slot", "key"]).to_pylist() == own.select(["slot", "key"]).to_pylist()
+        assert found["similarity"].to_pylist()[start : start + 3] == pytest.approx(own["similarity"].to_pylist(), abs=1e-6)
+    with xpsql.connect(session.models.warehouse, spark, SilentReporter()) as there:
+        assert there.sql(text).arrow().to_pylist() == found.to_pylist()
+    assert session.sql("SELECT * FROM ML.NEAREST(MODEL m, item, (SELECT 'a' AS v WHERE FALSE), 3)").arrow().num_rows == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("MODEL m, item, (SELECT 1.5D AS item), 5", "STRING, a whole number or BOOLEAN; item is double. Use CAST"),
+        ("MODEL ids, id, (SELECT 'a' AS id), 5", "BIGINT without NULL, as it holds ready-made ids; id is string"),
+        ("MODEL m, item, (SELECT 'i3' AS key), 5", "two columns key; rename that of the query"),
+        ("MODEL m, item, (SELECT nothing), 5", "nothing.*line 1"),
         ("MODEL plain, item, 'i3', 5", "compares vectors, and xftrl has none. Use a model of fm, ffm, .*, xsvd.* or word2vec"),
         ("MODEL m, itme, 'i3', 5", "has no slot 'itme' of categories. Did you mean item"),
         ("MODEL m, item, 'never', 5", "has not seen this feature"),
