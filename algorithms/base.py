@@ -19,7 +19,7 @@ from .augments.pairs import Pairs
 from .augments.sampling import Sampling
 from .former import FormerArguments
 from .inputs import Inputs, Layout
-from .learns import Losses, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
+from .learns import Losses, Match, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
 from .losses import Loss
 from .sums import Sums
 
@@ -32,6 +32,7 @@ __all__ = [
     "Inputs",
     "Layout",
     "Losses",
+    "Match",
     "Negatives",
     "Online",
     "Output",
@@ -68,8 +69,8 @@ class Algorithm(metaclass=FormerArguments):
             first has rows for keys that the first one has, and where its own operators admit them: admit(information > x) gives
             a feature a second, longer vector once it has told enough.
         outputs: what ML.PREDICT gives beside the predictions, by name: predicted_<name>. One without labels has some.
-        match: the outputs, of a query and of an item, whose inner product is the score of the item for the query; either is a
-            function of its own slots, so that ML.RECOMMEND computes each once. None: items are scored by predictions.
+        match: the outputs whose inner product scores an item for a query, so that ML.RECOMMEND computes each once; None: items
+            are scored by predictions.
         intercept: a feature that every example has, slot "(intercept)". That of a new model can begin at the baseline of the
             loss, in the first table, whose rows then have an element for each label.
         begins_at_mean: it begins there where the statement does not say, at the mean label of the input; else at 0, but where
@@ -92,7 +93,7 @@ class Algorithm(metaclass=FormerArguments):
     dense_optimizer: Callable[[], optax.GradientTransformation] | None = None
     operators: Callable[[TableSpec], tuple[Operator, ...]] = no_operators
     outputs: Mapping[str, Output] = field(default_factory=dict)
-    match: tuple[str, str] | None = None
+    match: Match | None = None
     intercept: bool = True
     begins_at_mean: bool = False
     multi_label: bool = False

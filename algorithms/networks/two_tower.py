@@ -13,7 +13,7 @@ from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Unlabelled, Unsupervised
+from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters, Unlabelled, Unsupervised
 from ..layers.dense import Layer, dropped
 from ..layers.initial import uniform
 from ..layers.pooling import all_vectors
@@ -130,7 +130,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
         dense=tuple(spec for tower in towers for spec in tower.specs),
         dense_optimizer=dense_optimizer,
         outputs={"vector": Output(query_vectors, vector=True), "item": Output(item_vectors, vector=True)},
-        match=("vector", "item"),
+        match=Match("vector", "item", *(tuple(layout.slots[place] for place in slots) for slots in (query, item))),
         intercept=False,
         statistics=("count",) if options.correction == "logq" else (),
         least_batch=256,

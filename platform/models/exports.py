@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,6 +53,21 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str, re
         ModelError: the folder holds something else than an export, or one of another format that is not to be replaced, or
             cannot be written.
     """
+    with writing(version, folder, format, replace) as (draft, write):
+        with storing(draft):
+            copy_dense(version.stored("dense"), draft / DENSE, version.manifest.train_only)
+        version.copy("package", draft / PACKAGE)
+        with weights(version, engine) as relation:
+            return engine.write_files(relation.select(), draft, f".{format}", write)
+
+
+@contextmanager
+def writing(version: Version, folder: Path, format: str, replace: bool) -> Iterator[tuple[Path, WriteFile]]:
+    """Give an empty folder with the version's manifest, and what writes a file of a format; the folder is `folder` at the end.
+
+    Raises:
+        ModelError: see export_files.
+    """
     chosen = next(f for f in FORMATS if f.name == format)
     _check_free(folder, chosen, replace)
     draft = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
@@ -59,17 +76,13 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str, re
             draft.mkdir(parents=True)
             sweep(_left(folder))
             shutil.copyfile(version.folder / FILE, draft / MANIFEST)
-            copy_dense(version.stored("dense"), draft / DENSE, version.manifest.train_only)
-        version.copy("package", draft / PACKAGE)
-        with weights(version, engine) as relation:
-            rows = engine.write_files(relation.select(), draft, f".{chosen.name}", chosen.write)
+        yield draft, chosen.write
         with storing(folder):
             sync_tree(draft)
             _replace(folder, draft)
     except BaseException as error:
         _clear(draft, error)
         raise
-    return rows
 
 
 def _check_free(folder: Path, chosen: Format, replace: bool) -> None:

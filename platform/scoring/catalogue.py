@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import Pairs
-from ...algorithms.base import Algorithm, Online
+from ...algorithms.base import Algorithm, Match, Online
 from ..errors import StatementError, suggestion
 from ..input.columns import Columns
 from ..input.slots import matched
@@ -62,6 +62,25 @@ def divided(columns: Columns, rows: pa.Schema, items: pa.Schema) -> tuple[Mappin
         )
     of_rows = [name for name in columns.inputs if name.lower() in own]
     return matched(columns, rows, of_rows), matched(columns, items, of_items)
+
+
+def columns_of_slots(columns: Columns, names: Sequence[str]) -> list[str]:
+    """Return the columns of the query that some slots are read from."""
+    return list(dict.fromkeys(slot.column for slot in columns.slots if slot.name in names))
+
+
+def check_sides(columns: Columns, match: Match, own: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+    """Refuse a column of one side of a match that the other one returns.
+
+    Args:
+        own, theirs: the columns that are read of the query, and of ITEMS.
+    """
+    for side, slots, there, where, other in (
+        ("the query", match.query_slots, own, "the query", "ITEMS"),
+        ("the item", match.item_slots, theirs, "ITEMS", "the query"),
+    ):
+        if missing := [name for name in columns_of_slots(columns, slots) if name not in there]:
+            raise StatementError(f"The model knows {missing[0]} of {side}; return it by {where}, in place of {other}.")
 
 
 def had_columns(

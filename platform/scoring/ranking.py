@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.base import Algorithm
+from ...algorithms.base import Algorithm, Match
 from ..cores import cores
 from ..engines.base import Engine
 from ..errors import StatementError
@@ -18,7 +18,7 @@ from ..input.transform import Transform
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
 from .best import Best, Had, Places, Scores, best
-from .catalogue import divided, had_columns, places_of
+from .catalogue import check_sides, divided, had_columns, places_of
 from .scorer import Scorer
 from .weights import Weights
 
@@ -82,6 +82,8 @@ class Ranking:
                 "them in the queries of TRAIN and of this call."
             )
         self._own, self._theirs = divided(columns, rows, items.schema)
+        if self._algorithm.match is not None:
+            check_sides(columns, self._algorithm.match, self._own, self._theirs)
         self._had = had_columns(columns, self._algorithm, schema, items.schema.field(0), exclude)
 
     def best(self, k: int, name: str, reporter: Reporter) -> Iterator[Ranked]:
@@ -142,28 +144,24 @@ class Crossed:
 class Products:
     """Multiplies the vectors of rows and items; what stands beside either does not change it.
 
-    Args:
-        query, item: the outputs that are multiplied.
-
     Attributes:
         rows: see Crossed.
     """
 
-    def __init__(self, scorer: Scorer, query: str, item: str, items: pa.Table) -> None:
-        self._scorer, self._names, self._items = scorer, (query, item), items
+    def __init__(self, scorer: Scorer, match: Match, items: pa.Table) -> None:
+        self._scorer, self._match, self._items = scorer, match, items
         self._vectors: Scores | None = None
         self.rows = MOST_ROWS
 
     def best(self, rows: pa.Table, k: int, had: Had) -> Best:
         """See Crossed."""
-        query, item = self._names
         if self._vectors is None:
             n = len(self._items)
             every = self._scorer.scored(beside(rows, np.zeros(n, np.int64), self._items, np.arange(n)))
-            self._vectors = every.outputs[item]
+            self._vectors = every.outputs[self._match.item]
         vectors = self._vectors
         own = self._scorer.scored(beside(rows, np.arange(len(rows)), self._items, np.zeros(len(rows), np.int64)))
-        asked = own.outputs[query]
+        asked = own.outputs[self._match.query]
         return best(lambda start, stop: asked @ vectors[start:stop].T, len(rows), len(vectors), k, had)
 
 
@@ -173,7 +171,7 @@ def matching_of(scorer: Scorer, algorithm: Algorithm, items: pa.Table) -> Crosse
     Args:
         items: what the model reads of items, under its names.
     """
-    return Crossed(scorer, items) if algorithm.match is None else Products(scorer, *algorithm.match, items)
+    return Crossed(scorer, items) if algorithm.match is None else Products(scorer, algorithm.match, items)
 
 
 def beside(rows: pa.Table, own: NDArray[np.int64], items: pa.Table, theirs: NDArray[np.int64]) -> pa.Table:

@@ -25,10 +25,9 @@ def test_the_rows_of_the_page_are_those_of_its_statements(folder: Path) -> None:
             assert len(lines) == found.num_rows
             for row, line in zip(found.to_pylist(), lines, strict=True):
                 for value, shown in zip(row.values(), re.split(r"\s{2,}", line.strip()), strict=True):
-                    exact = value if isinstance(value, float) else None
-                    if exact is not None and NUMBER.fullmatch(shown):
-                        assert float(shown) == pytest.approx(exact, abs=0.02)
+                    if isinstance(value, float | int) and NUMBER.fullmatch(shown):
+                        assert float(shown) == pytest.approx(value, abs=0.02)
                     elif isinstance(value, list):
                         assert shown == f"[{', '.join(map(str, value))}]"
                     else:
-                        assert shown == str(value)
+                        assert shown == {None: "NULL", True: "true", False: "false"}.get(value, str(value))

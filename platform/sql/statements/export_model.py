@@ -16,14 +16,18 @@ from ...options import option
 from ...options import parse as parse_options
 from ..base import Statement
 from ..cursor import Cursor
+from ..query import Query, own_folder, read_rows
 from ..versions import NamedVersion, read_version
 
 if TYPE_CHECKING:
     from ..context import StatementContext
 
+SIDES = ("ITEMS", "QUERY")
 GRAMMAR = """\
 EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (replace = false, format = 'parquet')]
-EXPORT MODEL name [VERSION n] TO 'path' FORMAT parquet | csv | json [WITH (replace = false)]"""
+EXPORT MODEL name [VERSION n] TO 'path' FORMAT parquet | csv | json [WITH (replace = false)]
+EXPORT MODEL name [VERSION n] VECTORS OF ITEMS | QUERY TABLE t | (query)
+  TO TABLE table [DELTA FROM TABLE earlier] [WITH (...)] | TO 'path' FORMAT parquet | csv | json [WITH (...)]"""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,37 @@ class ExportFiles:
         return answer(version.manifest.model, version.number, rows, str(self.folder), dense)
 
 
+@dataclass(frozen=True)
+class ExportVectors:
+    """Write the vectors of items or of queries; `to` says where, `base` what table of them was written before."""
+
+    to: ExportTable | ExportFiles
+    side: str
+    rows: Query
+    base: Passage | None
+
+    def run(self, context: StatementContext) -> pa.Table:
+        from ...models.exports import writing
+        from ...models.vectors import vectors
+
+        to, base = self.to, None if self.base is None else self.base.text
+        with (
+            context.models.reading(*to.named) as version,
+            self.rows.expanded(context) as passage,
+            own_folder(context) as folder,
+            passage.locating(),
+            vectors(version, context.engine, passage.text, self.side, base, folder, context.reporter) as query,
+        ):
+            if isinstance(to, ExportTable):
+                target, format = to.table.text, to.options.format
+                rows = context.engine.write_table(target, query, to.options.replace, format)
+            else:
+                target = str(to.folder)
+                with writing(version, to.folder, to.format, to.replace) as (draft, write):
+                    rows = context.engine.write_files(query, draft, f".{to.format}", write)
+            return answer(version.manifest.model, version.number, rows, target, None)
+
+
 def answer(model: str, version: int, rows: int, target: str, dense: str | None) -> pa.Table:
     """Return the row that says what was written where."""
     row = {"model": model, "version": version, "rows": rows, "target": target, "dense": dense}
@@ -95,15 +130,33 @@ def answer(model: str, version: int, rows: int, target: str, dense: str | None) 
     return pa.Table.from_pylist([row], pa.schema([(name, pa.string() if name in text else pa.int64()) for name in row]))
 
 
-def parse(cursor: Cursor) -> ExportTable | ExportFiles:
+def parse(cursor: Cursor) -> ExportTable | ExportFiles | ExportVectors:
     named = read_version(cursor)
+    if cursor.accept("VECTORS"):
+        return parse_vectors(cursor, named)
     cursor.expect("TO")
-    return parse_table(cursor, named) if cursor.accept("TABLE") else parse_files(cursor, named)
-
-
-def parse_table(cursor: Cursor, named: NamedVersion) -> ExportTable:
+    if not cursor.accept("TABLE"):
+        return parse_files(cursor, named)
     table = cursor.table()
     base = cursor.integer("a version number") if cursor.accept("DELTA", "FROM", "VERSION") else None
+    return parse_table(cursor, named, table, base)
+
+
+def parse_vectors(cursor: Cursor, named: NamedVersion) -> ExportVectors:
+    cursor.expect("OF")
+    side = next((side for side in SIDES if cursor.accept(side)), None)
+    if side is None:
+        raise cursor.expected("whose vectors", SIDES)
+    rows = read_rows(cursor)
+    cursor.expect("TO")
+    if not cursor.accept("TABLE"):
+        return ExportVectors(parse_files(cursor, named), side, rows, None)
+    table = cursor.table()
+    base = cursor.table() if cursor.accept("DELTA", "FROM", "TABLE") else None
+    return ExportVectors(parse_table(cursor, named, table, None), side, rows, base)
+
+
+def parse_table(cursor: Cursor, named: NamedVersion, table: Passage, base: int | None) -> ExportTable:
     given = cursor.options() if cursor.accept("WITH") else {}
     return ExportTable(named, table, parse_options(ExportOptions, given, Subject("WITH")), base)
 
@@ -128,6 +181,7 @@ def parse_files(cursor: Cursor, named: NamedVersion) -> ExportFiles:
 EXPORT_MODEL = Statement(
     "EXPORT MODEL",
     GRAMMAR,
-    "Write a version's weights to a warehouse table or to files, with the columns of ML.WEIGHTS.",
+    "Write a version's weights to a warehouse table or to files, with the columns of ML.WEIGHTS; or the vectors of items or of "
+    "queries, by the first column of a query: DELTA FROM TABLE those that differ from an earlier table of them.",
     parse,
 )
