@@ -19,8 +19,8 @@ from ..ps.programs import Programs
 from .estimates import compact_text, estimated_bytes, estimated_features, estimated_seconds, row_bytes
 from .metrics.remarks import remarks, seen_at_first
 from .metrics.windows import Schedule, schedule_of, without_windows
-from .parallelism import Places, fitting, places_of
-from .plan import Plan, batch_size
+from .parallelism import Places, decide, places_of
+from .plan import Plan
 from .prepared import check_encryption
 from .recipe import Recipe, fitted, recipe_of
 from .rows import check_continues
@@ -130,9 +130,8 @@ def input_rows(
             *place_rows(places, plan),
         ]
     examples = sum(split.rows for split in splits)
-    places = fitting(places, plan.settings, examples, len(splits) * plan.settings.passes)
     algorithm = recipe.algorithm
-    size_of_batch = batch_size(plan.settings, examples, places.workers, algorithm.large_batches, algorithm.least_batch)
+    size_of_batch, places = decide(plan, algorithm, [split.rows for split in splits], places)
     encoder = Encoder(columns, recipe.algorithm, plan.settings.seed, plan.settings.compact == "auto")
     features = estimated_features(scan, splits, columns, encoder)
     size = estimated_bytes(recipe, features)

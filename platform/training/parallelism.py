@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..display import plural
 from ..engines.tasks import Tasks
 from ..errors import StatementError, Subject
-from .plan import Settings
+from .plan import Plan, Settings
+
+if TYPE_CHECKING:
+    from ...algorithms.base import Algorithm
 
 SLOTS_PER_SHARD = 4
 MOST_BY_DEFAULT = 64
 ROWS_PER_WORKER = 200_000
 ROWS_PER_SHARD = 1_000_000
 BYTES_PER_SHARD = 64 * 2**20
+WHOLE_ROWS = 1 << 16
+"""Examples of a batch where all examples are learned from at once."""
+MOST_USUAL = 1024
+DEFAULT_BATCH_SIZES = (
+    (4_000_000, 16384),
+    (2_000_000, 8192),
+    (1_000_000, 4096),
+    (500_000, 2048),
+    (200_000, 1024),
+    (50_000, 256),
+    (0, 64),
+)
+"""From how many rows on a training takes how many examples per update, where the statement does not say."""
+WHOLE_BATCH_WORKERS = 4
+"""So many workers take whole batches; what more of them have under way at once would be too much of the log."""
 
 
 class Places(NamedTuple):
@@ -21,6 +40,13 @@ class Places(NamedTuple):
 
     shards: int
     workers: int
+
+
+class Sizes(NamedTuple):
+    """What is decided of a training once its rows are known: examples of a batch, shards and workers."""
+
+    batch_size: int
+    places: Places
 
 
 def in_step(settings: Settings, places: Places) -> bool:
@@ -58,6 +84,33 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
             subject=Subject("WITH", option="workers" if settings.workers else "shards"),
         )
     return Places(shards, workers)
+
+
+def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places) -> Sizes:
+    """Return the sizes that a training runs with; TRAIN, CONTINUE, EXPLAIN and all kinds of algorithms have them from here.
+
+    Args:
+        rows: of each split, before filters.
+        places: most of them, from places_of.
+    """
+    passes = 1 if plan.validate is not None else plan.settings.passes  # VALIDATE deals them one at a time
+    places = fitting(places, plan.settings, sum(rows), len(rows) * passes)
+    if not algorithm.serves:
+        return Sizes(plan.settings.batch_size or WHOLE_ROWS, places)
+    return Sizes(batch_size(plan.settings, sum(rows), places.workers, algorithm.large_batches, algorithm.least_batch), places)
+
+
+def batch_size(settings: Settings, rows: int, workers: int, large: bool, least: int) -> int:
+    """Return the examples per update of a training on `rows` rows: a short log needs its many small updates.
+
+    Args:
+        workers: that learn at once, each from weights that lack the others' updates under way (docs/scaling.md, Large batches).
+        large: the algorithm takes larger batches of a long log.
+        least: it takes no smaller ones.
+    """
+    usual = DEFAULT_BATCH_SIZES if large else [pair for pair in DEFAULT_BATCH_SIZES if pair[1] <= MOST_USUAL]
+    shared = rows * WHOLE_BATCH_WORKERS // max(WHOLE_BATCH_WORKERS, workers)
+    return settings.batch_size or max(least, next(size for from_rows, size in usual if shared >= from_rows))
 
 
 def fitting(places: Places, settings: Settings, rows: int, turns: int) -> Places:

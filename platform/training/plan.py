@@ -106,34 +106,6 @@ class Settings:
         return self.data_loss == "continue"
 
 
-MOST_USUAL = 1024
-DEFAULT_BATCH_SIZES = (
-    (4_000_000, 16384),
-    (2_000_000, 8192),
-    (1_000_000, 4096),
-    (500_000, 2048),
-    (200_000, 1024),
-    (50_000, 256),
-    (0, 64),
-)
-"""From how many rows on a training takes how many examples per update, where the statement does not say."""
-WORKERS = 4
-"""So many workers take whole batches; what more of them have under way at once would be too much of the log."""
-
-
-def batch_size(settings: Settings, rows: int, workers: int, large: bool, least: int) -> int:
-    """Return the examples per update of a training on `rows` rows: a short log needs its many small updates.
-
-    Args:
-        workers: that learn at once, each from weights that lack the others' updates under way (docs/scaling.md, Large batches).
-        large: the algorithm takes larger batches of a long log.
-        least: it takes no smaller ones.
-    """
-    usual = DEFAULT_BATCH_SIZES if large else [pair for pair in DEFAULT_BATCH_SIZES if pair[1] <= MOST_USUAL]
-    shared = rows * WORKERS // max(WORKERS, workers)
-    return settings.batch_size or max(least, next(size for from_rows, size in usual if shared >= from_rows))
-
-
 @dataclass(frozen=True)
 class Use:
     """A part as a statement uses it: its name, the options given, and the options object with defaults filled in.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...warehouse.manifest import Split
 from ..engines.base import Engine, Scan
@@ -23,8 +24,8 @@ from .estimates import estimated_bytes, estimated_features
 from .hold_out import ValidationRows, divided, hold_out
 from .metrics.metrics import Targets
 from .metrics.windows import Schedule, schedule_of
-from .parallelism import Places, fitting
-from .plan import Plan, batch_size
+from .parallelism import Places, decide
+from .plan import Plan
 from .recipe import Recipe, recipe_of
 from .rows import check_continues
 from .segment import Segment
@@ -33,20 +34,18 @@ if TYPE_CHECKING:
     from ...warehouse.version import Version
 
 
-class Prepared(NamedTuple):
-    """What a training needs to know.
+@dataclass(frozen=True)
+class TrainingInput:
+    """What a training is given, as its tasks are sent it: all but what each process makes for itself.
 
     Attributes:
         batch_size: examples per update.
         parent: the version that it continues.
         places: how many shards and workers it has.
         baseline: see baseline_of; empty where it continues.
-        hold_out: the rows that VALIDATE holds out; None without, and where workers learn.
-        segment: what it takes of a stream, where it learns from one.
     """
 
     plan: Plan
-    recipe: Recipe
     columns: Columns
     scan: Scan
     splits: list[Split]
@@ -54,8 +53,29 @@ class Prepared(NamedTuple):
     parent: Version | None
     places: Places
     baseline: tuple[float, ...]
-    hold_out: ValidationRows | None = None
-    segment: Segment | None = None
+
+    @property
+    def input(self) -> TrainingInput:
+        """The input alone, of what is prepared."""
+        return TrainingInput(**{field.name: getattr(self, field.name) for field in fields(TrainingInput)})
+
+    def with_recipe(self, recipe: Recipe, hold_out: ValidationRows | None, segment: Segment | None) -> Prepared:
+        """Return it with what this process makes of it; see Prepared."""
+        return Prepared(**vars(self), recipe=recipe, hold_out=hold_out, segment=segment)
+
+
+@dataclass(frozen=True)
+class Prepared(TrainingInput):
+    """What a training needs to know.
+
+    Attributes:
+        hold_out: the rows that VALIDATE holds out; None without, and where workers learn.
+        segment: what it takes of a stream, where it learns from one; None where workers learn.
+    """
+
+    recipe: Recipe
+    hold_out: ValidationRows | None
+    segment: Segment | None
 
     @property
     def num_examples(self) -> int | None:
@@ -97,12 +117,21 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    plan: Plan, columns: Columns, scan: Scan, parent: Version | None, places: Places, engine: Engine, folder: Path
+    plan: Plan,
+    columns: Columns,
+    scan: Scan,
+    parent: Version | None,
+    places: Places,
+    engine: Engine,
+    folder: Path,
+    segment: Segment | None,
 ) -> Prepared:
     """Look at the input; the parts are made again for vectors, whose lengths are known from it.
 
     Args:
+        places: most of them.
         folder: where rows that VALIDATE ON (query) gives are staged.
+        segment: of the stream that is learned from.
 
     Raises:
         StatementError: it is empty, its labels cannot be learned from, or the parent cannot go on with the lengths of vectors.
@@ -119,12 +148,11 @@ def prepare(
         check_continues(recipe, parent)
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
-    rows = sum(split.rows for split in splits)
-    places = fitting(places, plan.settings, rows, len(splits) * (1 if plan.validate is not None else plan.settings.passes))
-    size = batch_size(plan.settings, rows, places.workers, recipe.algorithm.large_batches, recipe.algorithm.least_batch)
+    sizes = decide(plan, recipe.algorithm, [split.rows for split in splits], places)
     hold = hold_out(plan, engine, scan, splits, columns, folder)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
-    return Prepared(plan, recipe, columns, scan, splits, size, parent, places, baseline, hold)
+    given = TrainingInput(plan, columns, scan, splits, sizes.batch_size, parent, sizes.places, baseline)
+    return given.with_recipe(recipe, hold, segment)
 
 
 def check_encryption(plan: Plan) -> None:

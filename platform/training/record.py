@@ -17,7 +17,7 @@ from .baseline import baseline_of
 from .hold_out import divided, hold_out
 from .parallelism import Places, places_of
 from .plan import Plan
-from .prepared import Prepared
+from .prepared import Prepared, TrainingInput
 from .recipe import fitted, recipe_of
 from .segment import cut_again
 
@@ -62,7 +62,8 @@ def prepare_again(plan: Plan, draft: Draft, engine: Engine, parent: Version | No
     hold = hold_out(plan, engine, scan, splits, columns, draft.apart)
     places = places_again(plan, manifest, engine, recipe.algorithm.serves)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
-    return Prepared(plan, recipe, columns, scan, splits, manifest.batch_size, parent, places, baseline, hold, segment)
+    given = TrainingInput(plan, columns, scan, splits, manifest.batch_size, parent, places, baseline)
+    return given.with_recipe(recipe, hold, segment)
 
 
 def scan_again(plan: Plan, manifest: Manifest, engine: Engine) -> Scan:

@@ -79,7 +79,7 @@ def train(
         try:
             segment = None if segment is None else segment.beside(draft.folder)
             scan = segment.scan if segment is not None else staged(engine, plan.query, found, draft.staged)
-            prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart)._replace(segment=segment)
+            prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart, segment)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
             draft.checkpoints.names()  # a place that cannot be read is an error now

@@ -122,6 +122,12 @@ class LogPrepared:
         self.targets = Targets.of(("label",), True, False)
         self._pause = pause
 
+    @property
+    def input(self) -> SimpleNamespace:
+        """What tasks are sent; see TrainingInput."""
+        names = ("plan", "columns", "scan", "splits", "batch_size", "parent", "places", "baseline")
+        return SimpleNamespace(**{name: getattr(self, name) for name in names})
+
     def source(self, epoch: int) -> LogSource:
         return LogSource(self.log, epoch, self._pause)
 

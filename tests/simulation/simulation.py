@@ -239,7 +239,7 @@ class Simulation:
         yield Storage, "__init__", init
 
     def _prepared_of(self, job: Any) -> Any:
-        return model.LogPrepared(self.log, job.plan.settings, lambda: self.world.step("read"))
+        return model.LogPrepared(self.log, job.input.plan.settings, lambda: self.world.step("read"))
 
     def _struck(self) -> list[Process]:
         return [*([] if self._driver is None else [self._driver]), *self._processes]

@@ -8,7 +8,8 @@ import pytest
 
 from xpsql.platform.errors import OptionError, Subject
 from xpsql.platform.options import Value, parse
-from xpsql.platform.training.plan import Settings, batch_size
+from xpsql.platform.training.parallelism import batch_size
+from xpsql.platform.training.plan import Settings
 
 
 @pytest.mark.parametrize(

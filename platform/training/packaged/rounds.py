@@ -77,10 +77,10 @@ def learn_part(job: Job, task: Task) -> None:
     """
     check_machine(job.xpsql, job.folder)
     prepare_task(task.cores)
-    number, count = task.number, job.places.workers
+    number, count = task.number, job.input.places.workers
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", number, task.attempt) as member:
         prepared = prepared_of(job)
-        examples = PackageExamples(prepared, range(number, len(job.splits), count))
+        examples = PackageExamples(prepared, range(number, len(job.input.splits), count))
         host, receives = own_host(job.contact.address), number == 0 and count > 1
         gathering = learner_of(prepared).gathering(count, host) if receives else contextlib.nullcontext(0)
         with gathering as port:

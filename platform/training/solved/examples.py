@@ -23,8 +23,6 @@ from ..metrics.metrics import LabelMetrics, Tally
 from ..online.step import inputs_of, objective_step, score_step
 from ..prepared import Prepared
 
-ROWS = 1 << 16
-
 Doubles = NDArray[np.float64]
 
 
@@ -149,7 +147,7 @@ NO_FEATURES = KeyedFeatures(
 def batches_of(prepared: Prepared, number: int) -> Iterator[Batch]:
     """Read a split in large batches."""
     split, which, row, encoder = prepared.splits[number], BatchId(split=number), 0, prepared.encoder
-    size = prepared.plan.settings.batch_size or ROWS
+    size = prepared.batch_size
     for table in prepared.scan.read(split, prepared.columns.learned, size):
         if table.num_rows:
             chunk = encoder.chunk(table, functools.partial(row_of, prepared.scan, split, row))

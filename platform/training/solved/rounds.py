@@ -81,7 +81,7 @@ def evaluate_examples(job: Job, task: Task) -> None:
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         prepared = prepared_of(job)
-        examples = KeptExamples(prepared, range(task.number, len(job.splits), job.places.workers), task.cores)
+        examples = KeptExamples(prepared, range(task.number, len(job.input.splits), job.input.places.workers), task.cores)
         member.call(HAVE, EncodedFeatures(task.number, examples.features, examples.moments), CALL_SECONDS)
         carry_out(member, task.number, examples)
 

@@ -7,25 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....warehouse.files import VersionFiles
-from ....warehouse.manifest import Split, TableEntry
+from ....warehouse.manifest import TableEntry
 from ....warehouse.storage import Storage
-from ...engines.base import Scan
 from ...engines.tasks import unshared
 from ...errors import TrainingError
-from ...input.columns import Columns
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Method
 from ..held import Saved
-from ..parallelism import Places
-from ..plan import Plan
-from ..prepared import Prepared
+from ..prepared import Prepared, TrainingInput
 from ..recipe import recipe_of
 from ..reports import Report
 from .messages import Contact
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
-    from ....warehouse.version import Version
 
 WAIT_SECONDS = 600.0
 
@@ -36,6 +31,7 @@ class Job(NamedTuple):
     Attributes:
         contact: where they meet.
         xpsql: the driver's version.
+        input: of the training.
         folder: the version's, in the warehouse, which all machines share.
         tables: as the manifest describes them.
         epoch: of the driver.
@@ -46,14 +42,7 @@ class Job(NamedTuple):
 
     contact: Contact
     xpsql: str
-    plan: Plan
-    columns: Columns
-    scan: Scan
-    splits: list[Split]
-    batch_size: int
-    parent: Version | None
-    places: Places
-    baseline: tuple[float, ...]
+    input: TrainingInput
     folder: Path
     tables: tuple[TableEntry, ...]
     epoch: int
@@ -123,9 +112,7 @@ SAVE = Method("save", Save, Saved)
 
 def prepared_of(job: Job) -> Prepared:
     """Return what a worker needs to know."""
-    recipe = recipe_of(job.plan, job.columns)
-    parts = job.plan, recipe, job.columns, job.scan, job.splits, job.batch_size, job.parent, job.places, job.baseline, None
-    return Prepared(*parts)
+    return job.input.with_recipe(recipe_of(job.input.plan, job.input.columns), None, None)
 
 
 def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int, checkpoint: str, memory_bytes: int | None) -> Job:
@@ -133,14 +120,7 @@ def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int, check
     return Job(
         contact=contact,
         xpsql=own_version(),
-        plan=prepared.plan,
-        columns=prepared.columns,
-        scan=prepared.scan,
-        splits=prepared.splits,
-        batch_size=prepared.batch_size,
-        parent=prepared.parent,
-        places=prepared.places,
-        baseline=prepared.baseline,
+        input=prepared.input,
         folder=draft.folder,
         tables=draft.manifest.tables,
         epoch=epoch,

@@ -44,16 +44,16 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
     check_machine(job.xpsql, job.folder)
     keep_freed_memory(KEPT_BYTES)
     prepare_task(task.cores)
-    number, num_shards = task.number, job.places.shards
-    shard = new_shard(recipe_of(job.plan, job.columns), number, num_shards, job.columns, job.epoch)
+    number, num_shards = task.number, job.input.places.shards
+    shard = new_shard(recipe_of(job.input.plan, job.input.columns), number, num_shards, job.input.columns, job.epoch)
     membership = Membership(job.contact, "shard", number, task.attempt)
     with contextlib.suppress(EndedError), compilations(shard.compiled), membership as member:
         fill(shard, number, job)
-        if job.plan.evaluate is not None:
+        if job.input.plan.evaluate is not None:
             shard.watch()
         gang = gang_of(shard, job, member)
         name, handlers = f"shard {number} of {job.contact.job}", handlers_of(shard, gang, number, job, member)
-        host, limits = own_host(job.contact.address), room_for(job.places.workers + TO_SHARD)
+        host, limits = own_host(job.contact.address), room_for(job.input.places.workers + TO_SHARD)
         with job.contact.transport.serve(name, handlers, job.contact.secret, host, limits, certificate) as server:
             member.ready(server.address)
             member.ended.wait()
@@ -64,15 +64,15 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
 
 def fill(shard: Shard, number: int, job: Job) -> None:
     """Put into a new shard what it begins with: a checkpoint, or else what the training continues."""
-    recipe = recipe_of(job.plan, job.columns)
+    recipe = recipe_of(job.input.plan, job.input.columns)
     if job.checkpoint:
         checkpoints = Checkpoints(job.checkpoints)  # the driver has looked whose they are
-        restore({number: shard}, job.places.shards, checkpoints, checkpoints.manifest(job.checkpoint), job.epoch)
-    elif job.parent is not None:
-        changed = changed_programs(job.plan, recipe, job.parent)
-        load({number: shard}, job.places.shards, job.parent, job.columns, changed)
+        restore({number: shard}, job.input.places.shards, checkpoints, checkpoints.manifest(job.checkpoint), job.epoch)
+    elif job.input.parent is not None:
+        changed = changed_programs(job.input.plan, recipe, job.input.parent)
+        load({number: shard}, job.input.places.shards, job.input.parent, job.input.columns, changed)
     else:
-        begin({number: shard}, job.places.shards, recipe, job.baseline)
+        begin({number: shard}, job.input.places.shards, recipe, job.input.baseline)
 
 
 def gang_of(shard: Shard, job: Job, member: Membership) -> Gang | None:
@@ -81,7 +81,7 @@ def gang_of(shard: Shard, job: Job, member: Membership) -> Gang | None:
     def held_up(workers: Sequence[int], seconds: float) -> None:
         member.call(SLOW, Slow(tuple(workers), seconds), CALL_SECONDS)
 
-    return Gang(shard, job.places.workers, held_up) if in_step(job.plan.settings, job.places) else None
+    return Gang(shard, job.input.places.workers, held_up) if in_step(job.input.plan.settings, job.input.places) else None
 
 
 def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: Membership) -> tuple[Handler[Any, Any], ...]:
@@ -92,11 +92,11 @@ def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: 
 
     def save_rows(request: Save) -> Saved:
         files = saved_files(job.folder, job.epoch) if request.best < 0 else VersionFiles(job.folder).best(request.best)
-        return save({number: shard}, job.places.shards, files, job.tables)
+        return save({number: shard}, job.input.places.shards, files, job.tables)
 
     name, limit = f"Shard {number} of {job.contact.job}", job.memory_bytes
     pressure = None
     if limit is not None:
         pressure = Pressure(name, limit, shard.describe, shard.collect, pressed)
     own = shard_handlers(gang or shard, None if pressure is None else pressure.ease)
-    return *own, Handler(SAVE, save_rows), *checkpoint_handlers(shard, gang, job.checkpoints, number, job.places.shards)
+    return *own, Handler(SAVE, save_rows), *checkpoint_handlers(shard, gang, job.checkpoints, number, job.input.places.shards)

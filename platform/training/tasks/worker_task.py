@@ -51,11 +51,11 @@ def work(job: Job, generation: int, task: Task) -> None:
         def read() -> Generator[Batch | End, None, None]:
             return source.batches(lambda: take(member, task), telling.clocks.reading)
 
-        seconds = ANSWER_SECONDS if in_step(job.plan.settings, job.places) else DEADLINE_SECONDS
+        seconds = ANSWER_SECONDS if in_step(job.input.plan.settings, job.input.places) else DEADLINE_SECONDS
         with job.contact.dial_shards(member.shards(WAIT_SECONDS), seconds) as client:
             worker = Worker(task.number, client, prepared.recipe, telling.learned, telling.ended, telling.clocks.learning)
             with compilations(telling.compiled.add), prepared.ahead(read) as ahead:
-                worker.learn(ahead, lambda: begin(member, task, job), job.plan.settings.sync == "ssp")
+                worker.learn(ahead, lambda: begin(member, task, job), job.input.plan.settings.sync == "ssp")
             client.leave(task.number)  # not by an error: a gang would make steps without it, and a checkpoint might keep them
         telling.finish()
 
@@ -74,7 +74,7 @@ def begin(member: Membership, task: Task, job: Job) -> bool:
     """
     if member.ended.is_set():
         raise EndedError
-    if job.plan.settings.sync != "ssp":
+    if job.input.plan.settings.sync != "ssp":
         return True
     return member.call(STEP, StepRequest(task.number, task.attempt), WAIT_SECONDS + CALL_SECONDS).go
 
