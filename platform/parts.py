@@ -6,6 +6,8 @@ and whose object is a `Part`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .errors import Position, StatementError, Subject, suggestion
@@ -17,59 +19,76 @@ if TYPE_CHECKING:
 AnyPart = Part[Any, Any]
 
 
-def built_in(kind: str) -> tuple[AnyPart, ...]:
-    """Return the parts of this package; `kind` is "algorithm" or "operator"."""
-    if kind == "algorithm":
-        from ..algorithms import ALGORITHMS
+@dataclass(frozen=True)
+class PartKind:
+    """A kind of parts that statements name: built-in ones, and those of other packages.
 
-        return ALGORITHMS
+    Attributes:
+        name: "algorithm" or "operator".
+        built_in: returns the parts of this package.
+    """
+
+    name: str
+    built_in: Callable[[], tuple[AnyPart, ...]]
+
+    def find(self, name: str, position: Position | None) -> AnyPart:
+        """Return the part of this name, compared without case.
+
+        Raises:
+            StatementError: there is none, or the package that offers it fails; the message lists what there is.
+        """
+        parts = self.built_in()
+        for part in parts:
+            if part.name == name.lower():
+                return part
+        plugins = {point.name.lower(): point for point in self.plugged()}
+        if name.lower() in plugins:
+            return self.load(plugins[name.lower()], position)
+        valid = [part.name for part in parts] + list(plugins)
+        raise StatementError(f"There is no {self.name} {name!r}.{suggestion(name, valid)}", position)
+
+    def plugged(self) -> tuple[EntryPoint, ...]:
+        """Return the entry points of other packages, in order of name, without importing them."""
+        from importlib.metadata import entry_points  # takes 15 ms, and parts of this package need none
+
+        return tuple(sorted(entry_points(group=f"xpsql.{self.name}s"), key=lambda point: point.name))
+
+    def load(self, point: EntryPoint, position: Position | None) -> AnyPart:
+        """Import a plugin.
+
+        Raises:
+            StatementError: it cannot be imported, or is no part of that name.
+        """
+        package = point.dist.name if point.dist else point.module
+        try:
+            part = point.load()
+        except Exception as error:
+            message = f"The {self.name} {point.name} of package {package} cannot be imported: {error!r}."
+            raise StatementError(f"{message} Repair or remove that package.", position) from error
+        if not isinstance(part, Part) or part.name != point.name.lower():
+            raise StatementError(
+                f"The {self.name} {point.name} of package {package} must be a Part of that name, got {part!r}. "
+                "Update or remove that package.",
+                position,
+            )
+        return part
+
+    def options(self, part: AnyPart, given: dict[str, Value]) -> Any:
+        """Return a part's options object for the options given in a statement."""
+        return parse(part.options, part.read(given), Subject.of_part(self.name, part.name))
+
+
+def algorithms() -> tuple[AnyPart, ...]:
+    from ..algorithms import ALGORITHMS  # with JAX, which takes long to load
+
+    return ALGORITHMS
+
+
+def operators() -> tuple[AnyPart, ...]:
     from .operators import OPERATORS
 
     return OPERATORS
 
 
-def find(kind: str, parts: tuple[AnyPart, ...], name: str, position: Position | None) -> AnyPart:
-    """Return the part of this name, compared without case.
-
-    Raises:
-        StatementError: there is none, or the package that offers it fails; the message lists what there is.
-    """
-    for part in parts:
-        if part.name == name.lower():
-            return part
-    plugins = {point.name.lower(): point for point in plugged(kind)}
-    if name.lower() in plugins:
-        return load(kind, plugins[name.lower()], position)
-    valid = [part.name for part in parts] + list(plugins)
-    raise StatementError(f"There is no {kind} {name!r}.{suggestion(name, valid)}", position)
-
-
-def plugged(kind: str) -> tuple[EntryPoint, ...]:
-    """Return the entry points of other packages, in order of name, without importing them."""
-    from importlib.metadata import entry_points  # takes 15 ms, and parts of this package need none
-
-    return tuple(sorted(entry_points(group=f"xpsql.{kind}s"), key=lambda point: point.name))
-
-
-def load(kind: str, point: EntryPoint, position: Position | None) -> AnyPart:
-    """Import a plugin."""
-    package = point.dist.name if point.dist else point.module
-    try:
-        part = point.load()
-    except Exception as error:
-        raise StatementError(
-            f"The {kind} {point.name} of package {package} cannot be imported: {error!r}. Repair or remove that package.",
-            position,
-        ) from error
-    if not isinstance(part, Part) or part.name != point.name.lower():
-        raise StatementError(
-            f"The {kind} {point.name} of package {package} must be a Part of that name, got {part!r}. "
-            "Update or remove that package.",
-            position,
-        )
-    return part
-
-
-def options(kind: str, part: AnyPart, given: dict[str, Value]) -> Any:
-    """Return a part's options object for the options given in a statement."""
-    return parse(part.options, part.read(given), Subject.of_part(kind, part.name))
+ALGORITHM = PartKind("algorithm", algorithms)
+OPERATOR = PartKind("operator", operators)

@@ -96,13 +96,13 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("plugins")
 def test_a_plugin_is_found_like_a_part_of_ours() -> None:
-    assert parts.find("operator", (), "Halve", HERE) is HALVE
+    assert parts.OPERATOR.find("Halve", HERE) is HALVE
 
 
 @pytest.mark.usefixtures("plugins")
 def test_a_part_of_ours_comes_before_a_plugin_of_its_name() -> None:
     ours = Part("halve", HalveOptions, make_halve)
-    assert parts.find("operator", (ours,), "halve", HERE) is ours
+    assert parts.PartKind("operator", lambda: (ours,)).find("halve", HERE) is ours
 
 
 @pytest.mark.usefixtures("plugins")
@@ -116,7 +116,7 @@ def test_a_part_of_ours_comes_before_a_plugin_of_its_name() -> None:
 )
 def test_a_part_that_cannot_be_had_is_an_error_that_names_it(name: str, message: str) -> None:
     with pytest.raises(StatementError, match=message) as raised:
-        parts.find("operator", (), name, HERE)
+        parts.PartKind("operator", lambda: ()).find(name, HERE)
     assert raised.value.position == HERE
 
 

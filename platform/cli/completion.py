@@ -78,19 +78,19 @@ def of_training(before: str) -> list[str] | None:
         return None  # a string is being typed
     last = tokens[-1].text.upper() if tokens else ""
     if last == "USING":
-        return part_names("algorithm")
+        return part_names(parts.ALGORITHM)
     around = opened(tokens)
     if last not in ("(", ",") or not around:
         return None
     owner, place = tokens[around[-1]].text, around[-1]
     if owner.upper() == "OPERATORS":
-        return part_names("operator")
+        return part_names(parts.OPERATOR)
     if owner.upper() == "WITH":
         return [option.name for option in describe(Settings)]
     if place and tokens[place - 1].text.upper() == "USING":
-        return option_names("algorithm", owner)
+        return option_names(parts.ALGORITHM, owner)
     if len(around) > 1 and tokens[around[-2]].text.upper() == "OPERATORS":
-        return option_names("operator", owner)
+        return option_names(parts.OPERATOR, owner)
     return None
 
 
@@ -105,14 +105,14 @@ def opened(tokens: Sequence[Token]) -> list[int]:
     return around
 
 
-def part_names(kind: str) -> list[str]:
-    return [*(part.name for part in parts.built_in(kind)), *(point.name for point in parts.plugged(kind))]
+def part_names(kind: parts.PartKind) -> list[str]:
+    return [*(part.name for part in kind.built_in()), *(point.name for point in kind.plugged())]
 
 
-def option_names(kind: str, name: str) -> list[str]:
+def option_names(kind: parts.PartKind, name: str) -> list[str]:
     """Return the options of a part, a bound without its sign; none where there is no such part."""
     try:
-        part = parts.find(kind, parts.built_in(kind), name, None)
+        part = kind.find(name, None)
     except StatementError:
         return []
     return [option.name.partition(" ")[0] for option in describe(part.options)]

@@ -14,7 +14,7 @@ from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, d
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..parts import plugged
+from ..parts import ALGORITHM, OPERATOR
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 OURS = "xpsql"
@@ -53,7 +53,7 @@ def environment_archive() -> Path:
 
 def offered() -> list[EntryPoint]:
     """Return the algorithms and operators of other packages."""
-    return [*plugged("algorithm"), *plugged("operator")]
+    return [*ALGORITHM.plugged(), *OPERATOR.plugged()]
 
 
 def required(roots: Iterable[str]) -> list[Distribution]:

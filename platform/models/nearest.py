@@ -15,7 +15,7 @@ from ..errors import StatementError, suggestion
 from ..input.columns import columns_from
 from ..input.slot import Slot
 from ..input.vocabulary import keys_of
-from ..parts import built_in
+from ..parts import ALGORITHM
 from ..scoring.best import Best
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def table_of_vectors(version: Version) -> TableEntry:
         if table.dim > 1 and table.name != WEIGHTS:
             return table
     algorithm = version.manifest.algorithm.name
-    *names, last = [part.name for part in built_in("algorithm") if any(f.name == "dim" for f in fields(part.options))]
+    *names, last = [part.name for part in ALGORITHM.built_in() if any(f.name == "dim" for f in fields(part.options))]
     listed = f"{', '.join(names)} or {last}"
     raise StatementError(f"ML.NEAREST compares vectors, and {algorithm} has none. Use a model of {listed}.")
 

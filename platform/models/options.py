@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..errors import StatementError
 from ..input.transform import Transform
 from ..options import Described, describe
-from ..parts import built_in, find
+from ..parts import ALGORITHM, OPERATOR, PartKind
 from ..training.plan import Settings
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def options_of(manifest: Manifest) -> pa.Table:
 
 
 def rows(manifest: Manifest) -> Iterator[Row]:
-    yield from of_part("USING", "algorithm", manifest.algorithm)
+    yield from of_part("USING", ALGORITHM, manifest.algorithm)
     for operator in manifest.operators:
-        yield from of_part("OPERATORS", "operator", operator)
+        yield from of_part("OPERATORS", OPERATOR, operator)
         if operator.on:
             yield row("OPERATORS", operator.name, "ON", operator.on, None, True)
     for slot in manifest.slots:
@@ -54,11 +54,11 @@ def rows(manifest: Manifest) -> Iterator[Row]:
         yield row("WITH", None, name, value, default, plain(value) != plain(default))
 
 
-def of_part(clause: str, kind: str, part: PartEntry) -> Iterator[Row]:
+def of_part(clause: str, kind: PartKind, part: PartEntry) -> Iterator[Row]:
     """Give the options of an algorithm or operator: those that it declares, and those that were given."""
     declared: list[Described] = []
     with contextlib.suppress(StatementError):
-        declared = describe(find(kind, built_in(kind), part.name, None).options)
+        declared = describe(kind.find(part.name, None).options)
     given: Mapping[str, Any] = part.options
     for option in declared:
         name = option.name.partition(" ")[0]  # a bound is declared with its sign

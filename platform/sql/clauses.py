@@ -222,7 +222,7 @@ def uses_of(value: Any) -> tuple[Given, ...]:
 
 def algorithm(given: Given) -> Use:
     """Return the algorithm that USING names, its options checked."""
-    return use("algorithm", given)
+    return use(parts.ALGORITHM, given)
 
 
 def without_labels(algorithm: Use, given: Clauses) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def without_labels(algorithm: Use, given: Clauses) -> dict[str, Any]:
     """
     from ...algorithms.base import Unlabelled  # JAX takes long to load, and few statements name an algorithm
 
-    if not isinstance(parts.find("algorithm", parts.built_in("algorithm"), algorithm.name, None), Unlabelled):
+    if not isinstance(parts.ALGORITHM.find(algorithm.name, None), Unlabelled):
         return {}
     if "LABEL" in given:
         raise StatementError(
@@ -244,14 +244,14 @@ def without_labels(algorithm: Use, given: Clauses) -> dict[str, Any]:
 
 def operators(given: tuple[Given, ...]) -> tuple[Use, ...]:
     """Return the operators of OPERATORS, their options checked."""
-    return tuple(use("operator", operator) for operator in given)
+    return tuple(use(parts.OPERATOR, operator) for operator in given)
 
 
-def use(kind: str, given: Given) -> Use:
-    part = parts.find(kind, parts.built_in(kind), given.name.value, given.name.position)
+def use(kind: parts.PartKind, given: Given) -> Use:
+    part = kind.find(given.name.value, given.name.position)
     options = dict(part.read(given.options))
     values = {name: value.value for name, value in options.items()}
-    return Use(part.name, values, parts.options(kind, part, options), tuple(name.lower() for name in given.on))
+    return Use(part.name, values, kind.options(part, options), tuple(name.lower() for name in given.on))
 
 
 def settings(given: Mapping[str, Value]) -> Settings:

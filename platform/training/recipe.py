@@ -70,9 +70,9 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
         StatementError: more labels than the algorithm learns, operators in an order that cannot work, or a base rate that the
             algorithm has no use for.
     """
-    operators = tuple(UsedOperator(found("operator", use.name), use.options, use.on) for use in plan.operators)
+    operators = tuple(UsedOperator(parts.OPERATOR.find(use.name, None), use.options, use.on) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
-    algorithm = found("algorithm", plan.algorithm.name)
+    algorithm = parts.ALGORITHM.find(plan.algorithm.name, None)
     recipe = make(algorithm, plan.algorithm.options, columns.layout, operators, numbers, plan.settings.seed)
     if len(plan.labels) > 1 and not recipe.algorithm.multi_label:
         raise StatementError(
@@ -140,8 +140,8 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     """
     columns = columns_of(schema, plan.roles, parent)
     # Before operators are made: JAX runs where one is probed.
-    limit_threads(num_threads(make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, columns.layout)))
-    made = [make_operator(found("operator", use.name), use.options, TableSpec("", 1)) for use in plan.operators]
+    limit_threads(num_threads(planned(plan, columns.layout)))
+    made = [make_operator(parts.OPERATOR.find(use.name, None), use.options, TableSpec("", 1)) for use in plan.operators]
     offers = tuple(name for operator in made for name in operator.offers)
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
     check_crosses(plan, columns)
@@ -167,7 +167,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
 def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
     """Refuse an operator that offers inputs to an algorithm that takes none, but would take the slots of the query alone."""
     try:
-        make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, columns.layout)
+        planned(plan, columns.layout)
     except OptionError as error:
         raise StatementError(
             f"{OPERATORS} ({operator}) offers inputs beside the slots, and {plan.algorithm.name} takes none. Leave it out.",
@@ -179,7 +179,7 @@ def check_crosses(plan: Plan, columns: Columns) -> None:
     """Refuse crosses where the algorithm changes examples: those of a row that it makes would be another's."""
     if not columns.crosses:
         return
-    learns = make_algorithm(found("algorithm", plan.algorithm.name), plan.algorithm.options, columns.layout).learns
+    learns = planned(plan, columns.layout).learns
     if isinstance(learns, Online) and learns.augment:
         name = plan.algorithm.name
         message = f"{CROSS} combines the slots of a row, and {name} makes rows of its own. Leave it out."
@@ -280,19 +280,20 @@ def statistics_of_rows(names: tuple[str, ...]) -> Operator:
     return Operator({}, name="statistics", offers=tuple(f"@{name}" for name in names), offer=offer)
 
 
-def found(kind: str, name: str) -> parts.AnyPart:
-    return parts.find(kind, parts.built_in(kind), name, None)
-
-
 def algorithm_of(manifest: Manifest) -> Algorithm:
     """Make the algorithm of a trained version.
 
     Raises:
         StatementError: its package is not installed, or its options have changed.
     """
-    part = found("algorithm", manifest.algorithm.name)
-    options = parts.options("algorithm", part, written(manifest.algorithm.options))
+    part = parts.ALGORITHM.find(manifest.algorithm.name, None)
+    options = parts.ALGORITHM.options(part, written(manifest.algorithm.options))
     return make_algorithm(part, options, columns_from(manifest).layout)
+
+
+def planned(plan: Plan, layout: Layout) -> Algorithm:
+    """Make the algorithm that a plan names."""
+    return make_algorithm(parts.ALGORITHM.find(plan.algorithm.name, None), plan.algorithm.options, layout)
 
 
 @functools.lru_cache(maxsize=KEPT)

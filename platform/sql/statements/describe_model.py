@@ -14,7 +14,7 @@ from ...errors import StatementError
 from ...input.transform import Transform
 from ...models.options import literal
 from ...options import signs
-from ...parts import built_in, find
+from ...parts import ALGORITHM, OPERATOR, PartKind
 from ...training.metrics.validate import Validate
 from ..base import Statement
 from ..cursor import Cursor
@@ -73,9 +73,9 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
 
 
 def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    yield "algorithm", written("algorithm", manifest.algorithm)
+    yield "algorithm", written(ALGORITHM, manifest.algorithm)
     for number, operator in enumerate(manifest.operators, 1):
-        yield f"operator {number}", written("operator", operator)
+        yield f"operator {number}", written(OPERATOR, operator)
 
 
 def transform(manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -102,11 +102,11 @@ def settings(manifest: Manifest) -> Iterator[tuple[str, Any]]:
         yield f"setting {name}", literal(value) if isinstance(value, list | tuple) else value
 
 
-def written(kind: str, part: PartEntry) -> str:
+def written(kind: PartKind, part: PartEntry) -> str:
     """Return an algorithm or operator as the statement wrote it: `ftrl(alpha = 0.1)`."""
     sign: dict[str, str] = {}
     with contextlib.suppress(StatementError):  # of a package that is not installed here
-        sign = signs(find(kind, built_in(kind), part.name, None).options)
+        sign = signs(kind.find(part.name, None).options)
     options = ", ".join(f"{name} {sign.get(name, '=')} {literal(value)}" for name, value in part.options.items())
     on = f" ON {part.on[0]}" if len(part.on) == 1 else f" ON ({', '.join(part.on)})" if part.on else ""
     return f"{part.name}({options}){on}" if options else f"{part.name}{on}"

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 class ShowParts:
     """The algorithms or the operators, one row each."""
 
-    kind: str
+    kind: parts.PartKind
 
     def run(self, context: StatementContext) -> pa.Table:
-        rows = [(part.name, part.summary, "xpsql") for part in parts.built_in(self.kind)]
-        rows += [self.plugin_row(point) for point in parts.plugged(self.kind)]
-        return pa.table(list(zip(*rows, strict=True)), names=[self.kind, "help", "package"])
+        rows = [(part.name, part.summary, "xpsql") for part in self.kind.built_in()]
+        rows += [self.plugin_row(point) for point in self.kind.plugged()]
+        return pa.table(list(zip(*rows, strict=True)), names=[self.kind.name, "help", "package"])
 
     def plugin_row(self, point: EntryPoint) -> tuple[str, str, str]:
         package = point.dist.name if point.dist else point.module
         try:
-            return (point.name, parts.load(self.kind, point, None).summary, package)
+            return (point.name, self.kind.load(point, None).summary, package)
         except StatementError as error:
             return (point.name, error.message, package)
 
@@ -43,12 +43,12 @@ class ShowParts:
 class DescribePart:
     """The options of one algorithm or operator."""
 
-    kind: str
+    kind: parts.PartKind
     name: str
     position: Position
 
     def run(self, context: StatementContext) -> pa.Table:
-        part = parts.find(self.kind, parts.built_in(self.kind), self.name, self.position)
+        part = self.kind.find(self.name, self.position)
         return options_table(part.options)
 
 
@@ -87,24 +87,24 @@ def shown(default: Any) -> str:
 
 
 def show_algorithms(cursor: Cursor) -> ShowParts:
-    return ShowParts("algorithm")
+    return ShowParts(parts.ALGORITHM)
 
 
 def show_operators(cursor: Cursor) -> ShowParts:
-    return ShowParts("operator")
+    return ShowParts(parts.OPERATOR)
 
 
 def describe_algorithm(cursor: Cursor) -> DescribePart:
-    return describe_part("algorithm", cursor)
+    return describe_part(parts.ALGORITHM, cursor)
 
 
 def describe_operator(cursor: Cursor) -> DescribePart:
-    return describe_part("operator", cursor)
+    return describe_part(parts.OPERATOR, cursor)
 
 
-def describe_part(kind: str, cursor: Cursor) -> DescribePart:
+def describe_part(kind: parts.PartKind, cursor: Cursor) -> DescribePart:
     position = cursor.position()
-    return DescribePart(kind, cursor.identifier(f"the name of an {kind}"), position)
+    return DescribePart(kind, cursor.identifier(f"the name of an {kind.name}"), position)
 
 
 def describe_train(cursor: Cursor) -> DescribeTrain:
