@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard platform/ps/native/* algorithms/layers/native/*)
 
-.PHONY: demo test oldest check bench chaos faults-table fuzz simulate sanitize format clean
+.PHONY: demo test test-torch oldest check bench chaos faults-table fuzz simulate sanitize format clean
 
 $(VENV)/.demo: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -22,6 +22,10 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
 	touch $@
 
+$(VENV)/.torch: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[dev,torch]'
+	touch $@
+
 $(VENV)/.fuzz: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --editable '.[dev,fuzz]'
 	touch $@
@@ -33,6 +37,9 @@ demo: $(VENV)/.demo  ## Train on all flights that left New York in 2013, from SQ
 
 test: $(VENV)/.dev  ## Run every test, two files at a time.
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-torch: $(VENV)/.torch  ## Run the tests of networks in PyTorch, which others skip; PIP_EXTRA_INDEX_URL may name one of CPU builds.
+	$(BIN)/python -m pytest tests/algorithms/bridges
 
 oldest:  ## Run every test on the oldest versions of packages that pyproject.toml allows, in an environment of its own.
 	$(PYTHON) -m venv $(VENV)-oldest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +14,8 @@ from ..inputs import Inputs, Layout
 from ..layers.lookups import gathered
 from ..layers.pooling import slot_vectors
 from ..linear.scores import linear_scores
+
+DRY_BATCH, DRY_LENGTH = 3, 8
 
 
 class Features(NamedTuple):
@@ -81,12 +83,17 @@ class FeatureValues:
     def flat(self) -> jax.Array:
         """All vectors and dense inputs side by side, float32[batch, width]."""
         vectors = self.slots.reshape(*self.slots.shape[:-2], -1)
-        return jnp.concatenate([vectors, self.dense], axis=-1)
+        return self.joined([vectors, self.dense])
 
     @property
     def target(self) -> jax.Array:
         """The vectors of the target's slots side by side, float32[batch, fields * dim]."""
-        return jnp.concatenate([self[name] for name in self.features.target], axis=-1)
+        return self.joined([self[name] for name in self.features.target])
+
+    @staticmethod
+    def joined(parts: Sequence[jax.Array]) -> jax.Array:
+        """Return arrays side by side."""
+        return jnp.concatenate(parts, axis=-1)
 
 
 def features_of(layout: Layout, target: tuple[str, ...], dim: int) -> Features:
@@ -114,7 +121,7 @@ def values_of(parameters: Mapping[str, jax.Array], inputs: Inputs, layout: Layou
     return FeatureValues(slots, inputs.dense, wide, history, features)
 
 
-def shapes_of(features: Features, batch: int, length: int) -> FeatureValues:
+def shapes_of(features: Features, batch: int = DRY_BATCH, length: int = DRY_LENGTH) -> FeatureValues:
     """Return the shapes of a batch's values, for a dry run."""
 
     def floats(*shape: int) -> Any:

@@ -1,4 +1,4 @@
-"""Networks of three kinds as one: named arrays, and a function of them and of the inputs."""
+"""Networks of four kinds as one: named arrays, and a function of them and of the inputs."""
 
 from __future__ import annotations
 
@@ -7,48 +7,37 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from ...platform.errors import StatementError
+from ..layers.running import LEARNED, Following, follow
+from .base import Arrays, Bridged, check_float32, unknown_state
 from .constructor import arguments_of, parameters_of
 from .features import Features, FeatureValues
+from .pytorch import of_torch
 from .source import NETWORK
-
-Arrays = Mapping[str, jax.Array]
-
-
-class Bridged(NamedTuple):
-    """A network.
-
-    Attributes:
-        shapes: of its parameters, by name.
-        start: (seed) -> the parameters of a new model, by name.
-        apply: (parameters, inputs, uint32[2] in an update, else None) -> float[batch] or float[batch, labels].
-    """
-
-    shapes: Mapping[str, tuple[int, ...]]
-    start: Callable[[int], Arrays]
-    apply: Callable[[Arrays, FeatureValues, jax.Array | None], jax.Array]
 
 
 def bridged(made: Any, features: Features, given: Mapping[str, Any], name: str) -> Bridged:
     """Return a class or a module of functions as a network.
 
     Raises:
-        StatementError: it is none of the three kinds, has a parameter that is no float32, or state that changes.
+        StatementError: it is none of the four kinds, has a parameter that is no float32, or state that changes.
         OptionError: its constructor does not take what is given.
     """
     if isinstance(made, type) and issubclass(made, known("flax.nnx", "Module")):
         return of_nnx(made, features, arguments_of(made, given, name))
     if isinstance(made, type) and issubclass(made, known("equinox", "Module")):
         return of_equinox(made, features, arguments_of(made, given, name))
+    if isinstance(made, type) and issubclass(made, known("torch.nn", "Module")):
+        return of_torch(made, features, arguments_of(made, given, name))
     if not (callable(getattr(made, "init", None)) and callable(getattr(made, "apply", None))):
         raise StatementError(
-            f"{name} is no network: expected a flax.nnx.Module, an equinox.Module, or functions init(key, ...) and "
-            "apply(parameters, x). Name one with class = 'Name'.",
+            f"{name} is no network: expected a flax.nnx.Module, an equinox.Module, a torch.nn.Module, or functions "
+            "init(key, ...) and apply(parameters, x). Name one with class = 'Name'.",
             subject=NETWORK._replace(option="class"),
         )
     if isinstance(made, ModuleType):
@@ -91,16 +80,18 @@ def of_nnx(made: type, features: Features, arguments: Mapping[str, Any]) -> Brid
     def new(seed: int) -> Any:
         return made(features, **arguments, **({"rngs": nnx.Rngs(seed)} if takes else {}))
 
-    graph, parameters, rest = nnx.split(nnx.eval_shape(lambda: new(0)), nnx.Param, ...)
+    graph, parameters, statistics, rest = nnx.split(nnx.eval_shape(lambda: new(0)), nnx.Param, nnx.BatchStat, ...)
     for path, variable in nnx.to_flat_state(rest):
         if not isinstance(variable, nnx.RngState):
             raise unknown_state(".".join(map(str, path)), type(variable).__name__)
     names, structure, shapes = named(parameters)
+    followed, averages, shapes_of_averages = named(statistics)
     states = jax.tree.leaves(rest)
     state: Any = jax.tree.structure(rest)
 
     def start(seed: int) -> Arrays:
-        return dict(zip(names, jax.tree.leaves(nnx.split(new(seed), nnx.Param, ...)[1]), strict=True))
+        _, own, moving, _ = nnx.split(new(seed), nnx.Param, nnx.BatchStat, ...)
+        return dict(zip((*names, *followed), (*jax.tree.leaves(own), *jax.tree.leaves(moving)), strict=True))
 
     def scores(own: Arrays, x: FeatureValues, random: jax.Array | None) -> jax.Array:
         key = jax.random.key(0) if random is None else jax.random.wrap_key_data(random)
@@ -110,12 +101,35 @@ def of_nnx(made: type, features: Features, arguments: Mapping[str, Any]) -> Brid
             else jnp.zeros(leaf.shape, leaf.dtype)
             for place, leaf in enumerate(states)
         ]
-        network = nnx.merge(graph, structure.unflatten([own[name] for name in names]), state.unflatten(drawn))
+        learned, moving = (
+            kind.unflatten([own[name] for name in part]) for kind, part in ((structure, names), (averages, followed))
+        )
+        network = nnx.merge(graph, learned, moving, state.unflatten(drawn))
         network.eval() if random is None else network.train()
+        if followed and random is not None:
+            over_examples(network, LEARNED.get())
         result: jax.Array = network(x)
+        if followed and random is not None:
+            moved = jax.tree.leaves(nnx.state(network, nnx.BatchStat))
+            follow(own, lambda mask: dict(zip(followed, moved, strict=True)))
         return result
 
-    return Bridged(shapes, start, scores)
+    return Bridged(shapes, start, scores, shapes_of_averages)
+
+
+def over_examples(network: Any, batch: Following | None) -> None:
+    """Let the BatchNorm layers of a module of Flax NNX pass over the padding of a batch."""
+    from flax import nnx
+
+    def masked(layer: Any, x: jax.Array, use_running_average: bool | None = None, *, mask: jax.Array | None = None) -> Any:
+        if mask is None and batch is not None and len(x) % len(batch.examples) == 0:
+            there = jnp.repeat(batch.examples, len(x) // len(batch.examples))  # a layer may see elements as examples
+            mask = jnp.where(there.any(), there, True).reshape(-1, *[1] * (x.ndim - 1))
+        return super(type(layer), layer).__call__(x, use_running_average, mask=mask)
+
+    for _, layer in nnx.iter_modules(network):
+        if isinstance(layer, nnx.BatchNorm):
+            layer.__class__ = type("BatchNorm", (type(layer),), {"__call__": masked})
 
 
 def of_equinox(made: type, features: Features, arguments: Mapping[str, Any]) -> Bridged:
@@ -161,21 +175,10 @@ def named(tree: Any) -> tuple[list[str], Any, dict[str, tuple[int, ...]]]:
     leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
     names = [dotted(path) or "parameter" for path, _ in leaves]
     for name, (_, leaf) in zip(names, leaves, strict=True):
-        if getattr(leaf, "dtype", None) != jnp.float32:
-            came = getattr(leaf, "dtype", type(leaf).__name__)
-            raise StatementError(f"The network's parameter {name} must be float32, got {came}.", subject=NETWORK)
+        check_float32(name, leaf)
     return names, structure, {name: leaf.shape for name, (_, leaf) in zip(names, leaves, strict=True)}
 
 
 def dotted(path: Any) -> str:
     """Return where an array stands in a tree: `layers.0.kernel`."""
     return jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value")
-
-
-def unknown_state(name: str, kind: str) -> StatementError:
-    """Return the error of state that is no parameter."""
-    return StatementError(
-        f"The network has state that is no parameter: {name}, a {kind}, whose changes updates of several workers would lose. "
-        "Make it a parameter, or do without.",
-        subject=NETWORK,
-    )

@@ -18,17 +18,18 @@ from ...platform.options import Part, Value, option
 from ...platform.trust import TRUST, digest
 from ..base import Algorithm, Inputs, Layout, Online, Parameters, Supervised
 from ..layers.initial import uniform
+from ..layers.running import running
 from ..losses import LOGLOSS
 from ..positions import places
-from .features import features_of, shaped, shapes_of, values_of
-from .modules import Bridged, bridged
+from .base import Bridged
+from .features import DRY_BATCH, features_of, shaped, shapes_of, values_of
+from .modules import bridged
 from .source import NETWORK, SourceText, blaming_line, member, of_file, of_module
 
 if TYPE_CHECKING:
     import optax
 
 PREFIX = "network."
-DRY_BATCH, DRY_LENGTH = 3, 8
 INIT_SCALE, LINEAR_RATE, VECTOR_RATE, RATE = 0.01, 0.1, 0.02, 0.001  # as of dcn
 
 
@@ -99,7 +100,7 @@ def fresh(own: Mapping[str, Value]) -> str | None:
 
 
 def network(options: NetworkOptions, layout: Layout) -> Algorithm:
-    """Learn a network of your own, in Flax NNX, Equinox or plain JAX, over the vectors of slots: file = 'ranker.py'.
+    """Learn a network of your own, in Flax NNX, Equinox, PyTorch or plain JAX, over the vectors of slots: file = 'ranker.py'.
 
     The network is told its inputs by name (`xpsql.Features`) when it is made and their values when it is called; it returns a
     score before the sigmoid for each label. FTRL learns the linear weights, AdaGrad the vectors, Adam the network's parameters.
@@ -118,7 +119,7 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
     made = member(source, options.class_)
     with blaming_line(source):
         net = bridged(made, features, dict(options.arguments), options.class_ or source.file)
-        like = floats(net), shapes_of(features, DRY_BATCH, DRY_LENGTH)
+        like = floats(net), shapes_of(features)
         outputs = jax.eval_shape(net.apply, *like, shaped((2,), jnp.uint32))
         jax.eval_shape(lambda own, x: net.apply(own, x, None), *like)
     check_outputs(outputs, len(layout.labels))
@@ -128,7 +129,7 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
         return net.start(seed)
 
     def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
-        own = {name: parameters[PREFIX + name] for name in net.shapes}
+        own = {name: parameters[PREFIX + name] for name in everything(net)}
         with blaming_line(source):
             found = net.apply(own, values_of(parameters, inputs, layout, features), inputs.random)
         return found.reshape(len(inputs.weight), -1)
@@ -150,7 +151,10 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
         tables=(TableSpec("weights", len(layout.labels)), TableSpec("vectors", options.dim, uniform(INIT_SCALE, options.dim))),
         optimizer=optimizer,
         learns=Online(Supervised(scores, LOGLOSS), random=True),
-        dense=tuple(DenseSpec(PREFIX + name, shape, functools.partial(init, name)) for name, shape in net.shapes.items()),
+        dense=(
+            *(DenseSpec(PREFIX + name, shape, functools.partial(init, name)) for name, shape in net.shapes.items()),
+            *(running(PREFIX + name, shape, 0.0, functools.partial(init, name)) for name, shape in net.averages.items()),
+        ),
         dense_optimizer=dense_optimizer,
         multi_label=True,
         compact=True,
@@ -159,7 +163,12 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
 
 def floats(net: Bridged) -> dict[str, Any]:
     """Return the shapes of a network's parameters as JAX takes them."""
-    return {name: shaped(shape, jnp.float32) for name, shape in net.shapes.items()}
+    return {name: shaped(shape, jnp.float32) for name, shape in everything(net).items()}
+
+
+def everything(net: Bridged) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a network's parameters, running averages too, by name."""
+    return {**net.shapes, **net.averages}
 
 
 def check_outputs(outputs: Any, labels: int) -> None:
