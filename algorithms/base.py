@@ -131,6 +131,16 @@ class Algorithm(metaclass=FormerArguments):
         return self.loss is not None and self.loss.classifier
 
     @property
+    def multiclass(self) -> bool:
+        """The label is one of several classes."""
+        return self.loss is not None and self.loss.multiclass
+
+    @property
+    def measured(self) -> str:
+        """What its labels are to metrics: `classes` where they are 0 or 1, `multiclass`, or `numbers`."""
+        return "classes" if self.classifier else "multiclass" if self.multiclass else "numbers"
+
+    @property
     def standardised(self) -> bool:
         """Labels are learned in standard deviations from their mean."""
         return self.loss is not None and self.loss.standardised

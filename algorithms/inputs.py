@@ -19,6 +19,7 @@ class Layout(NamedTuple):
         vectors: the slots that are dense vectors, with their elements, the columns after them.
         labels: the columns to predict.
         histories: the groups of sequences, by the option that names them, with the slots of each.
+        classes: of the label, where it is one of several classes; else 0.
     """
 
     scalar: tuple[str, ...] = ()
@@ -27,6 +28,12 @@ class Layout(NamedTuple):
     vectors: tuple[tuple[str, int], ...] = ()
     labels: tuple[str, ...] = ("label",)
     histories: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    classes: int = 0
+
+    @property
+    def outputs(self) -> int:
+        """How many scores an example has: one for each label, or class."""
+        return self.classes or len(self.labels)
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -62,7 +69,7 @@ class Inputs(NamedTuple):
         dense: float32[batch, num_dense]; what operators offer of features, standardised continuous slots (0 where absent),
             then elements of dense vectors.
         dense_index: int32[num_dense]; the row of each of them.
-        label: float32[batch, num_labels].
+        label: float32[batch, num_labels]; of a label with classes the number of one.
         weight: float32[batch]; example weight, 0 on padding.
         random: uint32[2], where the algorithm asks for it: what is random in an update is a function of it; None in scoring.
         sampled: int32[num_sampled]; the rows of features drawn at random, where the algorithm asks for them; None in scoring.

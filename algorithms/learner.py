@@ -18,7 +18,7 @@ class Matrix(NamedTuple):
             elements of vectors as they are, finite; NaN where a value is missing or a category is not known.
         names: of the columns.
         num_categorical: how many columns, the first ones, are categories.
-        label, weight: float32[n]; of examples that are learned from.
+        label, weight: float32[n]; of examples that are learned from; a label with classes is the number of one.
     """
 
     values: NDArray[np.float32]
@@ -29,7 +29,7 @@ class Matrix(NamedTuple):
 
 
 Predict = Callable[[Matrix], NDArray[np.float32]]
-"""Examples -> predictions, float32[n]."""
+"""Examples -> predictions, float32[n]; of a label with classes float32[n, classes]."""
 
 
 Contributions = Callable[[Matrix], NDArray[np.float32]]

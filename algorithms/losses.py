@@ -27,6 +27,7 @@ class Loss(NamedTuple):
         baseline: mean label -> the best score of a model that knows only that; None: 0.
         standardised: labels are any numbers, learned less their mean over their standard deviation, by the statistics of all
             those so far, as continuous slots are; scores and weights are in that unit, predictions are those of the labels.
+        multiclass: the label is one of several classes, by number; scores have a column for each, value is [batch, 1].
     """
 
     value: Callable[[jax.Array, jax.Array], jax.Array]
@@ -34,6 +35,7 @@ class Loss(NamedTuple):
     classifier: bool
     baseline: Callable[[float], float] | None = None
     standardised: bool = False
+    multiclass: bool = False
 
 
 def log_odds(mean: float) -> float:
@@ -89,6 +91,19 @@ def focal_link(gamma: float, scores: jax.Array) -> jax.Array:
     return jax.nn.sigmoid(log_phi(-scores) - log_phi(scores))
 
 
+def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
+    """Return the negative log likelihood of classes under softmax(scores), float32[batch, 1].
+
+    Args:
+        scores: float32[batch, classes].
+        labels: float32[batch, 1], the numbers of classes.
+
+    Source: Bridle, "Probabilistic Interpretation of Feedforward Classification Network Outputs", Neurocomputing 1990.
+    """
+    chosen = jax.nn.one_hot(labels[:, 0].astype(jnp.int32), scores.shape[1])
+    return jax.nn.logsumexp(scores, axis=1, keepdims=True) - (scores * chosen).sum(axis=1, keepdims=True)
+
+
 def identity(scores: jax.Array) -> jax.Array:
     return scores
 
@@ -96,6 +111,7 @@ def identity(scores: jax.Array) -> jax.Array:
 LOGLOSS = Loss(logloss, jax.nn.sigmoid, classifier=True, baseline=log_odds)
 SQUARED = Loss(squared, identity, classifier=False, standardised=True)
 HINGE = Loss(hinge, jax.nn.sigmoid, classifier=True)
+SOFTMAX = Loss(cross_entropy, jax.nn.softmax, classifier=False, baseline=math.log, multiclass=True)
 
 
 def make_focal(gamma: float) -> Loss:
@@ -131,9 +147,32 @@ class LossOptions:
     )
 
 
-def loss_of(options: LossOptions) -> Loss:
-    """Return the loss that options choose."""
+def loss_of(options: LossOptions, classes: int = 0) -> Loss:
+    """Return the loss that options choose; of a label with classes, softmax.
+
+    Raises:
+        OptionError: they choose what classes do not have.
+    """
+    if classes:
+        return softmax_of(options.loss, options.positive_weight)
     return with_positive_weight(LOSSES[options.loss](options), options.positive_weight)
+
+
+def softmax_of(loss: str, positive_weight: float) -> Loss:
+    """Return the loss of a label with classes.
+
+    Raises:
+        OptionError: the options choose another loss, or weigh a class.
+    """
+    name = "loss" if loss != "logloss" else "positive_weight"
+    if loss != "logloss" or positive_weight != 1:
+        subject = Subject("USING", option=name)
+        raise OptionError(
+            f"{subject} is not for a label with classes, whose loss is that of softmax. Leave it out"
+            f"{'' if name == 'loss' else ', and give examples their weight by the clause WEIGHT'}.",
+            subject=subject,
+        )
+    return SOFTMAX
 
 
 def with_positive_weight(loss: Loss, positive_weight: float) -> Loss:

@@ -20,7 +20,8 @@ from .durable import replace_text
 from .stored import Block, FileEntry, is_stored
 
 FORMAT = 3
-KNOWN: frozenset[str] = frozenset()
+CLASSES = "classes"  # the label is one of several
+KNOWN = frozenset({CLASSES})
 FILE = "manifest.json"
 
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged"]
@@ -175,6 +176,7 @@ class Manifest:
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
         rows: keys that have rows, which are those of the first table.
         metrics: of its training, as ML.EVALUATE shows them.
+        classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
         crosses: the terms of CROSS, as written.
         transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without.
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
@@ -190,7 +192,7 @@ class Manifest:
         epoch: of the driver that trains it; RESUME counts on.
         once: the names that it and those it goes on from learned under (WITH once), its own last.
         files: the files of its data, with their checksums; None of a version before format 3, which has none.
-        requires: what a reader must know beside this format, by name; none yet. docs/format.md has the names to come.
+        requires: what a reader must know beside this format, by name; docs/format.md has the names to come.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
         stream: what it learns from is a stream, of this name, whose splits are in the version's log of segments.
         position: how far it and those that it goes on from have learned from each stream, by its name.
@@ -206,6 +208,8 @@ class Manifest:
     operators: tuple[PartEntry, ...] = field(default=(), metadata=many(PartEntry))
     slots: tuple[SlotEntry, ...] = field(default=(), metadata=many(SlotEntry))
     labels: tuple[str, ...] = ()
+    classes: tuple[Any, ...] = ()
+    class_type: str = ""
     weight: str | None = None
     time: str | None = None
     group: str | None = None

@@ -35,19 +35,23 @@ class FmOptions(LossOptions):
 def fm(options: FmOptions, layout: Layout) -> Algorithm:
     """Learn a factorization machine: a weight and a vector per feature, both by FTRL-proximal.
 
+    Of a label with classes a feature has a weight and a vector for each class.
+
     Source: Rendle, Factorization Machines, ICDM 2010; the sum over pairs is computed in linear time by its lemma 3.1.
     """
 
-    loss = loss_of(options)
+    loss = loss_of(options, layout.classes)
 
     def optimizer(table: TableSpec) -> Operator:
         return ftrl(FtrlOptions(alpha=options.alpha if table.name == "weights" else options.vector_alpha), table)
 
     def scores(rows: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
-        return linear_scores(rows["weights"], inputs) + pair_scores(rows["vectors"], features_only(inputs, options.intercept))
+        features = features_only(inputs, options.intercept)
+        return linear_scores(rows["weights"], inputs) + pair_scores(rows["vectors"], features, layout.classes or 1)
 
+    size = options.dim * (layout.classes or 1)
     return Algorithm(
-        tables=(TableSpec("weights", 1), TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))),
+        tables=(TableSpec("weights", layout.classes or 1), TableSpec("vectors", size, uniform(options.init_scale, size))),
         optimizer=optimizer,
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
@@ -61,15 +65,15 @@ def features_only(inputs: Inputs, intercept: bool) -> Inputs:
     return inputs._replace(scalar=inputs.scalar[:-1]) if intercept else inputs
 
 
-def pair_scores(vectors: jax.Array, inputs: Inputs) -> jax.Array:
+def pair_scores(vectors: jax.Array, inputs: Inputs, outputs: int) -> jax.Array:
     """Return the sum over pairs of features of <v_i, v_j> x_i x_j.
 
     Args:
-        vectors: float32[n, dim].
+        vectors: float32[n, outputs * dim], those of one feature side by side.
         inputs: one batch.
 
     Returns:
-        float32[batch, 1]
+        float32[batch, outputs]
     """
     total, squares = sums(vectors, inputs.scalar)
     values = over_values(inputs, functools.partial(with_squares, vectors))
@@ -80,7 +84,7 @@ def pair_scores(vectors: jax.Array, inputs: Inputs) -> jax.Array:
         own = taken(vectors, inputs.dense_index)
         total += inputs.dense @ own
         squares += (inputs.dense * inputs.dense) @ (own * own)
-    return 0.5 * (total * total - squares).sum(axis=1, keepdims=True)
+    return 0.5 * (total * total - squares).reshape(len(total), outputs, -1).sum(axis=2)
 
 
 def with_squares(vectors: jax.Array, index: jax.Array, weight: jax.Array) -> jax.Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...platform.options import Part, option
 from ..base import Algorithm, Layout
-from ..losses import LOGLOSS, with_positive_weight
+from ..losses import LOGLOSS, softmax_of, with_positive_weight
 from .scores import LinearOptions, linear_model
 
 
@@ -20,9 +20,13 @@ class LogisticRegressionOptions(LinearOptions):
 def logistic_regression(options: LogisticRegressionOptions, layout: Layout) -> Algorithm:
     """Learn a logistic regression, by AdaGrad or by the optimizer that OPERATORS ends with.
 
+    Of a label with classes it is multinomial: softmax over a score for each.
+
     Source: Cox, "The Regression Analysis of Binary Sequences", JRSS B 1958; l2: Hoerl and Kennard, "Ridge Regression",
     Technometrics 1970.
     """
+    if layout.classes:
+        return linear_model(options, layout, softmax_of("logloss", options.positive_weight))
     return linear_model(options, layout, with_positive_weight(LOGLOSS, options.positive_weight))
 
 

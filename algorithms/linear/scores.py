@@ -51,7 +51,7 @@ def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorith
         return linear_scores(parameters["weights"], inputs)
 
     return Algorithm(
-        tables=(TableSpec("weights", len(layout.labels)),),
+        tables=(TableSpec("weights", layout.outputs),),
         optimizer=optimizer,
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,

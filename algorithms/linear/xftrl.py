@@ -31,13 +31,13 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
     Source: McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013.
     """
 
-    loss = loss_of(options)
+    loss = loss_of(options, layout.classes)
 
     def optimizer(table: TableSpec) -> Operator:
         return ftrl(FtrlOptions(alpha=options.alpha, beta=options.beta, l1=options.l1, l2=options.l2), table)
 
     return Algorithm(
-        tables=(TableSpec("weights", len(layout.labels)),),
+        tables=(TableSpec("weights", layout.outputs),),
         optimizer=optimizer,
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,

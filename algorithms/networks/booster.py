@@ -71,8 +71,10 @@ class BoosterTower:
     ) -> Losses:
         def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
             own, theirs = scores(parameters, inputs), boosted(parameters, inputs, self)
-            gap = jax.lax.stop_gradient(theirs) - own
-            return loss.value(own, inputs.label) + loss.value(theirs, inputs.label) + self._hint * gap * gap, own
+            drawn = self._hint * (jax.lax.stop_gradient(theirs) - own) ** 2
+            if loss.multiclass:
+                drawn = drawn.sum(axis=1, keepdims=True)
+            return loss.value(own, inputs.label) + loss.value(theirs, inputs.label) + drawn, own
 
         return objective
 

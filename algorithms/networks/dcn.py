@@ -70,7 +70,7 @@ def dcn(options: DcnOptions, layout: Layout) -> Algorithm:
     """
     width = num_inputs(options, layout)
     crosses = tuple(Cross(number, width, min(options.rank, width)) for number in range(1, options.cross + 1))
-    output = Layer("cross_output", FIRST_CROSS, width, len(layout.labels), "linear")
+    output = Layer("cross_output", FIRST_CROSS, width, layout.outputs, "linear")
     tower = deep_tower(options, layout, "dcn")
 
     def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
@@ -83,7 +83,7 @@ def dcn(options: DcnOptions, layout: Layout) -> Algorithm:
 
     layers = tuple(spec for cross in crosses for spec in cross.specs())
     outputs = tuple(spec._replace(init=None) for spec in output.specs())
-    return deep(options, layout, (*tower.specs, *layers, *outputs), scores, loss_of(options), "dcn")
+    return deep(options, layout, (*tower.specs, *layers, *outputs), scores, loss_of(options, layout.classes), "dcn")
 
 
 DCN = Part("dcn", DcnOptions, dcn)

@@ -88,7 +88,7 @@ def deep(
     seen = seen or LayerInputs(
         num_inputs(options, layout), lambda parameters, inputs: network_inputs(parameters, inputs, layout)
     )
-    booster = BoosterTower(options, options.activation, seen.width, len(layout.labels), options.dropout, algorithm)
+    booster = BoosterTower(options, options.activation, seen.width, layout.outputs, options.dropout, algorithm)
 
     def optimizer(table: TableSpec) -> Operator:
         if table.name == "weights":
@@ -106,7 +106,7 @@ def deep(
 
     vectors = TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))
     return Algorithm(
-        tables=(TableSpec("weights", len(layout.labels)), vectors),
+        tables=(TableSpec("weights", layout.outputs), vectors),
         optimizer=optimizer,
         learns=Online(booster.goal(scores, boosted, loss), random=random or options.dropout > 0),
         dense=(*dense, *booster.specs),
@@ -134,6 +134,6 @@ def deep_tower(options: DeepOptions, layout: Layout, algorithm: str) -> Tower:
         OptionError: a hidden layer without a number of units or without an activation; names the algorithm.
     """
     check_hidden(options.hidden, "hidden", algorithm)
-    outputs = len(layout.labels)
+    outputs = layout.outputs
     activations = activations_of(options.activation, options.hidden, algorithm)
     return Tower(num_inputs(options, layout), options.hidden, outputs, activations, False, options.dropout)

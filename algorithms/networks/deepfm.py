@@ -6,11 +6,14 @@ import jax
 
 from ...platform.options import Part
 from ..base import Algorithm, Inputs, Layout, Parameters
+from ..layers.dense import Layer
 from ..layers.pooling import all_vectors
 from ..linear.interactions import bi_interaction
 from ..linear.scores import linear_scores
 from ..losses import loss_of
 from .deep import DeepOptions, deep, deep_tower, network_inputs
+
+FIRST_PAIRS = 201  # the number of the layer of pairs, whose first values differ from those of hidden layers
 
 
 def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:
@@ -18,16 +21,22 @@ def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:
 
         score = b + sum of weights + sum over pairs of slots of <v_i, v_j> + network(vectors, dense values)
 
+    Of a label with classes a linear layer over the products of pairs, element by element, tells them apart, where the sum would
+    give all the same.
+
     Source: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction", IJCAI 2017.
     """
     tower = deep_tower(options, layout, "deepfm")
+    classes = Layer("pairs_output", FIRST_PAIRS, options.dim, layout.classes, "linear") if layout.classes else None
 
     def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
-        pairs = bi_interaction(all_vectors(parameters["vectors"], inputs, layout, "sum")).sum(axis=1, keepdims=True)
+        both = bi_interaction(all_vectors(parameters["vectors"], inputs, layout, "sum"))
+        pairs = both.sum(axis=1, keepdims=True) if classes is None else classes.apply(parameters, both, None)
         x = network_inputs(parameters, inputs, layout)
         return linear_scores(parameters["weights"], inputs) + pairs + tower.apply(parameters, x, inputs.random)
 
-    return deep(options, layout, tower.specs, scores, loss_of(options), "deepfm")
+    specs = tower.specs if classes is None else (*tower.specs, *classes.specs())
+    return deep(options, layout, specs, scores, loss_of(options, layout.classes), "deepfm")
 
 
 DEEPFM = Part("deepfm", DeepOptions, deepfm)

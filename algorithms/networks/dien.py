@@ -70,12 +70,12 @@ def dien(options: DienOptions, layout: Layout) -> Algorithm:
     Raises:
         OptionError: target or history is missing, names what is no such slot, or they have different numbers of fields.
     """
-    network, loss = DienNetwork(options, layout), loss_of(options)
+    network, loss = DienNetwork(options, layout), loss_of(options, layout.classes)
     seen = LayerInputs(network.width, lambda parameters, inputs: network.evolved(parameters, inputs).seen)
     made = deep(options, layout, network.specs, network.scores, loss, "dien", seen=seen)
     if not options.auxiliary:
         return made
-    share = options.auxiliary / len(layout.labels)
+    share = options.auxiliary / (1 if layout.classes else layout.outputs)
     with_booster = made.goal
 
     def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
@@ -108,7 +108,7 @@ class DienNetwork:
         self._evolution = Gru("evolution", EVOLUTION, self._width, self._width)
         activations = activations_of(options.activation, options.hidden, "dien")
         self.width = num_inputs(options, layout) + 3 * self._width
-        self._tower = Tower(self.width, options.hidden, len(layout.labels), activations, False, options.dropout)
+        self._tower = Tower(self.width, options.hidden, layout.outputs, activations, False, options.dropout)
         layers = self._attention, self._tower
         self.specs = (
             *(spec for layer in layers for spec in layer.specs),

@@ -42,7 +42,7 @@ def din(options: DinOptions, layout: Layout) -> Algorithm:
     """
     network = DinNetwork(options, layout)
     seen = LayerInputs(network.width, network.inputs)
-    return deep(options, layout, network.specs, network.scores, loss_of(options), "din", seen=seen)
+    return deep(options, layout, network.specs, network.scores, loss_of(options, layout.classes), "din", seen=seen)
 
 
 class DinNetwork:
@@ -63,7 +63,7 @@ class DinNetwork:
         self._attention = Attention("attention", ATTENTION, width, options.attention, names, options.softmax)
         activations = activations_of(options.activation, options.hidden, "din")
         self.width = num_inputs(options, layout) + 3 * width
-        self._tower = Tower(self.width, options.hidden, len(layout.labels), activations, False, options.dropout)
+        self._tower = Tower(self.width, options.hidden, layout.outputs, activations, False, options.dropout)
         self.specs = (*self._attention.specs, *self._tower.specs)
 
     def scores(self, parameters: Parameters, inputs: Inputs) -> jax.Array:

@@ -22,7 +22,7 @@ def wide_deep(options: DeepOptions, layout: Layout) -> Algorithm:
         x = network_inputs(parameters, inputs, layout)
         return linear_scores(parameters["weights"], inputs) + tower.apply(parameters, x, inputs.random)
 
-    return deep(options, layout, tower.specs, scores, loss_of(options), "wide_deep")
+    return deep(options, layout, tower.specs, scores, loss_of(options, layout.classes), "wide_deep")
 
 
 WIDE_DEEP = Part("wide_deep", DeepOptions, wide_deep)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from ...platform.errors import Subject
+from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.admit import AdmitOptions, admit
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
@@ -81,7 +81,10 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     2016 (wide).
     """
     check_hidden(options.hidden, "hidden", "xnn")
-    loss, network = loss_of(options), Network(options, layout)
+    if layout.classes and options.interaction == "pairs":
+        subject = Subject("USING", "xnn", "interaction")
+        raise OptionError(f"{subject} = 'pairs' adds the same to all classes of a label. Take 'bi'.", subject=subject)
+    loss, network = loss_of(options, layout.classes), Network(options, layout)
 
     def optimizer(table: TableSpec) -> Operator:
         if table.name == "weights":
@@ -96,7 +99,7 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     def operators(table: TableSpec) -> tuple[Operator, ...]:
         return (admit(AdmitOptions(information=options.long_information), table),) if table.name == LONG else ()
 
-    weights = (TableSpec("weights", len(layout.labels)),) if options.wide else ()
+    weights = (TableSpec("weights", layout.outputs),) if options.wide else ()
     long = (TableSpec(LONG, options.long_dim),) if options.long_dim else ()
     return Algorithm(
         tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)), *long),
@@ -119,7 +122,7 @@ class Network:
         self._options = options
         self._layout = layout
         self._groups = groups_of(options.groups, layout, Subject("USING", "xnn", "groups"))
-        pooled, labels = len(self._groups), len(layout.labels)
+        pooled, labels = len(self._groups), layout.outputs
         continuous = len(layout.continuous) + sum(elements for _, elements in layout.vectors)
         inputs = pooled * (options.dim + options.long_dim) + continuous
         inputs += options.dim if options.interaction == "bi" else 0

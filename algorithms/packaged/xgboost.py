@@ -14,7 +14,7 @@ from ...platform.errors import LostError, OptionError, StatementError, Subject, 
 from ...platform.options import Part, option
 from ..base import Algorithm, Layout
 from ..learner import Contributions, Learner, Matrix, Peers, Predict
-from ..losses import check_positive_weight
+from ..losses import LOGLOSS, SQUARED, check_positive_weight, softmax_of
 from .learners import learned_by
 
 SUBJECT = Subject("USING", "xgboost")
@@ -72,7 +72,8 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
     from 1 on. All rows of the query are kept in memory: in the process that runs the statement, on Spark in the tasks, each of
     which has some and learns with the others as xgboost.spark does, by sums of histograms; where a slot has more values than
     bins, these depend a little on who has which rows. CONTINUE is a warm start: it adds rounds, on the new data, as trees that
-    are there are not learned again. The metrics of training are of the rows learned from.
+    are there are not learned again. The metrics of training are of the rows learned from. Of a label with
+    classes each round grows a tree for each class.
 
     Source: Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016.
 
@@ -88,9 +89,12 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
             "size as columns.",
             subject=SUBJECT,
         )
-    classifier = options.loss == "logloss"
-    check_positive_weight(options.positive_weight, classifier)
-    return learned_by(XgboostLearner(options), classifier)
+    if layout.classes:
+        loss = softmax_of(options.loss, options.positive_weight)
+        return learned_by(XgboostLearner(options, {"objective": "multi:softprob", "num_class": layout.classes}), loss)
+    loss = LOGLOSS if options.loss == "logloss" else SQUARED._replace(standardised=False)
+    check_positive_weight(options.positive_weight, loss.classifier)
+    return learned_by(XgboostLearner(options, {"objective": OBJECTIVES[options.loss]}), loss)
 
 
 class XgboostLearner(Learner):
@@ -98,10 +102,11 @@ class XgboostLearner(Learner):
 
     Args:
         options: as given.
+        objective: xgboost's parameters that say what is minimised.
     """
 
-    def __init__(self, options: XgboostOptions) -> None:
-        self._options = options
+    def __init__(self, options: XgboostOptions, objective: Mapping[str, Any]) -> None:
+        self._options, self._objective = options, objective
         self.categories = options.categories
 
     @contextmanager
@@ -169,7 +174,7 @@ class XgboostLearner(Learner):
     def _parameters(self) -> dict[str, Any]:
         own = self._options
         return {
-            "objective": OBJECTIVES[own.loss],
+            **self._objective,
             "tree_method": "hist",
             "eta": own.learning_rate,
             "max_depth": own.max_depth,

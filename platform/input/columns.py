@@ -5,7 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...algorithms.inputs import Layout
 from ...warehouse.manifest import Manifest, SlotEntry
@@ -17,8 +21,51 @@ from .slot import Slot
 INTERCEPT = "(intercept)"
 INTERCEPT_KIND = "intercept"
 OFFERED_KIND = "offered"
+SHOWN_CLASSES = 10
 
 K = TypeVar("K", bound=Kind)
+
+
+class Classes(NamedTuple):
+    """The classes of a label, in order: its number is a class's place.
+
+    Attributes:
+        values: texts or integers.
+        type: of the label's column, by Arrow's name.
+        known: what they are; else values stand for two of them, until the label is read.
+    """
+
+    values: tuple[str | int, ...]
+    type: str
+    known: bool = True
+
+    @property
+    def array(self) -> pa.Array:
+        """The classes in the label's type."""
+        return pa.array(self.values, self.arrow_type)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The label's type."""
+        return pa.type_for_alias(self.type)
+
+    @property
+    def text(self) -> str:
+        """The classes in words, of many the first."""
+        shown = ", ".join(repr(value) for value in self.values[:SHOWN_CLASSES])
+        return shown if len(self.values) <= SHOWN_CLASSES else f"{shown}, ... ({len(self.values)} in all)"
+
+    def told(self, probabilities: NDArray[np.float32]) -> list[pa.Array]:
+        """Return the likeliest class of each example, and a map from each class to its probability.
+
+        Args:
+            probabilities: float32[n, classes].
+        """
+        classes, (rows, count) = self.array, probabilities.shape
+        offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * count)
+        keys = classes.take(pa.array(np.tile(np.arange(count), rows)))
+        values = pa.array(probabilities.reshape(-1).astype(np.float64))
+        return [classes.take(pa.array(probabilities.argmax(axis=1))), pa.MapArray.from_arrays(offsets, keys, values)]
 
 
 @dataclass(frozen=True)
@@ -28,7 +75,7 @@ class Columns:
     `offered` are the inputs made of what operators offer of features: of each categorical slot, then of each multi-valued and
     weighted one, as many as operators offer. `grouped` and `by`: what an evaluation reads, the GROUP column and that of BY.
     `standardised`: labels are learned in standard deviations from their mean, as the algorithm tells. `chained`: a label can
-    be 1 only where the one before it is.
+    be 1 only where the one before it is. `classes`: those of the label, where it is one of several.
     """
 
     slots: tuple[Slot, ...]
@@ -45,6 +92,7 @@ class Columns:
     logarithmic: bool = False
     standardised: bool = False
     chained: bool = False
+    classes: Classes | None = None
 
     def of(self, place: type[K]) -> list[tuple[Slot, K]]:
         """Return the slots whose kinds have a place in chunks, one of the classes of kinds, and the kinds."""
@@ -96,8 +144,9 @@ class Columns:
 
         vectors = tuple((slot.name, slot.dim) for slot in self.vectors)
         continuous = (*names(self.offered), *names(self.continuous))
+        classes = 0 if self.classes is None else len(self.classes.values)
         histories = tuple((group[0][0].group, names(slot for slot, _ in group)) for group in self.groups)
-        return Layout(names(self.scalar), names(self.bags), continuous, vectors, self.labels, histories)
+        return Layout(names(self.scalar), names(self.bags), continuous, vectors, self.labels, histories, classes)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -157,4 +206,5 @@ def columns_from(manifest: Manifest) -> Columns:
         any(slot.kind == INTERCEPT_KIND for slot in slots),
         tuple(slot for slot in slots if slot.kind == OFFERED_KIND),
         standardised=bool(manifest.labels) and set(manifest.labels) <= set(manifest.statistics.get("scaled", ())),
+        classes=Classes(manifest.classes, manifest.class_type) if manifest.classes else None,
     )

@@ -18,7 +18,7 @@ from ..errors import DataError
 from ..ps.messages import BatchId
 from .batches import Batch, Ladders, batches
 from .columns import Columns
-from .encode import encode
+from .encode import encode, require_known
 from .numbers import shown
 from .runs import RunFinder
 from .splits import chunk_batches
@@ -60,6 +60,8 @@ class Encoder:
             DataError: see encode; a label is NULL, infinite, or of a classifier and not 0 or 1, or a weight is no number >= 0.
         """
         chunk = encode(table, self._columns, with_labels=True, where=where)
+        if self._columns.classes is not None:
+            require_known(table.column(self._columns.labels[0]), chunk.label[0], self._columns, where)
         check(chunk, where, self._columns, self._classifier)
         return chunk
 

@@ -10,7 +10,7 @@ from .terms import Term
 
 LABEL, WEIGHT, TIME, GROUP, IGNORE, CROSS = map(Subject, ("LABEL", "WEIGHT", "TIME", "GROUP", "IGNORE", "CROSS"))
 BY = Subject("EVALUATE", option="BY")
-HASHED, SHARE = (Subject("WITH", option=option) for option in ("hashed", "share"))
+HASHED, SHARE, TASK = (Subject("WITH", option=option) for option in ("hashed", "share", "task"))
 
 
 class Roles(NamedTuple):
@@ -28,6 +28,7 @@ class Roles(NamedTuple):
         named: the columns that options of the algorithm name; the columns of one option are a group.
         algorithm: its name.
         crosses: what is combined of the slots.
+        multiclass: the label is one of several classes, whatever its type.
     """
 
     labels: tuple[str, ...]
@@ -43,6 +44,7 @@ class Roles(NamedTuple):
     named: tuple[Named, ...] = ()
     algorithm: str = ""
     crosses: tuple[Term, ...] = ()
+    multiclass: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

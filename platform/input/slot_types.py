@@ -61,6 +61,21 @@ def require_number(field: pa.Field, role: Subject) -> None:
         )
 
 
+def require_classes(field: pa.Field, role: Subject) -> None:
+    """Refuse a column that cannot be a label with classes."""
+    if not (is_text(field.type) or pa.types.is_integer(field.type)):
+        raise StatementError(
+            f"{role} has classes, which are texts or integers; {field.name} is {type_words(field.type)}. CAST it in the query.",
+            subject=role,
+        )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether values are text, as dictionaries or not."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
 def require_time(field: pa.Field) -> None:
     t = pa.types
     if not (t.is_timestamp(field.type) or t.is_date(field.type) or t.is_integer(field.type)):

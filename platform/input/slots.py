@@ -13,13 +13,13 @@ from ..errors import StatementError, Subject, suggestion
 from ..operators.base import INTERCEPT_NUMBER
 from ..options import Named
 from ..spark_types import type_words
-from .columns import INTERCEPT, INTERCEPT_KIND, OFFERED_KIND, Columns, slot_of
+from .columns import INTERCEPT, INTERCEPT_KIND, OFFERED_KIND, Classes, Columns, columns_from, slot_of
 from .crosses import crosses_of
 from .kinds import kind_accepting, kind_named
 from .kinds.types import is_list
-from .roles import BY, GROUP, HASHED, IGNORE, LABEL, SHARE, TIME, WEIGHT, Roles
+from .roles import BY, GROUP, HASHED, IGNORE, LABEL, SHARE, TASK, TIME, WEIGHT, Roles
 from .slot import Slot
-from .slot_types import kind_in_role, kind_of, require_number, require_time, require_value
+from .slot_types import is_text, kind_in_role, kind_of, require_classes, require_number, require_time, require_value
 
 
 def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Columns:
@@ -59,9 +59,11 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
             raise StatementError(f"{role} names {', '.join(twice)} twice; name each column once.", subject=role)
     check_ignored(found)
     labels = found[LABEL] if parent is None else continued_labels(found[LABEL], parent)
+    classes = classes_in([schema.field(column) for column in found[LABEL]], wanted.multiclass, parent)
     for role in (LABEL, WEIGHT):
         for column in found.get(role, ()):
-            require_number(schema.field(column), role)
+            if role != LABEL or classes is None:
+                require_number(schema.field(column), role)
     if wanted.time:
         require_time(schema.field(found[TIME][0]))
     for role in (GROUP, BY):
@@ -91,6 +93,7 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
         wanted.nulls,
         grouped=wanted.grouped,
         by=found[BY][0] if BY in found else None,
+        classes=classes,
     )
 
 
@@ -208,6 +211,32 @@ def continued_labels(labels: tuple[str, ...], parent: Manifest) -> tuple[str, ..
             subject=LABEL,
         )
     return parent.labels
+
+
+def classes_in(labels: Sequence[pa.Field], multiclass: bool, parent: Manifest | None) -> Classes | None:
+    """Return the classes of a label, those of a new model not known yet; None where labels are numbers.
+
+    Raises:
+        StatementError: there are several labels, of another type than before, or of one that has no classes.
+    """
+    before = columns_from(parent).classes if parent is not None else None
+    if before is None and not multiclass and (parent is not None or len(labels) != 1 or not is_text(labels[0].type)):
+        return None
+    if len(labels) != 1 or (parent is not None and before is None):
+        what = f"LABEL names {len(labels)} columns" if len(labels) != 1 else "the version that it continues learned numbers"
+        message = f"{TASK} = 'multiclass' is for one label whose values are classes, and {what}. Leave it out."
+        raise StatementError(message, subject=TASK)
+    (label,) = labels
+    require_classes(label, LABEL)
+    if before is None:
+        kind = label.type.value_type if pa.types.is_dictionary(label.type) else label.type
+        return Classes((0, 1), str(kind), known=False)
+    if is_text(label.type) != is_text(before.arrow_type):
+        raise StatementError(
+            f"{LABEL} {label.name} is {type_words(label.type)} and was {type_words(before.arrow_type)} in the model. CAST it.",
+            subject=LABEL,
+        )
+    return before
 
 
 def offered_slots(columns: Columns, offers: tuple[str, ...], parent: Manifest | None) -> tuple[Slot, ...]:

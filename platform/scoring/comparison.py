@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NUMBERS = ("model_value", "other_value", "difference", "low", "high")
 SEED = 7
+SAID = {"classes": "0 or 1", "multiclass": "several classes, which ML.EVALUATE measures", "numbers": "numbers"}
 
 
 class Found(NamedTuple):
@@ -54,7 +55,7 @@ class Comparison:
         one, other = self._evaluations(query)
         lowered = {label.lower(): label for label in other.labels}
         self._labels = {label: lowered[label.lower()] for label in one.labels if label.lower() in lowered}
-        if not self._labels or one.classifier != other.classifier:
+        if not self._labels or one.measured != other.measured or one.classes is not None:
             raise StatementError(
                 f"ML.COMPARE needs two models of one label: {said(versions[0], one)}, {said(versions[1], other)}."
             )
@@ -135,7 +136,7 @@ def said(version: Version, evaluation: Evaluation) -> str:
     name = f"{version.manifest.model} v{version.number}"
     if not evaluation.labels:
         return f"{name} predicts none of the query's columns"
-    return f"{name} predicts {', '.join(evaluation.labels)} as {'0 or 1' if evaluation.classifier else 'numbers'}"
+    return f"{name} predicts {', '.join(evaluation.labels)} as {SAID[evaluation.measured]}"
 
 
 def gathered(evaluation: Evaluation, labels: tuple[str, ...], folder: Path, reporter: Reporter) -> Found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from ...warehouse.version import Version
 from ..engines.base import Engine, staged
 from ..errors import DataError
-from ..input.columns import columns_from
-from ..input.encode import groups_of
+from ..input.columns import Classes, columns_from
+from ..input.encode import class_numbers, groups_of, require_known
 from ..input.numbers import floats, shown
 from ..input.roles import GROUP, LABEL
-from ..input.slot_types import require_number, require_value
+from ..input.slot_types import require_classes, require_number, require_value
 from ..input.slots import matched
 from ..training.metrics import metric_names
 from ..training.metrics.labels import metrics_schema
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 
 class Measured(NamedTuple):
-    """Rows whose labels are known: float32[num_labels, n] labels and predictions, and int64[n] groups, empty without GROUP."""
+    """Rows whose labels are known: float32[num_labels, n] labels and predictions, of classes float32[k, n] predictions, and
+    int64[n] groups, empty without GROUP."""
 
     labels: NDArray[np.float32]
     predictions: NDArray[np.float32]
@@ -63,7 +64,7 @@ class Evaluation:
         wanted = [label for label in columns.labels if label.lower() in there]
         self._label = matched(columns, found.schema, tuple(wanted) or columns.labels[:1])
         for label in self._label.values():
-            require_number(found.schema.field(label), LABEL)
+            (require_number if columns.classes is None else require_classes)(found.schema.field(label), LABEL)
         self._grouped = [name for name in found.schema.names if group is not None and name.lower() == group.lower()]
         for name in self._grouped:
             require_value(found.schema.field(name), GROUP)
@@ -81,7 +82,7 @@ class Evaluation:
         if not self._label:
             request, algorithm = self.request(folder), algorithm_of(self._version.manifest)
             return pa.Table.from_pylist([losses_of(request, algorithm).as_dict()], self.schema)
-        metrics = LabelMetrics(Targets.of(list(self._label), self.classifier, bool(self._grouped)))
+        metrics = LabelMetrics(Targets.of(list(self._label), self.measured, bool(self._grouped)))
         for sample in self.samples("ML.EVALUATE", folder, reporter):
             metrics.add(*sample)
         return pa.Table.from_pylist([{"label": label, **row} for label, row in metrics.by_label().items()], self.schema)
@@ -96,6 +97,43 @@ class Evaluation:
         """Whether labels are 0 or 1, and predictions probabilities."""
         return algorithm_of(self._version.manifest).classifier
 
+    @property
+    def measured(self) -> str:
+        """What the labels are; see Algorithm."""
+        return algorithm_of(self._version.manifest).measured
+
+    @property
+    def classes(self) -> Classes | None:
+        """Those of the label, where it is one of several."""
+        return self._columns.classes
+
+    @property
+    def places(self) -> list[int]:
+        """Which predictions are measured, of all."""
+        if self._columns.classes is not None:
+            return list(range(len(self._columns.classes.values)))
+        return [self._columns.labels.index(label) for label in self._label]
+
+    def labels_of(self, rows: pa.Table, names: Sequence[str], before: int) -> NDArray[np.float32]:
+        """Return the labels of rows, float32[num_labels, n].
+
+        Args:
+            names: of their columns.
+            before: rows of the query that come before these.
+
+        Raises:
+            DataError: one cannot be measured against.
+        """
+        if self._columns.classes is not None:
+            column = rows.column(names[0])
+            numbers = class_numbers(column, self._columns.classes)
+            require_known(column, numbers, self._columns, lambda row: f"row {before + row} of the query")
+            return numbers[None]
+        found = np.stack([floats(rows.column(name)) for name in names])
+        for name, values in zip(names, found, strict=True):
+            check(values, name, self.classifier, before)
+        return found
+
     def samples(self, name: str, folder: Path, reporter: Reporter) -> Iterator[Measured]:
         """Score the rows and yield their labels, predictions and groups, piece by piece.
 
@@ -106,14 +144,12 @@ class Evaluation:
         Raises:
             DataError: see measure.
         """
-        labels, grouped, classifier = list(self._label.values()), self._grouped, self.classifier
-        places, examples = [self._columns.labels.index(label) for label in self._label], 0
+        labels, grouped, places, examples = list(self._label.values()), self._grouped, self.places, 0
         reporter.start(f"{name} of {self._version.manifest.model} v{self._version.number}", None)
         try:
-            for rows, predictions, _ in scored(self.request(folder), self._engine.tasks, folder, reporter):
-                found = np.stack([floats(rows.column(label)) for label in labels])
-                for label, values in zip(labels, found, strict=True):
-                    check(values, label, classifier, examples)
+            for one in scored(self.request(folder), self._engine.tasks, folder, reporter):
+                rows, predictions = one.rows, one.predictions
+                found = self.labels_of(rows, labels, examples)
                 examples += len(predictions)
                 groups = groups_of(rows.column(grouped[0]), grouped[0]).view(np.int64) if grouped else NO_GROUPS
                 yield Measured(found, predictions.T[places], groups)

@@ -35,6 +35,12 @@ def check_labelled(version: Version) -> None:
             f"ML.EXPLAIN_PREDICT takes predictions of a label apart, and {manifest.model} has none: "
             f"{manifest.algorithm.name} learns without labels. Look at its features by ML.WEIGHTS or ML.NEAREST."
         )
+    if manifest.classes:
+        raise StatementError(
+            f"ML.EXPLAIN_PREDICT takes one score apart, and {manifest.model} has one for each of "
+            f"{len(manifest.classes)} classes. Look at ML.FEATURE_IMPORTANCE, or train a model whose label is 1 for the "
+            "class in question."
+        )
 
 
 class Explanation:

@@ -29,7 +29,7 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     columns = columns_from(version.manifest)
     encoder = Encoder(columns, algorithm, version.manifest.seed, compact=False)
     weights, moments = Weights(version, 0, 1), moments_of_version(version, columns)
-    metrics = Metrics(Targets.of((), classifier=False, grouped=False).traits)
+    metrics = Metrics(Targets.of((), "numbers", grouped=False).traits)
     for number, split in enumerate(request.splits):
         which = BatchId(split=number)
         for table in request.scan.read(split, list(request.inputs.values()), chunk_rows(size)):

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, StatementError
 from ..input.columns import Columns, columns_from
-from ..input.numbers import floats
 from ..input.splits import chunk_rows
 from ..training.metrics.labels import Values
 from ..training.metrics.metrics import LabelMetrics, Targets
-from .evaluation import Evaluation, check
+from .evaluation import Evaluation
 from .prediction import scorer_here
 from .scorer import BATCH_SIZES, Request, Scorer
 
@@ -133,17 +132,13 @@ class Permutation:
             before: rows of the query that come before these.
         """
         names = request.carried[: len(self._evaluation.labels)]
-        labels = np.stack([floats(table.column(name)) for name in names])
-        for name, values in zip(names, labels, strict=True):
-            check(values, name, self._evaluation.classifier, before)
-        return labels
+        return self._evaluation.labels_of(table, names, before)
 
     def _metrics(self, scorer: Scorer, drawn: Drawn, features: pa.Table) -> Mapping[str, Values]:
         """Score rows by some features and measure them by their labels."""
         labels = self._evaluation.labels
-        metrics = LabelMetrics(Targets.of(labels, self._evaluation.classifier, grouped=False))
-        places = [self._columns.labels.index(label) for label in labels]
-        metrics.add(drawn.labels, scorer.predict(features).T[places])
+        metrics = LabelMetrics(Targets.of(labels, self._evaluation.measured, grouped=False))
+        metrics.add(drawn.labels, scorer.predict(features).T[self._evaluation.places])
         return metrics.by_label()
 
 

@@ -114,7 +114,11 @@ def predictions_named(version: Version) -> list[str]:
 
 def predictions_of(version: Version) -> list[pa.Field]:
     """Return the columns that scoring adds: predictions, then other outputs of the algorithm."""
-    kinds = dict.fromkeys(columns_from(version.manifest).labels, pa.float64())
+    columns = columns_from(version.manifest)
+    kinds: dict[str, pa.DataType] = dict.fromkeys(columns.labels, pa.float64())
+    if columns.classes is not None:
+        (label,), kind = columns.labels, columns.classes.arrow_type
+        kinds = {label: kind, f"{label}_probabilities": pa.map_(kind, pa.float64())}
     outputs = algorithm_of(version.manifest).outputs
     kinds |= {name: pa.list_(pa.float32()) if output.vector else pa.float64() for name, output in outputs.items()}
     return [pa.field(f"predicted_{name}", kind) for name, kind in kinds.items()]
@@ -136,9 +140,13 @@ def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Report
             for batch in file.iter_batches():
                 table = pa.table(batch)
                 carried = len(request.carried)
-                columns = table.columns[carried : carried + request.num_labels]
-                predictions = [column.to_numpy().astype(np.float32) for column in columns]
-                yield Scored(table.select(list(request.carried)), np.stack(predictions, axis=1), {})
+                columns, rows = table.columns[carried:], table.select(list(request.carried))
+                if (classes := columns_from(request.version.manifest).classes) is not None:
+                    values = columns[1].combine_chunks().items.to_numpy().astype(np.float32)
+                    yield Scored(rows, values.reshape(len(rows), -1), {}, classes)
+                    continue
+                predictions = [column.to_numpy().astype(np.float32) for column in columns[: request.num_labels]]
+                yield Scored(rows, np.stack(predictions, axis=1), {})
 
 
 def scorer_here(request: Request) -> Scorer:

@@ -71,10 +71,11 @@ class Ranking:
     ) -> None:
         self._version, self._engine, self._query, self._items = version, engine, query, items
         columns, self._algorithm = columns_from(version.manifest), algorithm_of(version.manifest)
-        if not columns.labels and self._algorithm.match is None:
+        if columns.classes is not None or (not columns.labels and self._algorithm.match is None):
+            has = "one for each class" if columns.classes is not None else "none"
             raise StatementError(
-                f"Items are ranked by their scores, and {version.manifest.algorithm.name} has none. Use a model with labels, "
-                "such as xsvd or slrm, or one of two_tower."
+                f"Items are ranked by their scores, and {version.manifest.algorithm.name} has {has}. Use a model with labels "
+                "of 0 and 1, such as xsvd or slrm, or one of two_tower."
             )
         if (transform := Transform.of(version.manifest.transform)) is not None and transform.items:
             raise StatementError(

@@ -17,7 +17,7 @@ from ...warehouse.manifest import Split
 from ...warehouse.package import read_package
 from ..engines.base import Scan
 from ..input.batches import Batch, Ladders, batches
-from ..input.columns import columns_from
+from ..input.columns import Classes, columns_from
 from ..input.encoder import Encoder
 from ..input.offered import offered_of
 from ..input.prefetch import Ahead
@@ -68,17 +68,21 @@ class Scored(NamedTuple):
     """A chunk of rows, the columns carried, and what is said of them.
 
     Attributes:
-        predictions: float32[rows, num_labels]; none of a model that learned without labels.
+        predictions: float32[rows, num_labels], of a label with classes float32[rows, classes]; none of a model without labels.
+        classes: of the label, where it has some.
         outputs: by name, float32[rows], or float32[rows, k] of a vector.
     """
 
     rows: pa.Table
     predictions: NDArray[np.float32]
     outputs: Mapping[str, NDArray[np.float32]]
+    classes: Classes | None = None
 
     @property
     def columns(self) -> list[pa.Array]:
-        """Predictions and outputs as columns: DOUBLE each, or one of vectors."""
+        """Predictions and outputs as columns: DOUBLE each, or one of vectors; of classes the likeliest, and a map of all."""
+        if self.classes is not None:
+            return [*self.classes.told(self.predictions), *map(as_column, self.outputs.values())]
         return [*(pa.array(line.astype(np.float64)) for line in self.predictions.T), *map(as_column, self.outputs.values())]
 
 
@@ -146,7 +150,7 @@ class Scorer:
             self._say = self._by_rows(algorithm)
 
     def predict(self, table: pa.Table) -> NDArray[np.float32]:
-        """Return the predictions of some rows, float32[rows, num_labels]; the first output where there are no labels.
+        """Return the predictions of some rows, see Scored; the first output where there are no labels.
 
         Args:
             table: has the model's columns by their names, with other case or not as `matched` says, in the types of its slots.
@@ -162,7 +166,7 @@ class Scorer:
         if table.num_rows:
             return self.said(table, self._encoded(table))
         outputs = {name: np.empty((0, 1) if output.vector else 0, np.float32) for name, output in self._outputs.items()}
-        return Scored(table, np.empty((0, len(self._columns.labels)), np.float32), outputs)
+        return Scored(table, np.empty((0, self._columns.layout.outputs), np.float32), outputs, self._columns.classes)
 
     def score(self, request: Request, splits: Sequence[Split]) -> Iterator[Scored]:
         """Score the rows of some splits, in order."""
@@ -188,7 +192,12 @@ class Scorer:
         """Score rows, which are encoded."""
         said = [self._say(batch) for batch in encoded]
         predictions, names = [one.predictions for one in said], said[0].outputs
-        return Scored(rows, joined(predictions), {name: joined([one.outputs[name] for one in said]) for name in names})
+        return Scored(
+            rows,
+            joined(predictions),
+            {name: joined([one.outputs[name] for one in said]) for name in names},
+            self._columns.classes,
+        )
 
     def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
         """Write the rows of some splits with their predictions, and yield how many as they are written."""
@@ -233,7 +242,7 @@ class Scorer:
 
         def say(batch: Batch) -> Said:
             numbers = self._pull(batch.keys, batch.size).weights[TABLE][:, 0]
-            return Said(predict(matrix_of(batch, numbers, names))[:, None], {})
+            return Said(predict(matrix_of(batch, numbers, names)).reshape(batch.examples, -1), {})
 
         return say
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import StatementError
+from ..input.columns import Classes
 from ..training.metrics import ranking
 from .evaluation import Evaluation
 
@@ -27,6 +28,25 @@ ROC_CURVE_SCHEMA = pa.schema(
 CONFUSION_SCHEMA = pa.schema([LABEL_COLUMN, ("expected", pa.int64()), ("predicted_0", pa.int64()), ("predicted_1", pa.int64())])
 
 
+def confusion_schema(evaluation: Evaluation) -> pa.Schema:
+    """Return the columns of a confusion matrix: of a label with classes one for each of them."""
+    if evaluation.classes is None:
+        return CONFUSION_SCHEMA
+    counts = [(f"predicted_{value}", pa.int64()) for value in evaluation.classes.values]
+    return pa.schema([LABEL_COLUMN, ("expected", evaluation.classes.arrow_type), *counts])
+
+
+def class_confusion(evaluation: Evaluation, classes: Classes, folder: Path, reporter: Reporter) -> pa.Table:
+    """Count examples by their class and by the likeliest one: a row for each class."""
+    size = len(classes.values)
+    counts = np.zeros((size, size), np.int64)
+    for (labels,), predictions, _ in evaluation.samples("ML.CONFUSION_MATRIX", folder, reporter):
+        told = labels.astype(np.int64) * size + predictions.argmax(axis=0)
+        counts += np.bincount(told, minlength=size * size).reshape(size, size)
+    names = pa.repeat(pa.scalar(evaluation.labels[0]), size)
+    return pa.table([names, classes.array, *map(pa.array, counts.T)], schema=confusion_schema(evaluation))
+
+
 def check_classes(evaluation: Evaluation, function: str) -> None:
     """Refuse a version whose predictions are no probabilities of a label.
 
@@ -34,7 +54,8 @@ def check_classes(evaluation: Evaluation, function: str) -> None:
         StatementError: it is one.
     """
     if not (evaluation.labels and evaluation.classifier):
-        raise StatementError(f"{function} needs a model of labels that are 0 or 1. Measure this one by ML.EVALUATE.")
+        other = "ML.EVALUATE" if evaluation.classes is None else "ML.EVALUATE or ML.CONFUSION_MATRIX"
+        raise StatementError(f"{function} needs a model of labels that are 0 or 1. Measure this one by {other}.")
 
 
 def roc_curve(evaluation: Evaluation, folder: Path, reporter: Reporter) -> pa.Table:

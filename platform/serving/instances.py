@@ -109,7 +109,11 @@ def answer(predictions: Mapping[str, pa.Array]) -> dict[str, Any]:
 
 
 def told(column: pa.Array) -> list[Any]:
-    """Return predictions as JSON has them: null where they are no number."""
+    """Return predictions as JSON has them: null where they are no number; probabilities of classes as an object."""
+    if pa.types.is_map(column.type):
+        return [{str(key): value for key, value in row} for row in column.to_pylist()]
+    if not pa.types.is_floating(column.type) and not pa.types.is_fixed_size_list(column.type):
+        return list(column.to_pylist())
     if pa.types.is_fixed_size_list(column.type):
         size, values = column.type.list_size, told(column.flatten())
         return [values[at : at + size] for at in range(0, len(values), size)]

@@ -162,7 +162,7 @@ class Loaded:
         if predictions is None:
             return None
         restored = self._scorer.scales.restored(predictions.reshape(-1, len(self.outputs)))
-        return self._named(Scored(NO_ROWS, restored, {}))
+        return self._named(Scored(NO_ROWS, restored, {}, self.columns.classes))
 
     def _named(self, scored: Scored) -> dict[str, pa.Array]:
         return dict(zip((field.name for field in self.outputs), scored.columns, strict=True))

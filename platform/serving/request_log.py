@@ -134,6 +134,9 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def prediction_of(predictions: dict[str, pa.Array]) -> pa.Array:
     """Return predictions as one column: DOUBLE, or an array of them where a row has several."""
     columns = list(predictions.values())
+    if pa.types.is_map(columns[-1].type):  # of classes, in their order
+        offsets = columns[-1].offsets
+        return pa.ListArray.from_arrays(offsets, columns[-1].items)
     if len(columns) == 1 and not pa.types.is_fixed_size_list(columns[0].type):
         return columns[0]
     if len(columns) == 1:

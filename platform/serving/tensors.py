@@ -226,6 +226,10 @@ def answer(request: InferRequest, predictions: Mapping[str, pa.Array], model: st
         if (name := names.get(asked.lower())) is None:
             raise RequestError(400, f"There is no output {asked}. The model gives {', '.join(predictions)}.")
         column = predictions[name]
+        if not (pa.types.is_floating(column.type) or pa.types.is_fixed_size_list(column.type)):
+            raise RequestError(
+                400, f"The output {asked} has classes, which tensors of this protocol do not name. Ask by :predict."
+            )
         vectors = pa.types.is_fixed_size_list(column.type)
         values = column.flatten() if vectors else column
         shape = [len(column), column.type.list_size] if vectors else [len(column)]

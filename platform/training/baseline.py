@@ -13,6 +13,7 @@ from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
@@ -21,6 +22,8 @@ from ..input.encode import labels_of
 from ..input.numbers import floats
 from .plan import Plan
 from .recipe import Recipe
+
+Doubles = NDArray[np.float64]
 
 SPLITS = 8
 ROWS = 1 << 14
@@ -37,6 +40,10 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
     algorithm, given = recipe.algorithm, plan.settings.base_rate
     if algorithm.baseline is None or not algorithm.intercept:
         return ()
+    if columns.classes is not None:
+        shares = class_shares(columns, scan, splits)
+        begins = algorithm.begins_at_mean or min(shares) < RARE
+        return tuple(map(algorithm.baseline, shares)) if begins else ()
     if given is not None:
         others = 0.0 if algorithm.chained else algorithm.baseline(given)  # what follows in a chain has another mean
         return (algorithm.baseline(given), *[others] * (len(columns.labels) - 1))
@@ -44,9 +51,9 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
     if algorithm.chained:
         means = [means[0], *(min(mean / before, MOST) for before, mean in itertools.pairwise(means))]
     rare = [algorithm.classifier and min(mean, 1 - mean) < RARE for mean in means]
-    begins = [algorithm.begins_at_mean or one for one in rare]
-    scores = tuple(algorithm.baseline(mean) if begin else 0.0 for mean, begin in zip(means, begins, strict=True))
-    return scores if any(begins) else ()
+    chosen = [algorithm.begins_at_mean or one for one in rare]
+    scores = tuple(algorithm.baseline(mean) if begin else 0.0 for mean, begin in zip(means, chosen, strict=True))
+    return scores if any(chosen) else ()
 
 
 def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: bool) -> list[float]:
@@ -55,12 +62,7 @@ def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: b
     Args:
         binary: labels are 0 or 1, and either is thought to occur once more than it does, so that no mean is 0 or 1.
     """
-    chosen = sorted({len(splits) * i // SPLITS for i in range(SPLITS)})
-    wanted = [*columns.labels, *([columns.weight] if columns.weight else [])]
-    tables = [table for i in chosen if (table := beginning(scan, splits[i], wanted)) is not None]
-    table = pa.concat_tables(tables)
-    labels = labels_of(table, columns).astype(np.float64)
-    weights = floats(table.column(columns.weight)).astype(np.float64) if columns.weight else np.ones(len(table))
+    labels, weights = beginnings(columns, scan, splits)
     known = np.isfinite(labels) & np.isfinite(weights)  # what is not is told with its row, once it is learned from
     if binary:
         known &= (labels >= 0) & (labels <= 1)
@@ -70,6 +72,26 @@ def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: b
     mean = np.where(total > 0, (labels * weights).sum(axis=1) / np.where(total > 0, total, 1), unknown)
     examples = known.sum(axis=1)
     return [float(value) for value in ((mean * examples + 1) / (examples + 2) if binary else mean)]
+
+
+def class_shares(columns: Columns, scan: Scan, splits: Sequence[Split]) -> list[float]:
+    """Return the weighted share of each class, by the same rows; each is thought to occur once more than it does."""
+    assert columns.classes is not None
+    (numbers,), weights = beginnings(columns, scan, splits)
+    known, classes = np.isfinite(numbers) & np.isfinite(weights), len(columns.classes.values)
+    counts = np.bincount(numbers[known].astype(np.int64), weights[known], classes) + 1
+    return [float(share) for share in counts / counts.sum()]
+
+
+def beginnings(columns: Columns, scan: Scan, splits: Sequence[Split]) -> tuple[Doubles, Doubles]:
+    """Return float64[num_labels, n] labels, and float64[n] weights, of the beginnings of some splits."""
+    chosen = sorted({len(splits) * i // SPLITS for i in range(SPLITS)})
+    wanted = [*columns.labels, *([columns.weight] if columns.weight else [])]
+    tables = [table for i in chosen if (table := beginning(scan, splits[i], wanted)) is not None]
+    table = pa.concat_tables(tables)
+    labels = labels_of(table, columns).astype(np.float64)
+    weights = floats(table.column(columns.weight)).astype(np.float64) if columns.weight else np.ones(len(table))
+    return labels, weights
 
 
 def beginning(scan: Scan, split: Split, wanted: Sequence[str]) -> pa.Table | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from .metrics.remarks import remarks, seen_at_first
 from .metrics.windows import Schedule, schedule_of, without_windows
 from .parallelism import Places, decide, places_of
 from .plan import Plan
-from .prepared import check_encryption
+from .prepared import check_encryption, with_classes
 from .recipe import Recipe, fitted, recipe_of
 from .rows import check_continues
 from .segment import cut
@@ -46,7 +47,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
     splits = [] if isinstance(scan, Staged) else scan.splits()
     if not isinstance(scan, Staged):
-        columns = vector_dims(columns, scan, splits)
+        columns = with_classes(plan, vector_dims(columns, scan, splits), scan, engine, Path())
         recipe = recipe_of(plan, columns)
         if recipe.algorithm.classifier:
             check_labels(scan, splits, columns.labels)
@@ -103,6 +104,9 @@ def slot_rows(columns: Columns) -> list[tuple[str, str]]:
 
 def role_rows(columns: Columns) -> list[tuple[str, str]]:
     roles = [("label", ", ".join(columns.labels)), ("weight", columns.weight), ("time", columns.time)]
+    if (classes := columns.classes) is not None:
+        count = f"{len(classes.values)}: {classes.text}" if classes.known else "known once staged, by a query over the label"
+        roles.append(("classes", count))
     roles += [("group", columns.group), ("ignored", ", ".join(columns.ignore))]
     return [(name, value) for name, value in roles if value]
 

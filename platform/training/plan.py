@@ -98,6 +98,12 @@ class Settings:
         "once for them all, or for each row",
         choices=("auto", "off"),
     )
+    task: str = option(
+        "auto",
+        "multiclass: the values of an integer LABEL are classes, as those of a text always are; auto: its numbers are what is "
+        "learned, 0 or 1 with most losses",
+        choices=("auto", "multiclass"),
+    )
     share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
 
     @property
@@ -169,4 +175,5 @@ class Plan:
             named=tuple(named_columns(self.algorithm.options)),
             algorithm=self.algorithm.name,
             crosses=self.crosses,
+            multiclass=settings.task == "multiclass",
         )

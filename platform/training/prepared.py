@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,15 @@ from ..engines.base import Engine, Scan
 from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.batches import Batch
-from ..input.columns import Columns
+from ..input.columns import Classes, Columns
 from ..input.encoder import Encoder
 from ..input.holdout import HeldOut
 from ..input.prefetch import Ahead
+from ..input.roles import LABEL
 from ..input.source import End, Source
 from ..input.splits import check_labels, chunk_batches, is_empty, vector_dims
 from ..ps.watermarks import Turn, turns_of
+from ..quoting import quoted
 from .baseline import baseline_of
 from .estimates import estimated_bytes, estimated_features
 from .hold_out import ValidationRows, divided, hold_out
@@ -32,6 +34,8 @@ from .segment import Segment
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
+
+MOST_CLASSES = 1000
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Prepared(TrainingInput):
     @property
     def targets(self) -> Targets:
         """What predictions are measured against; with groups where windows have them."""
-        return Targets.of(self.columns.labels, self.recipe.algorithm.classifier, self.columns.grouped)
+        return Targets.of(self.columns.labels, self.recipe.algorithm.measured, self.columns.grouped)
 
     @property
     def schedule(self) -> Schedule | None:
@@ -153,6 +157,38 @@ def prepare(
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
     given = TrainingInput(plan, columns, scan, splits, sizes.batch_size, parent, sizes.places, baseline)
     return given.with_recipe(recipe, hold, segment)
+
+
+def with_classes(plan: Plan, columns: Columns, scan: Scan, engine: Engine, folder: Path) -> Columns:
+    """Return the columns with the classes of the label, in order, where they are not known: one query reads that column.
+
+    Args:
+        folder: where the rows are that were staged.
+
+    Raises:
+        StatementError: there are fewer than two, or too many.
+    """
+    if columns.classes is None or columns.classes.known:
+        return columns
+    (label,) = columns.labels
+    if plan.stream is not None:
+        raise StatementError(
+            f"{LABEL} {label} has classes, and those of a stream are not known before it ends. TRAIN on a table that has all "
+            "of them, then CONTINUE from the stream.",
+            subject=LABEL,
+        )
+    rows = f"SELECT * FROM parquet.{quoted(str(folder.absolute()))}" if scan.staged else plan.query
+    distinct = f"SELECT DISTINCT {quoted(label)} FROM ({rows}) LIMIT {MOST_CLASSES + 2}"  # NULL may be one of them
+    found = sorted(value for value in engine.reader(distinct).read_all().column(0).to_pylist() if value is not None)
+    if not 2 <= len(found) <= MOST_CLASSES:
+        what = f"only {found[0]!r}" if len(found) == 1 else "NULL alone" if not found else f"more than {MOST_CLASSES:,} values"
+        remedy = (
+            "An id is no class: learn what goes with what by two_tower, slrm or xsvd, or join rare values to one in the query"
+            if found[2:]
+            else "Look at what the query makes of it, or whether its filter leaves the others out"
+        )
+        raise StatementError(f"{LABEL} {label} has {what}; a label has 2 to {MOST_CLASSES:,} classes. {remedy}.", subject=LABEL)
+    return replace(columns, classes=Classes(tuple(found), columns.classes.type))
 
 
 def check_encryption(plan: Plan) -> None:

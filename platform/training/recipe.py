@@ -34,6 +34,7 @@ from .metrics.metrics import Targets
 from .plan import BASE_RATE, OPERATORS, RELEASE, Plan
 
 KEPT = 32
+BY_KIND = {"classes": "auc or logloss", "multiclass": "logloss or accuracy", "numbers": "mae or rmse"}
 DENSE = "dense"  # what ON calls dense parameters
 MANY_FLOATS = 400_000  # of dense parameters, from which on a network's steps gain by threads
 
@@ -79,6 +80,12 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
             f"{LABEL} names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each.",
             subject=LABEL,
         )
+    if columns.classes is not None and (recipe.algorithm.loss is None or not recipe.algorithm.loss.multiclass):
+        raise StatementError(
+            f"{LABEL} {columns.labels[0]} has classes, and {plan.algorithm.name} learns numbers. Take xftrl, "
+            "logistic_regression, fm, a network such as xnn, or xgboost; or make a number of it in the query.",
+            subject=LABEL,
+        )
     check_base_rate(plan, recipe.algorithm)
     return recipe
 
@@ -95,8 +102,12 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
     given = plan.settings.base_rate
     if given is None:
         return
-    if algorithm.baseline is None or not algorithm.intercept:
-        message = f"{BASE_RATE} = {given:g} has no effect: {plan.algorithm.name} does not begin at the mean of the labels."
+    if algorithm.baseline is None or not algorithm.intercept or algorithm.multiclass:
+        name = plan.algorithm.name
+        begins = (
+            "each class begins at its own share" if algorithm.multiclass else f"{name} does not begin at the mean of the labels"
+        )
+        message = f"{BASE_RATE} = {given:g} has no effect: {begins}."
         raise StatementError(message, subject=BASE_RATE)
     if algorithm.classifier and not 0 < given < 1:
         message = f"{BASE_RATE} = {given:g} must be between 0 and 1, the part of labels that are 1."
@@ -114,13 +125,14 @@ def check_release(plan: Plan, algorithm: Algorithm) -> None:
             raise StatementError(message, subject=RELEASE)
     named, targets = (
         {str(leaf.value).removeprefix(VALIDATION) for leaf in leaves},
-        Targets.of(plan.labels, algorithm.classifier, plan.group is not None),
+        Targets.of(plan.labels, algorithm.measured, plan.group is not None),
     )
     known = {metric.name for metric in metrics_for(targets.traits)}
     lacking = [metric for metric in METRICS if metric.name in named and metric.name not in known]
-    never = [metric.name for metric in lacking if not metric.needs - {"groups"} <= targets.traits]
+    with_groups = {metric.name for metric in metrics_for(targets.traits | {"groups"})}
+    never = list(dict.fromkeys(metric.name for metric in lacking if metric.name not in with_groups))
     if never:
-        by = "auc or logloss" if algorithm.classifier else "mae or rmse"
+        by = BY_KIND[algorithm.measured]
         raise StatementError(
             f"{RELEASE} WHEN names {', '.join(never)}, which is never known of {plan.algorithm.name} as it learns here. "
             f"Judge it by {by}.",

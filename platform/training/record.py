@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...warehouse.manifest import Manifest
+from ...warehouse.manifest import CLASSES, Manifest
 from ..engines.base import Engine, Scan, Staged
 from ..engines.parquet_scan import ParquetScan
 from ..errors import StatementError
+from ..input.columns import columns_from
 from ..input.splits import vector_dims
 from .baseline import baseline_of
 from .hold_out import divided, hold_out
@@ -19,6 +20,7 @@ from .parallelism import Places, places_of
 from .plan import Plan
 from .prepared import Prepared, TrainingInput
 from .recipe import fitted, recipe_of
+from .rows import table_entries
 from .segment import cut_again
 
 if TYPE_CHECKING:
@@ -28,12 +30,16 @@ if TYPE_CHECKING:
 
 def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
     """Return the manifest of a version in training with what RESUME needs beside the statement."""
-    segment = prepared.segment
+    segment, classes = prepared.segment, prepared.columns.classes
     return dataclasses.replace(
         manifest,
         splits=() if segment is not None else tuple(prepared.splits),
         stream=None if segment is None else segment.stream.name,
         input=prepared.scan.entry(),
+        classes=() if classes is None else classes.values,
+        class_type="" if classes is None else classes.type,
+        requires=() if classes is None else (CLASSES,),
+        tables=table_entries(prepared.recipe),
         batch_size=prepared.batch_size,
         shards=prepared.places.shards,
         workers=prepared.places.workers,
@@ -57,7 +63,7 @@ def prepare_again(plan: Plan, draft: Draft, engine: Engine, parent: Version | No
     if plan.validate is not None and plan.validate.share is not None:
         scan = divided(plan.validate, scan, splits)
     _, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
-    columns = vector_dims(columns, scan, splits)
+    columns = dataclasses.replace(vector_dims(columns, scan, splits), classes=columns_from(manifest).classes)
     recipe = recipe_of(plan, columns)
     hold = hold_out(plan, engine, scan, splits, columns, draft.apart)
     places = places_again(plan, manifest, engine, recipe.algorithm.serves)

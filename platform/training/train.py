@@ -30,7 +30,7 @@ from .metrics.windows import without_windows
 from .monitor import Monitor
 from .parallelism import places_of
 from .plan import Plan
-from .prepared import Prepared, check_encryption, check_memory, prepare
+from .prepared import Prepared, check_encryption, check_memory, prepare, with_classes
 from .recipe import Recipe, fitted, idle
 from .record import prepare_again, recorded
 from .rows import check_continues, dense_entries, table_entries
@@ -79,6 +79,7 @@ def train(
         try:
             segment = None if segment is None else segment.beside(draft.folder)
             scan = segment.scan if segment is not None else staged(engine, plan.query, found, draft.staged)
+            columns = with_classes(plan, columns, scan, engine, draft.staged)
             prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart, segment)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
@@ -212,12 +213,13 @@ def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
     options = prepared.plan.algorithm.options
     entropy, rate = metrics.as_dict()["normalized_entropy"], metrics.label_rate
     weighted = getattr(options, "positive_weight", 1.0) != 1 or getattr(options, "loss", "") == "focal"
+    told = f"the mean label {rate:.4g}" if prepared.recipe.algorithm.classifier else "the share of each class"
     if entropy is None or weighted or metrics.examples < ENOUGH_EXAMPLES or entropy < MUCH_WORSE:
         return None
     names = ", ".join(slot.name for slot in prepared.columns.raw)
     unscaled = f", or divide the numbers of {names}, which are learned as they are, so that most are below 1" if names else ""
     return (
-        f"While learning, predictions were worse than the mean label {rate:.4g} for every example would have been: "
+        f"While learning, predictions were worse than {told} for every example would have been: "
         f"normalized_entropy is {entropy:.2f}. Lower the learning rate{unscaled}."
     )
 

@@ -1,9 +1,11 @@
-"""What docs/explain.md shows is what its statements answer."""
+"""What docs/explain.md and docs/multiclass.md show is what their statements answer."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import pytest
 
 import xpsql
 from tests.docs.blocks import ROOT
@@ -12,9 +14,10 @@ from xpsql.platform.progress import SilentReporter
 SHOWN = re.compile(r"```sql\n(.*?)```\n(?:\n```\n(.*?)```)?", re.DOTALL)
 
 
-def test_the_results_of_the_page_are_those_of_its_statements(folder: Path) -> None:
+@pytest.mark.parametrize("page", ["explain.md", "multiclass.md"])
+def test_the_results_of_the_page_are_those_of_its_statements(folder: Path, page: str) -> None:
     """Numbers may differ in the last digit: they are rounded, and machines add in other orders."""
-    text = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     compared = 0
     with xpsql.connect(reporter=SilentReporter()) as session:
         for statements, shown in SHOWN.findall(text):

@@ -214,7 +214,7 @@ def test_a_coordinator_takes_tasks_of_its_job_alone(request_: Any) -> None:
         connection.close()
 
 
-METRICS = Metrics(Targets.of(["label"], True, grouped=False).traits)
+METRICS = Metrics(Targets.of(["label"], "classes", grouped=False).traits)
 EMPTY = METRICS.tally()
 BINS, COUNTS = np.array([1, 2], np.int32), np.ones((2, 2), np.int64)
 SCORES, POSITIVE = np.ones(2, np.float32), np.ones(2, np.bool_)

@@ -119,7 +119,7 @@ class LogPrepared:
         self.places = Places(settings.shards or 1, settings.workers or 1)
         self.splits = splits_of(log)
         self.turns = turns_of(len(log.splits), settings.passes)
-        self.targets = Targets.of(("label",), True, False)
+        self.targets = Targets.of(("label",), "classes", False)
         self._pause = pause
 
     @property

@@ -184,7 +184,9 @@ class Shards:
         nothing = as_lines({})
         return Taken(
             parts,
-            DriverState(nothing, nothing, LabelMetrics(Targets.of(["label"], True, grouped=False)).tallies(), (), (), 10, 1.0),
+            DriverState(
+                nothing, nothing, LabelMetrics(Targets.of(["label"], "classes", grouped=False)).tallies(), (), (), 10, 1.0
+            ),
         )
 
     def cancel(self) -> None:

@@ -22,7 +22,7 @@ from xpsql.platform.training.monitor import Monitor
 
 BATCHES = -(-GROUP // BATCH)
 EVALUATE = Evaluate(1, 2, None)  # of the three batches of a split the last two are a window
-TARGETS = Targets.of(["label"], True, grouped=False)
+TARGETS = Targets.of(["label"], "classes", grouped=False)
 SCHEDULE = Schedule(EVALUATE, (0, 3), 6)
 
 
@@ -119,7 +119,7 @@ def test_a_window_that_lacks_batches_is_told_and_one_that_lacks_fewer_takes_its_
     monitor = Monitor(TARGETS, cast(Any, told), told, True)
     (full,) = Collected(whole).windows
     (short,) = Collected([whole[1]._replace(fresh=False), whole[2]]).windows
-    monitor.close(measured(nothing(key, 1), 2, TARGETS))
+    monitor.close(measured(nothing(key, 1, 1), 2, TARGETS))
     assert (monitor.windows, told.lines) == ({}, [])
     monitor.close(short)
     assert [line["examples"] for line in told.lines] == [20]

@@ -58,6 +58,7 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
     for dense in manifest.dense:
         yield f"dense {dense.name}", f"float32{list(dense.shape)}{', for training alone' if dense.train_only else ''}"
     yield "label", ", ".join(manifest.labels) or None
+    yield "classes", ", ".join(map(str, manifest.classes)) or None
     yield "cross", ", ".join(manifest.crosses) or None
     yield from transform(manifest)
     yield "ignored", ", ".join(manifest.ignore) or None

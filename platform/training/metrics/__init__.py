@@ -7,6 +7,7 @@ from .classes import ACCURACY, F1, PRECISION, RECALL
 from .differences import MAE, MAPE, PCOPC, R2, RMSE
 from .groups import GAUC
 from .likelihood import LOGLOSS, NORMALIZED_ENTROPY
+from .multiclass import MULTICLASS
 from .ranking import AUC, PR_AUC
 
 METRICS: tuple[Metric, ...] = (
@@ -24,19 +25,21 @@ METRICS: tuple[Metric, ...] = (
     F1,
     R2,
     MAPE,
+    *MULTICLASS,
 )
 
 
 def metrics_for(traits: frozenset[str]) -> tuple[Metric, ...]:
-    """Return the metrics that mean something where the traits of base.py hold."""
-    return tuple(metric for metric in METRICS if metric.needs <= traits)
+    """Return the metrics that mean something where the traits of base.py hold; of classes those that are of classes alone."""
+    several = "multiclass" in traits
+    return tuple(metric for metric in METRICS if metric.needs <= traits and several == ("multiclass" in metric.needs))
 
 
 def metric_names(grouped: bool) -> tuple[str, ...]:
     """Return the names of all metrics, in their order; of those that need groups only where there are any."""
-    return tuple(metric.name for metric in METRICS if grouped or "groups" not in metric.needs)
+    return tuple(dict.fromkeys(metric.name for metric in METRICS if grouped or "groups" not in metric.needs))
 
 
 def headlines() -> tuple[str, ...]:
     """Return the names of the metrics that SHOW VERSIONS and the progress of a training show."""
-    return tuple(metric.name for metric in METRICS if metric.headline)
+    return tuple(dict.fromkeys(metric.name for metric in METRICS if metric.headline))

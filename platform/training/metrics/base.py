@@ -5,8 +5,9 @@ is counted: it begins at `zero`, takes in examples by `add`, and what several wo
 order. Metrics of one statistic share what it counts. State is a tuple of arrays, so it travels and is kept in checkpoints as
 it is. `add` and `merge` may reuse the arrays of the first state they are given, and change no others.
 
-Traits: `labels` (there are any), `classes` (they are 0 or 1, and predictions probabilities), `numbers` (they are not), `groups`
-(examples belong to groups, and the statement says so).
+Traits: `labels` (there are any), `classes` (they are 0 or 1, and predictions probabilities), `multiclass` (they are numbers of
+classes, each of which has a probability), `numbers` (they are neither), `groups` (examples belong to groups, and the statement
+says so).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Sample(NamedTuple):
     """Examples with their predictions.
 
     Attributes:
-        labels, predictions: float64[n].
+        labels, predictions: float64[n]; of classes predictions are float64[n, k].
         groups: int64[n], any numbering; empty where there are none.
     """
 

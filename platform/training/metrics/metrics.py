@@ -47,14 +47,14 @@ class Targets(NamedTuple):
     traits: frozenset[str]
 
     @classmethod
-    def of(cls, labels: Sequence[str], classifier: bool, grouped: bool) -> Self:
+    def of(cls, labels: Sequence[str], measured: str, grouped: bool) -> Self:
         """Return the targets of a model.
 
         Args:
-            classifier: labels are 0 or 1, and predictions probabilities.
+            measured: what labels are, see Algorithm.
             grouped: examples come with groups.
         """
-        traits = {"classes"} if classifier else {"numbers"}
+        traits = {measured}
         return cls(
             tuple(labels) or ("",), frozenset(traits | ({"labels"} if labels else set()) | ({"groups"} if grouped else set()))
         )
@@ -88,7 +88,7 @@ class Metrics:
         self._num_waiting = 0
 
     def add(self, labels: Floats, predictions: Floats, groups: NDArray[np.int64] = NO_GROUPS) -> None:
-        """Take in float32[n] labels and predictions, and int64[n] groups where they are measured."""
+        """Take in float32[n] labels and predictions, of classes float32[n, k], and int64[n] groups where they are measured."""
         self.examples += len(labels)
         self._waiting.append((labels, predictions, groups))
         self._num_waiting += len(labels)
@@ -183,8 +183,10 @@ class LabelMetrics:
         return metrics
 
     def add(self, labels: Floats, predictions: Floats, groups: NDArray[np.int64] = NO_GROUPS) -> None:
-        """Take in float32[num_labels, n] labels and predictions, and int64[n] groups where they are measured."""
-        for metrics, label, prediction in zip(self._by_label.values(), labels, predictions, strict=True):
+        """Take in float32[num_labels, n] labels and predictions, of classes float32[k, n], and int64[n] groups where they are
+        measured."""
+        by_label = [predictions.T] if "multiclass" in self._targets.traits else predictions
+        for metrics, label, prediction in zip(self._by_label.values(), labels, by_label, strict=True):
             metrics.add(label, prediction, groups)
 
     def tallies(self) -> tuple[Tally, ...]:

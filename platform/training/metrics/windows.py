@@ -58,7 +58,7 @@ class Seen(NamedTuple):
     Attributes:
         pass_number, split, number: which window it is.
         batches: how many there are.
-        labels, predictions: float32[num_labels, examples].
+        labels, predictions: float32[num_labels, examples]; of classes predictions are float32[k, examples].
         groups: int64[examples]; empty without GROUP.
         segments: uint32[examples, width], of each example the characters of the BY column's value, as NumPy holds strings;
             uint32[0, 1] without.
@@ -184,7 +184,8 @@ class Collector:
         if key != self._key:
             self.finish()
             self._key = key
-            self._open = [] if key is None else [self._begun.pop(key, nothing(key, len(self._targets.labels)))]
+            begun = None if key is None else self._begun.pop(key, None)
+            self._open = [] if key is None else [begun or nothing(key, len(batch.label), len(predictions))]
         if key is None:
             return
         if batch.fresh:
@@ -204,10 +205,10 @@ class Collector:
         return joined(self._open) if self._open else None
 
 
-def nothing(key: Key, num_labels: int) -> Seen:
+def nothing(key: Key, num_labels: int, num_outputs: int) -> Seen:
     """Return that nothing was seen of a window yet."""
-    none = np.empty((num_labels, 0), np.float32)
-    return Seen(*key, 0, none, none, np.empty(0, np.int64), np.empty((0, 1), np.uint32))
+    labels, predictions = (np.empty((lines, 0), np.float32) for lines in (num_labels, num_outputs))
+    return Seen(*key, 0, labels, predictions, np.empty(0, np.int64), np.empty((0, 1), np.uint32))
 
 
 def seen(key: Key, batch: Batch, predictions: Floats) -> Seen:

@@ -52,7 +52,7 @@ class PackageExamples:
         model = learner.fit(matrix, prepared.plan.settings.seed, threads, before, peers)
         predict, metrics = learner.load(model), LabelMetrics(prepared.targets.ungrouped)
         for part in parts:
-            metrics.add(part.label[None], predict(part)[None])
+            metrics.add(part.label[None], predict(part).reshape(len(part.label), -1).T)
         return model, metrics.tallies()
 
 
