@@ -87,12 +87,17 @@ CLAUSE_HELP = {
     "statement fails. `auc` is the first label's, `auc(buy)` that of label `buy`, "
     "`validation.auc` that of the rows of VALIDATE. Metrics: "
     f"{', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
+    "PUBLISH": "Of a stream: the training stays, learns what comes, and makes a version of what it has learned every so often, "
+    "where it has learned anything, until `STOP MODEL`: see [streams.md](streams.md).",
+    "RETAIN": "How many of the newest versions stay where PUBLISH makes them; 100 by default. The one served, and one that "
+    "somebody reads, stay, too.",
     "WITH": "Settings of the training, below.",
 }
 
 CLAUSE_TAIL = """\
 All columns of the query that no clause names are slots: features are made of them. `ORDER BY` in the query is the order of
-learning; with one worker it is exact. `CONTINUE` takes every clause from the version that it continues, unless it is given;
+learning; with one worker it is exact. `CONTINUE` takes every clause but PUBLISH and RETAIN from the version that it continues,
+unless it is given;
 `USING` and `WITH` change only the options that they name, and the algorithm stays. It begins at the version's weights, whatever
 options change.
 

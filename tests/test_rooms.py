@@ -25,9 +25,18 @@ LEARNING = ("platform/training", "platform/training/metrics", "platform/training
 TASKS = "platform/training/tasks"
 SCORING = (*INPUT, *LEARNING, TASKS, "platform/training/online", "platform/training/packaged", "platform/scoring")
 MODELS = (*SCORING, "platform/parts", "platform/engines/spark_sql", "platform/models")
+RESIDENT = "platform/training/resident"
 STRATEGIES = (TASKS, "platform/training/online", "platform/training/solved", "platform/training/packaged")
 SERVING = (*SCORING, "platform/serving")
-STATEMENTS = (*MODELS, STREAMS, "platform/serving", "platform/sql", "platform/sql/statements", "platform/sql/functions")
+STATEMENTS = (
+    *MODELS,
+    STREAMS,
+    RESIDENT,
+    "platform/serving",
+    "platform/sql",
+    "platform/sql/statements",
+    "platform/sql/functions",
+)
 
 ROOMS = {
     "platform": (),
@@ -58,10 +67,11 @@ ROOMS = {
     "platform/input": (*INPUT, "platform/input/kinds"),
     "platform/input/kinds": (*BASE, "algorithms", "platform/ps", "platform/input"),
     STREAMS: (*INPUT, "platform/engines/spark_sql", "platform/engines/duckdb"),
-    "platform/training": (*INPUT, STREAMS, *LEARNING, *STRATEGIES, "platform/parts"),
+    "platform/training": (*INPUT, STREAMS, *LEARNING, *STRATEGIES, RESIDENT, "platform/parts"),
     "platform/training/metrics": (*INPUT,),
     "platform/training/checkpoints": (*INPUT, *LEARNING),
     "platform/training/online": (*INPUT, *LEARNING, TASKS),
+    RESIDENT: (*INPUT, STREAMS, *LEARNING, "platform/training/online"),
     TASKS: (*INPUT, *LEARNING, "platform/training/online"),
     "platform/training/solved": (*INPUT, *LEARNING, TASKS, "platform/training/online"),
     "platform/training/packaged": (*INPUT, *LEARNING, TASKS, "platform/training/solved"),

@@ -3,6 +3,7 @@
     <root>/models/<name>/lock             held by whoever changes the model
     <root>/models/<name>/model.json       the newest version's number, so that none is used twice
     <root>/models/<name>/promoted.json    the version that ALTER MODEL ... PROMOTE chose, null for the newest
+    <root>/models/<name>/resident.json    what a training says that stays; stop.json: that it is to end
     <root>/models/<name>/v<N>/            manifest.json, rows/, dense/, candidates/, trials/, progress.jsonl, segments.jsonl,
                                           lock; staged/, checkpoints/
 
@@ -23,6 +24,7 @@ from .folders import COMMITTED, listed, name_pattern, newest_interrupted, read_v
 from .locks import shared
 from .manifest import FILE
 from .names import folder_name, model_name
+from .resident import Residence
 from .version import Version
 
 REMEDIES = {
@@ -131,6 +133,10 @@ class Catalog:
             others = listed(self.versions(name))
             raise ModelError(f"Version {number} of model {name} is {manifest.status}, not ready{why} Versions: {others}.")
         return version
+
+    def residence(self, name: str) -> Residence:
+        """Return where a training of a model that stays says how far it is."""
+        return Residence(self._folder(name))
 
     @contextlib.contextmanager
     def reading(self, name: str, number: int | None = None) -> Iterator[Version]:

@@ -196,6 +196,8 @@ class Manifest:
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
         stream: what it learns from is a stream, of this name, whose splits are in the version's log of segments.
         position: how far it and those that it goes on from have learned from each stream, by its name.
+        publish: PUBLISH EVERY, as `seconds` and `examples`; None of a training that ended by itself.
+        retain: RETAIN LAST; None where all versions stay.
     """
 
     model: str = ""
@@ -252,6 +254,8 @@ class Manifest:
     xpsql: str = ""
     stream: str | None = None
     position: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    publish: Mapping[str, Any] | None = None
+    retain: int | None = None
 
     @property
     def train_only(self) -> frozenset[str]:

@@ -38,13 +38,23 @@ from .version import Version, newest_checkpoint
 class Models(Catalog):
     """The models in the folder `models` of a warehouse, which can be changed. Every change appears by one atomic step."""
 
-    def begin(self, name: str, manifest: Manifest, replace: bool = False) -> Draft:
+    def lock(self, name: str, parent: int | None, replace: bool) -> Lock:
+        """Keep others from changing a model until the lock is given back; for begin, resume and retain. Arguments as of begin.
+
+        Raises:
+            ModelError: as of begin.
+        """
+        self._parent(name, Manifest(parent=parent), replace)
+        return self._lock(name, "trained")
+
+    def begin(self, name: str, manifest: Manifest, replace: bool = False, under: Lock | None = None) -> Draft:
         """Start a new version and lock its model until the draft ends.
 
         Args:
             name: the model.
             manifest: what is known before the training; `parent` names the version that it continues.
             replace: the versions before it go once it is ready; until then they are served.
+            under: the model's lock, which the caller has and keeps; None: it is taken, and given back with the draft.
 
         Raises:
             ModelError: the model exists and is neither continued nor replaced, the parent cannot be used, another process
@@ -52,14 +62,15 @@ class Models(Catalog):
         """
         # Asked before the lock makes a folder, and again under it, since the model may change in between.
         self._parent(name, manifest, replace)
-        lock = self._lock(name, "trained")
+        locks = (self._lock(name, "trained"),) if under is None else ()
         try:
-            return self._begin(name, manifest, replace, lock)
+            return self._begin(name, manifest, replace, locks)
         except BaseException:
-            lock.release()
+            for lock in locks:
+                lock.release()
             raise
 
-    def _begin(self, name: str, manifest: Manifest, replace: bool, lock: Lock) -> Draft:
+    def _begin(self, name: str, manifest: Manifest, replace: bool, locks: tuple[Lock, ...]) -> Draft:
         from importlib.metadata import version
 
         folder = self._folder(name)
@@ -82,29 +93,33 @@ class Models(Catalog):
         return Draft(
             folder / f"v{number}",
             begun,
-            (own, lock),
+            (own, *locks),
             recorded=lambda: self._abandon(folder, number),
             committed=lambda: self._sweep(folder),
             discarded=lambda: forget(folder, number),
         )
 
-    def resume(self, name: str) -> Draft:
+    def resume(self, name: str, under: Lock | None = None) -> Draft:
         """Open the newest interrupted version again, in a new epoch, and lock its model until the draft ends.
+
+        Args:
+            under: as of begin.
 
         Raises:
             ModelError: there is none, or another process is changing the model.
         """
         self.interrupted(name)
-        lock = self._lock(name, "trained")
+        locks = (self._lock(name, "trained"),) if under is None else ()
         try:
             version = self.interrupted(name)
             self._sweep(version.folder.parent)
-            return self._reopen(version, lock)
+            return self._reopen(version, locks)
         except BaseException:
-            lock.release()
+            for lock in locks:
+                lock.release()
             raise
 
-    def _reopen(self, version: Version, lock: Lock) -> Draft:
+    def _reopen(self, version: Version, locks: tuple[Lock, ...]) -> Draft:
         folder, before = version.folder, version.manifest
         epoch = 1 + max(before.epoch, checkpoints_of(before, folder).epoch())
         own = renewed_lock(folder)
@@ -122,7 +137,7 @@ class Models(Catalog):
         return Draft(
             folder,
             manifest,
-            (own, lock),
+            (own, *locks),
             recorded=lambda: None,
             committed=lambda: self._sweep(folder.parent),
             discarded=lambda: write_manifest(folder, before),
@@ -203,16 +218,19 @@ class Models(Catalog):
         self.versions(name)
         lock = self._lock(name, "dropped")
         try:
-            folder = self._folder(name)
-            self._sweep(folder)
-            found = self.versions(name)
-            newest = [version.number for version in found if version.manifest.status == "ready"][-retained:]
-            resumed = {number for m, _ in self._interrupted(name, None) for number in (m.version, m.parent)}
-            kept = {version.number for version in found if version.served} | resumed
-            old = [v.number for v in found if newest and v.number < newest[0] and v.number not in kept]
-            return [number for number in old if trash_unread(folder / f"v{number}")]
+            self._sweep(self._folder(name))
+            return self.retain(name, retained)
         finally:
             lock.release()
+
+    def retain(self, name: str, retained: int) -> list[int]:
+        """Do what drop_old does under the model's lock, which the caller has."""
+        folder, found = self._folder(name), self.versions(name)
+        newest = [version.number for version in found if version.manifest.status == "ready"][-retained:]
+        resumed = {number for m, _ in self._interrupted(name, None) for number in (m.version, m.parent)}
+        kept = {version.number for version in found if version.served} | resumed
+        old = [v.number for v in found if newest and v.number < newest[0] and v.number not in kept]
+        return [number for number in old if trash_unread(folder / f"v{number}")]
 
     def _check_unneeded(self, name: str, number: int) -> None:
         """Require that no training which can be resumed goes on from a version."""

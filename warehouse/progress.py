@@ -23,7 +23,8 @@ def progress_columns(metrics: Iterable[str]) -> dict[str, pa.DataType]:
     A line with a `window` is of a window of EVALUATE, one with a `segment` of a value of its BY column, one with `validation`
     of the rows held out, after a pass; examples are those measured. Where there are several labels, each has a line, and the
     first's has what is of no label. Seconds are those of all workers since the training began, by step. One with
-    `recovery_seconds` is of a recovery from a lost task. A training may add numbers of its own.
+    `recovery_seconds` is of a recovery from a lost task. `lag_rows` and `lag_seconds` are of a training that stays: how far it
+    was behind its stream. A training may add numbers of its own.
 
     Args:
         metrics: the names of the metrics of predictions.
@@ -50,16 +51,22 @@ def progress_columns(metrics: Iterable[str]) -> dict[str, pa.DataType]:
         "compile_seconds": pa.float64(),
         "recoveries": pa.int64(),
         "recovery_seconds": pa.float64(),
+        "lag_rows": pa.int64(),
+        "lag_seconds": pa.float64(),
     }
 
 
 def append_progress(folder: Path, values: Mapping[str, Any]) -> None:
     """Add one line, with the time where `values` has none; readers see it when this returns."""
     path = folder / FILE
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    line = json.dumps({"time": now, **values}) + "\n"
+    line = json.dumps({"time": now_text(), **values}) + "\n"
     with storing(path), path.open("a", encoding="utf-8") as file:
         file.write(line)
+
+
+def now_text() -> str:
+    """Return the time as a line has it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def read_progress(folder: Path) -> list[dict[str, Any]]:

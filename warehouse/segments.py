@@ -2,6 +2,8 @@
 
     v<N>/segments.jsonl    a line for each segment, in order of learning
 
+    v<N>/passed.json       how far beyond the version's position a stream was read that had no rows to learn from
+
 A stream grows while it is read, so what a training takes of it is settled here first: a line is on the disk before its splits
 are dealt to workers, and RESUME learns from these and no others. A line that a kill has cut was not dealt.
 """
@@ -13,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .durable import creating, storing
-from .manifest import MessageRange, RowGroup, Split, record
+from .durable import creating, replace_text, storing
+from .manifest import FORMAT, MessageRange, RowGroup, Split, read_json, record
 
 FILE = "segments.jsonl"
+PASSED = "passed.json"
 
 
 def append_segment(folder: Path, splits: Sequence[Split]) -> None:
@@ -51,3 +54,24 @@ def mend_segments(folder: Path) -> None:
     if path.exists():
         with storing(path), path.open("rb+") as file:
             file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def write_passed(folder: Path, positions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Keep the positions up to which streams had nothing to learn after a version; the version itself does not change.
+
+    Raises:
+        ModelError: it cannot be written.
+    """
+    replace_text(folder / PASSED, json.dumps({"format": FORMAT, "position": positions}))
+
+
+def read_passed(folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Return what write_passed has kept; nothing where it has not.
+
+    Raises:
+        ModelError: it is damaged, or of a newer format.
+    """
+    try:
+        return dict(read_json(folder / PASSED)["position"])
+    except FileNotFoundError:
+        return {}

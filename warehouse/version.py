@@ -16,6 +16,7 @@ from .manifest import Manifest
 from .package import FILE
 from .progress import read_progress
 from .rows import check_parts, copy, read_rows, reading, stored_parts
+from .segments import read_passed
 from .stored import VersionFile
 
 
@@ -36,6 +37,11 @@ class Version(Folders):
     @property
     def number(self) -> int:
         return self.manifest.version
+
+    @property
+    def position(self) -> Mapping[str, Mapping[str, Any]]:
+        """How far it and those that it goes on from have read each stream, by its name: see Manifest, and segments.PASSED."""
+        return {**self.manifest.position, **read_passed(self.folder)}
 
     @property
     def progress(self) -> str | None:

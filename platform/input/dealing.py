@@ -75,7 +75,7 @@ class Dealer:
         self._lock = threading.Lock()
         self._last_pass = math.inf
         self._place = {turn: number for number, turn in enumerate(turns)}
-        self._finished = {t: n for t, n in standing.finished.items() if standing.applied.get(t, 0) >= n}
+        self._finished = finished_of(standing)
         self._held: dict[int, list[Turn]] = {number: [] for number in range(num_workers)}
         free = self._open(turns, standing)
         self._waiting = [self._open(turns[r::num_workers], standing) if fixed else free for r in range(num_workers)]
@@ -137,3 +137,8 @@ class Dealer:
     def _dealt(self, turn: Turn, standing: Standing) -> Dealt:
         applied, counted, reached = (batches.get(turn, 0) for batches in (standing.applied, standing.counted, standing.reached))
         return Dealt(turn, min(applied, counted), applied, counted, reached)
+
+
+def finished_of(standing: Standing) -> dict[Turn, int]:
+    """Return how many batches the turns have that are finished, and are on every shard."""
+    return {turn: batches for turn, batches in standing.finished.items() if standing.applied.get(turn, 0) >= batches}

@@ -19,6 +19,7 @@ from ..training.metrics.evaluate import Evaluate
 from ..training.metrics.gate import VALIDATION, Condition
 from ..training.metrics.validate import Validate
 from ..training.plan import Settings, Use
+from ..training.resident.publish import Publish
 from .crosses import given_terms, read_crosses
 from .cursor import Cursor
 from .release import read_condition
@@ -33,6 +34,7 @@ GRAMMAR = """\
   [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
   [VALIDATE ON {share | LAST share | (query)}]
   [RELEASE WHEN condition]
+  [PUBLISH EVERY n {MINUTES | SECONDS | EXAMPLES}] [RETAIN LAST n]
   [WITH (option = value, ...)]
 AS query"""
 
@@ -147,6 +149,30 @@ def read_release(cursor: Cursor) -> Condition:
     return read_condition(cursor)
 
 
+def read_publish(cursor: Cursor) -> Publish:
+    cursor.expect("EVERY")
+    number = read_positive(cursor, "PUBLISH EVERY", "a number of minutes, seconds or examples")
+    for unit, seconds in (("MINUTE", 60.0), ("SECOND", 1.0)):
+        if cursor.accept(f"{unit}S") or (number == 1 and cursor.accept(unit)):
+            return Publish(number * seconds, None)
+    if cursor.accept("EXAMPLES"):
+        return Publish(None, number)
+    raise cursor.expected("MINUTES, SECONDS or EXAMPLES")
+
+
+def read_retain(cursor: Cursor) -> int:
+    cursor.expect("LAST")
+    return read_positive(cursor, "RETAIN LAST", "a number of versions")
+
+
+def read_positive(cursor: Cursor, clause: str, what: str) -> int:
+    position = cursor.position()
+    number = cursor.integer(what)
+    if not number:
+        raise StatementError(f"{clause} expects {what} of at least 1.", position)
+    return number
+
+
 CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
     "USING": read_using,
     "LABEL": read_columns,
@@ -160,11 +186,16 @@ CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
     "EVALUATE": read_evaluate,
     "VALIDATE": read_validate,
     "RELEASE": read_release,
+    "PUBLISH": read_publish,
+    "RETAIN": read_retain,
     "WITH": Cursor.options,
 }
 
 JUDGED = {"EVALUATE": "evaluate", "VALIDATE": "validate", "RELEASE": "release"}
 """Clauses that judge a training, with the plan's field of each."""
+
+PUBLISHED = {"PUBLISH": "publish", "RETAIN": "retain"}
+"""Clauses that say when versions come and go, with the plan's field of each; CONTINUE does not take them over."""
 
 ROLES = {"LABEL": "labels", "WEIGHT": "weight", "TIME": "time", "GROUP": "group", "IGNORE": "ignore"}
 """Clauses that give columns a role, with the plan's field of each."""
@@ -264,6 +295,6 @@ def settings(given: Mapping[str, Value]) -> Settings:
 
 def roles(given: Clauses) -> dict[str, Any]:
     """Return the roles of columns, the crosses and the evaluation that the clauses give, as fields of a plan."""
-    fields = ROLES | JUDGED
+    fields = ROLES | JUDGED | PUBLISHED
     crosses = {"crosses": given_terms(given["CROSS"])} if "CROSS" in given else {}
     return {fields[word]: clause.value for word, clause in given.items() if word in fields} | crosses

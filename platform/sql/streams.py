@@ -83,6 +83,7 @@ def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) 
     Raises:
         StatementError: says what to add or leave out.
     """
+    check_published(stream, settings, given)
     if stream is None:
         written = given["WITH"].value if "WITH" in given else {}
         if (name := next((name for name in SETTINGS if name in written), None)) is not None:
@@ -92,8 +93,35 @@ def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) 
                 written[name].position,
                 subject,
             )
-    elif settings.until is None:
-        raise StatementError("A stream is learned as far as it has come: add WITH (until = 'available').")
+    elif settings.until is None and "PUBLISH" not in given:
+        raise StatementError(
+            "A stream is learned as far as it has come, or goes on being learned: add WITH (until = 'available'), or PUBLISH "
+            "EVERY 10 MINUTES."
+        )
+
+
+def check_published(stream: Streamed | None, settings: Settings, given: Clauses) -> None:
+    """Refuse PUBLISH where it cannot be, and RETAIN without it.
+
+    Raises:
+        StatementError: says what to add or leave out.
+    """
+    if "PUBLISH" not in given:
+        if "RETAIN" in given:
+            message = "RETAIN LAST goes with PUBLISH EVERY; DROP MODEL m VERSIONS RETAIN LAST n removes old versions now."
+            raise StatementError(message, given["RETAIN"].position)
+        return
+    apart = settings.sync != "asp" and settings.workers not in (None, 1)
+    for wrong, why in (
+        (stream is None, "needs a query that reads FROM STREAM"),
+        (settings.until is not None, "goes on until STOP MODEL, and WITH until ends where the stream does: leave out one"),
+        (settings.passes > 1, "reads what comes once: leave out WITH passes"),
+        (settings.once is not None, "knows by its position what it has learned: leave out WITH once"),
+        ("VALIDATE" in given, "holds out no rows: leave out VALIDATE, and judge the windows of EVALUATE"),
+        (apart, "lets workers learn at their own pace: leave out WITH sync"),
+    ):
+        if wrong:
+            raise StatementError(f"PUBLISH EVERY {why}.", given["PUBLISH"].position)
 
 
 def is_stream(cursor: Cursor) -> bool:

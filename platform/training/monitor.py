@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +25,21 @@ from .metrics.validations import Validated, Validations
 from .metrics.windows import Seen, Window, metrics_of
 
 if TYPE_CHECKING:
-    from ...warehouse.draft import Draft
     from ..input.batches import Batch
     from ..progress import Reporter
     from .checkpoints.checkpointer import Checkpointer
     from .held import KeptPass
-    from .reports import Report
+    from .tasks.reports import Report
 
 PROGRESS_SECONDS = 2.0
 TELL_SECONDS = 0.25
 OF_STORE = ("rows", "violations", "min_weight", "max_weight")
+
+
+class ProgressLines(Protocol):
+    """Where lines of progress are written: a version's draft."""
+
+    def progress(self, values: Mapping[str, Any]) -> None: ...
 
 
 class Monitor:
@@ -54,7 +59,7 @@ class Monitor:
     """
 
     def __init__(
-        self, targets: Targets, draft: Draft, reporter: Reporter, evaluated: bool, patience: int | None = None
+        self, targets: Targets, draft: ProgressLines, reporter: Reporter, evaluated: bool, patience: int | None = None
     ) -> None:
         self.windows: dict[tuple[int, int, int], Window] = {}
         self.compiled = Compiled()
@@ -78,6 +83,10 @@ class Monitor:
     def watch(self, describe: Callable[[], Description]) -> None:
         """Let lines of progress say what the shards hold, in the words of `describe`."""
         self._describe = describe
+
+    def follow(self, clocks: Sequence[Clocks]) -> None:
+        """Tell the time of workers that were at work before, since they began."""
+        self._clocks = list(clocks)
 
     def clocks(self) -> Clocks:
         """Return the clocks of a worker of this process."""

@@ -15,6 +15,7 @@ from ..options import named_columns, option
 from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
 from .metrics.validate import Validate
+from .resident.publish import Publish
 
 OPERATORS, EVALUATE, VALIDATE, RELEASE = map(Subject, ("OPERATORS", "EVALUATE", "VALIDATE", "RELEASE"))
 PASSES, BASE_RATE, PATIENCE = (Subject("WITH", option=name) for name in ("passes", "base_rate", "patience"))
@@ -132,7 +133,8 @@ class Plan:
     `share` in settings is a tuple of (slot, slot whose rows it uses). `passing`: the query reads what goes with its
     statement, so that its rows are staged. `inherited`: options of the algorithm that the continued version gives, not the
     statement. `stream`: what the query reads grows. `transform`: the list that is around the query. `crosses`: what is
-    combined of its slots.
+    combined of its slots. `publish`: how often a training that stays makes a version of what it has learned; None for one that
+    ends by itself. `retain`: how many of the newest versions stay; None: all.
     """
 
     statement: str
@@ -156,6 +158,8 @@ class Plan:
     stream: StreamQuery | None = None
     transform: Transform | None = None
     crosses: tuple[Term, ...] = ()
+    publish: Publish | None = None
+    retain: int | None = None
 
     @property
     def roles(self) -> Roles:

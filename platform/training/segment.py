@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...warehouse.manifest import Split
-from ...warehouse.segments import read_segments
+from ...warehouse.segments import read_passed, read_segments, write_passed
 from ..engines.base import Scan
 from ..errors import DataError, StatementError
 from ..input.streams.base import InputStream, Position, StreamQuery
@@ -50,15 +50,35 @@ def cut(query: StreamQuery, parent: Version | None, warehouse: Path, forgives: b
         StatementError: the query cannot run or is not row by row, or the parent learned from another stream.
         DataError: what was learned from is not what it was, or cannot be read.
     """
-    from ..input.splits import is_empty  # brings JAX, which a job that finds nothing new does without
-
     stream = opened(query.relation, warehouse, forgives)
     before = begin_of(stream, parent, forgives)
     splits = stream.news(before)
     if not splits:
         return stream, None
+    if is_passed(stream, query, splits, parent, stream.after(before, splits)):
+        return stream, None
+    return stream, Segment(stream, stream.scan(query.query, splits), splits, before)
+
+
+def is_passed(
+    stream: InputStream, query: StreamQuery, splits: Sequence[Split], parent: Version | None, after: Position
+) -> bool:
+    """Return whether splits have no row to learn from: nobody need look at them again, and the parent keeps how far that is.
+
+    Args:
+        after: the position that they lead to.
+    """
+    from ..input.splits import is_empty  # brings JAX, which a job that finds nothing new does without
+
     scan = stream.scan(query.query, splits)
-    return stream, None if is_empty(scan, scan.splits()) else Segment(stream, scan, splits, before)
+    rows = [split for split in splits if split.rows]
+    if not is_empty(scan, rows):
+        return False
+    if parent is not None:
+        if isinstance(scan, SegmentScan):
+            is_empty(scan.beside(parent.folder), rows)  # read once more, so that what is passed over is written down
+        write_passed(parent.folder, {**read_passed(parent.folder), stream.name: after})
+    return True
 
 
 def cut_again(query: StreamQuery, parent: Version | None, folder: Path, forgives: bool) -> Segment:
@@ -82,7 +102,7 @@ def begin_of(stream: InputStream, parent: Version | None, forgives: bool) -> Pos
     Raises:
         StatementError: the parent learned from other streams and not from this one; says how much.
     """
-    positions: Mapping[str, Mapping[str, Any]] = {} if parent is None else parent.manifest.position
+    positions: Mapping[str, Mapping[str, Any]] = {} if parent is None else parent.position
     if parent is not None and positions and stream.name not in positions and not forgives:
         others = ", ".join(positions)
         raise StatementError(

@@ -26,3 +26,14 @@ def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.
         from . import train
 
         return train.train(plan, found.result(), engine, models, reporter, None)
+
+
+def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+    """Go on with a training that was interrupted; see train.resume, whose result this is, and staying.reside_again."""
+    if plan.publish is not None:
+        from .resident.staying import reside_again
+
+        return reside_again(plan, engine, models, reporter)
+    from . import train
+
+    return train.resume(plan, engine, models, reporter)

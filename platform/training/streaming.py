@@ -36,6 +36,10 @@ def train_stream(plan: Plan, query: StreamQuery, engine: Engine, models: Models,
     Raises:
         StatementError: a new model has nothing to learn from.
     """
+    if plan.publish is not None:
+        from .resident.staying import reside
+
+        return reside(plan, query, engine, models, reporter)
     from . import train
 
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None

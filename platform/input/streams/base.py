@@ -11,9 +11,14 @@ from typing import Any, NamedTuple, Protocol
 
 from ....warehouse.manifest import Split
 from ...engines.base import Scan
+from ...errors import DataError
 
 Position = Mapping[str, Any]
 """How far a stream was learned from, as its manifest keeps it in JSON; empty: not at all. Only the stream itself reads it."""
+
+
+class AwayError(DataError):
+    """Nobody answers for a stream now; it may be asked again."""
 
 
 class StreamRelation(NamedTuple):
@@ -65,6 +70,7 @@ class InputStream(Protocol):
 
         Raises:
             DataError: what was learned from is not what it was; says how much of it.
+            AwayError: nobody answers.
         """
         ...
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....warehouse.manifest import MessageRange
 from ...errors import DataError, NotAvailableError, TrainingError
+from .base import AwayError
 from .kafka_options import ClientSettings
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def offsets(settings: ClientSettings, topic: str) -> dict[int, Offsets]:
         return {one.partition: Offsets(*watermarks(client, one, deadline)) for one in partitions}
     except KafkaException as error:
         why = failures[-1] if failures else settings.shown(error.args[0].str())
-        raise DataError(
+        raise AwayError(
             f"No broker of {settings.servers} answers for topic {topic}: {why}. Check that they run, and the settings."
         ) from None
     finally:

@@ -15,12 +15,14 @@ from .show_models import SHOW_MODELS
 from .show_train_model import SHOW_TRAIN_MODEL
 from .show_versions import SHOW_VERSIONS
 from .shrink_model import SHRINK_MODEL
+from .stop_model import STOP_MODEL
 from .train import EXPLAIN_TRAIN, TRAIN
 
 STATEMENTS: tuple[Statement, ...] = (
     TRAIN,
     CONTINUE,
     RESUME,
+    STOP_MODEL,
     EXPLAIN_TRAIN,
     EXPLAIN_CONTINUE,
     SHOW_ALGORITHMS,

@@ -59,7 +59,8 @@ class Continue:
             found = once.learner(context.models, version, self.name)
             context.reporter.note(f"Version {found.number} of {self.model} has learned {self.name!r}; nothing is learned.")
             return once.answer(found)
-        if self.stream is not None and (nothing := self.idle(context, version, self.stream.relation)) is not None:
+        stays = "PUBLISH" in self.given
+        if self.stream is not None and not stays and (nothing := self.idle(context, version, self.stream.relation)) is not None:
             return nothing
         with self.query.expanded(context) as query:
             plan, text = self.transformed(query, context)

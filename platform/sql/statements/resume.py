@@ -11,6 +11,7 @@ from ....warehouse.folders import newest_interrupted
 from ...engines.spark_sql.passage import Passage
 from ...options import Value, written
 from ...training.plan import Plan
+from ...training.resident.publish import Publish
 from .. import clauses, inherited, streams
 from ..base import Statement
 from ..cursor import Cursor
@@ -28,7 +29,7 @@ class Resume:
     model: str
 
     def run(self, context: StatementContext) -> pa.Table:
-        from ...training.train import resume
+        from ...training.start import resume
 
         plan = plan_of(context.models.interrupted(self.model).manifest)
         return resume(plan, context.engine, context.models, context.reporter)
@@ -62,6 +63,8 @@ def plan_of(manifest: Manifest) -> Plan:
         parent=manifest.parent,
         replace=manifest.replaces,
         stream=None if stream is None else stream.query,
+        publish=None if manifest.publish is None else Publish(**manifest.publish),
+        retain=manifest.retain,
         **inherited.roles(manifest),
     )
 

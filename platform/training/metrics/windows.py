@@ -93,7 +93,7 @@ class Schedule(NamedTuple):
     """
 
     evaluate: Evaluate
-    before: tuple[int, ...]
+    before: Sequence[int]
     batches: int
 
     @property

@@ -31,7 +31,6 @@ from ..monitor import Monitor
 from ..online.pace import Pace
 from ..parallelism import in_step
 from ..prepared import Prepared
-from ..reports import Report
 from ..validation import Pull, keep_pass, learn_by_pass
 from .cluster import Cluster, cluster
 from .job import (
@@ -51,6 +50,7 @@ from .job import (
     Take,
 )
 from .remote_checkpoints import ASK_SECONDS, Afar
+from .reports import Report
 from .worker_task import work
 
 if TYPE_CHECKING:

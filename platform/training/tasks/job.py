@@ -16,8 +16,8 @@ from ...ps.transport.wire import Acknowledged, Method
 from ..held import Saved
 from ..prepared import Prepared, TrainingInput
 from ..recipe import recipe_of
-from ..reports import Report
 from .messages import Contact
+from .reports import Report
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft

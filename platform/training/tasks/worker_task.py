@@ -23,9 +23,9 @@ from ..metrics.passes import PassMetrics
 from ..metrics.windows import Collector, Schedule, Window
 from ..online.worker import Worker
 from ..parallelism import in_step
-from ..reports import Report
 from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, StepRequest, Take, check_machine, prepared_of
 from .membership import CALL_SECONDS, EndedError, Membership
+from .reports import Report
 
 REPORT_SECONDS = 0.5
 MOST_ATTEMPTS = 1 << 20  # that an engine makes of one task

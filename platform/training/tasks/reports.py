@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..input.timing import Spent
-from ..ps.watermarks import Lines
-from .metrics.passes import PassTally
-from .metrics.windows import Window
+from ...input.timing import Spent
+from ...ps.watermarks import Lines
+from ..metrics.passes import PassTally
+from ..metrics.windows import Window
 
 
 class Report(NamedTuple):

@@ -1,0 +1,94 @@
+"""What comes in a stream, in the order of learning and in pieces of the size that is asked for."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+
+from ....warehouse.manifest import RowGroup, Split
+from ...errors import DataError
+from .base import AwayError, InputStream, Position
+
+LOOK_SECONDS = 0.5
+"""From one look at a stream where all is taken to the next."""
+BEHIND_SECONDS = 10.0
+"""The same where something is left, to know how much has come."""
+AWAY_SECONDS = 600.0
+"""How long a stream may not answer."""
+
+
+class Feed:
+    """Looks at a stream as it grows.
+
+    Args:
+        position: where it is begun.
+        note: told that the stream does not answer, once, and that it does again.
+
+    Attributes:
+        position: after what was taken.
+    """
+
+    def __init__(self, stream: InputStream, position: Position, note: Callable[[str], None]) -> None:
+        self.stream = stream
+        self.position = position
+        self._seen = position  # after what has come, as far as that is known
+        self._waiting: deque[Split] = deque()
+        self._since: deque[float] = deque()
+        self._looked = self._answered = -math.inf
+        self._away = False
+        self._note = note
+
+    @property
+    def waiting_rows(self) -> int:
+        """How many rows have come and are not taken, at most."""
+        return sum(split.rows for split in self._waiting)
+
+    @property
+    def waiting_since(self) -> float | None:
+        """When the first of those was seen, on the monotonic clock."""
+        return self._since[0] if self._since else None
+
+    def take(self, num_splits: int) -> list[Split]:
+        """Return the next splits, so many where there are, and what is left of the last one's file: positions know whole files.
+
+        Raises:
+            DataError: what has come is not what it was, or the stream does not answer at the first look, or for ten minutes.
+        """
+        if time.monotonic() - self._looked >= (BEHIND_SECONDS if self._waiting else LOOK_SECONDS):
+            self._look()
+        taken: list[Split] = []
+        while self._waiting and (len(taken) < num_splits or of_one_file(taken[-1], self._waiting[0])):
+            taken.append(self._waiting.popleft())
+            self._since.popleft()
+        if taken:
+            self.position = self.stream.after(self.position, taken)
+        return taken
+
+    def _look(self) -> None:
+        try:
+            came = self.stream.news(self._seen)
+        except AwayError as error:
+            if self._answered < 0:
+                raise
+            if not self._away:
+                self._note(f"{str(error).rstrip('.')}. It is asked again and again, for ten minutes.")
+            self._away = True
+            if time.monotonic() - self._answered > AWAY_SECONDS:
+                raise DataError(f"{error} It has not answered for {AWAY_SECONDS:.0f} s.") from error
+            return
+        finally:
+            self._looked = time.monotonic()
+        if self._away:
+            self._note(f"The {self.stream.name} answers again.")
+        self._away, self._answered = False, self._looked
+        if came:
+            self._waiting.extend(came)
+            self._since.extend([self._looked] * len(came))
+            self._seen = self.stream.after(self._seen, came)
+
+
+def of_one_file(one: Split, other: Split) -> bool:
+    """Return whether two splits are row groups of the same file."""
+    return isinstance(one, RowGroup) and isinstance(other, RowGroup) and one.path == other.path

@@ -1,0 +1,193 @@
+"""The end of a training: what is noticed of it, whether its version may be served, and the commit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...warehouse import manifest as entries
+from ...warehouse.manifest import Manifest
+from ...warehouse.version import Version
+from ..display import plural
+from ..input.columns import Columns
+from ..input.scaling import as_entry
+from ..input.streams.skipped import SKIPPED, num_skipped
+from .held import Held
+from .metrics.gate import judged
+from .metrics.labels import flat
+from .metrics.metrics import Metrics
+from .metrics.remarks import remarks, seen_in
+from .monitor import Monitor
+from .prepared import Prepared
+from .rows import dense_entries
+
+if TYPE_CHECKING:
+    from ...warehouse.draft import Draft
+    from ...warehouse.models import Models
+
+CALIBRATION_PARTS = 20
+ENOUGH_EXAMPLES = 10_000
+MUCH_WORSE = 1.2
+
+
+def conclude(prepared: Prepared, draft: Draft, held: Held, monitor: Monitor, models: Models) -> str | None:
+    """Commit a version whose rows are written; the condition of release compares with the version served when it is judged.
+
+    Returns:
+        Why the version is held, in a sentence; None where it is ready.
+    """
+    plan, columns = prepared.plan, prepared.columns
+    metrics = monitor.metrics.first
+    for note in (one_label(prepared, metrics), worse_than_mean(prepared, metrics), passed_over(prepared, draft)):
+        if note is not None:
+            monitor.note(note)
+    evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
+    validations, kept = monitor.validations, monitor.validations.kept
+    if prepared.parent is None:
+        passes = 1 + (monitor.passes.newest if kept is None else kept.pass_number)
+        for note in remarks(columns, seen_in(Version(draft.folder, draft.manifest, served=False), passes)):
+            monitor.note(note)
+    validation = {} if kept is None else flat(validations.by_label(kept))
+    failing = None
+    if plan.release is not None:
+        known = judged(evaluation or evaluation_of(monitor, held), validation, columns.labels)
+        failing = plan.release.failing(known, metrics_served(models, plan.model))
+    draft.commit(
+        dataclasses.replace(
+            draft.manifest,
+            slots=slot_entries(columns),
+            dense=dense_entries(prepared.recipe),
+            examples=monitor.passes.examples if kept is None else kept.examples,
+            rows=held.saved.rows,
+            metrics=monitor.metrics.as_dict(),
+            evaluation=evaluation,
+            validation=validation,
+            best_pass=None if kept is None else kept.pass_number,
+            calibration=metrics.calibration(CALIBRATION_PARTS),
+            base_rate=base_rate(monitor, prepared.parent),
+            statistics={
+                "scaler": as_entry(held.described.moments),
+                "scaled": list(columns.scaled),
+                "now": held.described.now,
+            },
+            position=position_of(prepared),
+        ),
+        "ready" if failing is None else "held",
+    )
+    if failing is not None and plan.release is not None:
+        release = f"RELEASE WHEN {plan.release.text} is false"
+        return f"Version {draft.number} of model {plan.model} is held, not served: {release}, {failing}."
+    if (why := models.passed_over(plan.model, draft.number)) is not None:
+        monitor.note(why)
+    return None
+
+
+def by_hand(model: str, number: int) -> str:
+    """Return how a version that is held is served all the same."""
+    return (
+        f"promote it by hand with ALTER MODEL {model} PROMOTE VERSION {number}: later versions go on from it then, until "
+        "PROMOTE LAST"
+    )
+
+
+def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
+    """Say that a classifier saw labels of one kind only."""
+    labels = prepared.columns.labels if prepared.recipe.algorithm.classifier else ()
+    if not labels or not metrics.examples or metrics.label_rate not in (0, 1):
+        return None
+    return (
+        f"LABEL {labels[0]} is {metrics.label_rate:.0f} in all {metrics.examples:,} examples: nothing tells them apart, and "
+        "auc is NULL. Look at what the query makes of it, or whether its filter leaves the others out."
+    )
+
+
+def passed_over(prepared: Prepared, draft: Draft) -> str | None:
+    """Say how many messages of a topic were no rows."""
+    if prepared.segment is None or not (count := num_skipped(draft.folder)):
+        return None
+    return f"Passed over {count:,} {plural('message', count)}: {draft.folder / SKIPPED} says which, and why."
+
+
+def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
+    """Say that predictions while learning were worse than one number for all, as those of weights that diverge are; None where
+    they were not, or are no probabilities of the label as it is."""
+    options = prepared.plan.algorithm.options
+    entropy, rate = metrics.as_dict()["normalized_entropy"], metrics.label_rate
+    weighted = getattr(options, "positive_weight", 1.0) != 1 or getattr(options, "loss", "") == "focal"
+    told = f"the mean label {rate:.4g}" if prepared.recipe.algorithm.classifier else "the share of each class"
+    if entropy is None or weighted or metrics.examples < ENOUGH_EXAMPLES or entropy < MUCH_WORSE:
+        return None
+    names = ", ".join(slot.name for slot in prepared.columns.raw)
+    unscaled = f", or divide the numbers of {names}, which are learned as they are, so that most are below 1" if names else ""
+    return (
+        f"While learning, predictions were worse than {told} for every example would have been: "
+        f"normalized_entropy is {entropy:.2f}. Lower the learning rate{unscaled}."
+    )
+
+
+def evaluation_of(monitor: Monitor, held: Held) -> dict[str, float | None]:
+    """Return the metrics over all windows, and of the rows at the end."""
+    metrics = monitor.evaluation()
+    stored = {"rows": held.saved.rows, "violations": held.described.reports.get("violations", 0.0), **held.saved.weights}
+    return {**metrics, **stored, "examples_per_second": monitor.examples_per_second}
+
+
+def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
+    """Return the metrics of the version served, those over its windows where it has any; None where none is served.
+
+    One that SHRINK made has none: they are those of the version that it was made of.
+    """
+    versions = models.present(name)
+    manifests = {version.number: version.manifest for version in versions}
+    number = next((version.number for version in versions if version.served), None)
+    if number is None:
+        return None
+    manifest: Manifest | None = manifests[number]
+    while manifest is not None and not manifest.metrics:
+        manifest = manifests.get(manifest.parent) if manifest.parent is not None else None
+    return {} if manifest is None else judged({**manifest.metrics, **manifest.evaluation}, manifest.validation, manifest.labels)
+
+
+def base_rate(monitor: Monitor, parent: Version | None) -> float:
+    """Return the mean label of all examples so far, the parent's included."""
+    examples, here = monitor.passes.examples, monitor.metrics.first.label_rate
+    before, rate = (parent.manifest.examples_total, parent.manifest.base_rate or 0.0) if parent else (0, 0.0)
+    return (before * rate + examples * here) / (before + examples)
+
+
+def position_of(prepared: Prepared) -> dict[str, Mapping[str, Any]]:
+    """Return how far a version and those that it goes on from have learned from streams."""
+    before = prepared.parent.position if prepared.parent is not None else {}
+    segment = prepared.segment
+    return dict(before) if segment is None else {**before, segment.stream.name: segment.position}
+
+
+def slot_entries(columns: Columns) -> tuple[entries.SlotEntry, ...]:
+    """Describe the slots as the manifest does."""
+    return tuple(
+        entries.SlotEntry(
+            s.name,
+            s.kind,
+            s.type,
+            s.number,
+            None if s.source == s.name else s.source,
+            s.hashed,
+            s.dim,
+            s.role,
+            s.group,
+            s.length,
+            s.field,
+            s.members,
+        )
+        for s in columns.all_slots
+    )
+
+
+def summary(done: Manifest) -> pa.Table:
+    """Return the row that a training statement answers with."""
+    row = {"model": done.model, "version": done.version, "status": done.status, "examples": done.examples, "rows": done.rows}
+    row |= {name: done.metrics.get(name) for name in ("auc", "logloss", "pcopc")}
+    return pa.Table.from_pylist([{**row, "seconds": done.seconds}])

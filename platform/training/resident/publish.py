@@ -1,0 +1,15 @@
+"""The clauses PUBLISH and RETAIN as data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+RETAINED = 100
+"""How many versions stay of a training that publishes, where RETAIN does not say."""
+
+
+class Publish(NamedTuple):
+    """PUBLISH EVERY n MINUTES | SECONDS | EXAMPLES; one of the two is None."""
+
+    seconds: float | None
+    examples: int | None

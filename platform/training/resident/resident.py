@@ -1,0 +1,333 @@
+"""A training that stays: it learns what comes in a stream, and makes a version of it every so often, until it is told to end.
+
+Workers, threads of this process, learn without a pause from one increment after the other (increment.py). Where one ends, each
+waits until all have learned what it has, and snapshots of the shards are taken, in milliseconds; then they go on, and a thread
+copies the snapshots, writes the version and commits it. So a version has exactly what its position says. The version of
+the next increment is begun when that thread is done; what is learned until then is in memory alone, and who goes on from the
+version that is committed has not learned it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....warehouse.manifest import Split
+from ....warehouse.segments import write_passed
+from ....warehouse.version import Version
+from ...input.streams.feed import Feed
+from ...ps.client import LocalClient
+from ...ps.placement import slices_of
+from ...ps.shard import Shard
+from ...ps.snapshot import Snapshot
+from ...ps.watermarks import Watermarks
+from ..checkpoints.checkpointer import Checkpointer
+from ..checkpoints.driver_state import DriverState
+from ..held import total
+from ..online.local import Beside, begin_here
+from ..prepared import Prepared
+from ..record import recorded
+from ..segment import Segment
+from ..train import manifest_of
+from .announcer import Announcer
+from .increment import Increment
+from .publication import copied, publish
+from .publish import RETAINED
+from .workers import ResidentWorkers
+
+if TYPE_CHECKING:
+    from ....warehouse.draft import Draft
+    from ....warehouse.locks import Lock
+    from ....warehouse.models import Models
+    from ...input.streams.base import Position
+
+FEED_SECONDS = 0.05
+AHEAD_SPLITS = 1
+"""How many splits of each worker wait beside the one that it learns from and those that it reads ahead."""
+
+
+class Resident:
+    """Learns what a feed gives, and publishes it.
+
+    Args:
+        prepared: the training; its splits, if any, are those of a version that was interrupted.
+        feed: the stream, from where those end.
+        models, lock: of the warehouse, and the model's.
+        announcer: whom it is told, and who tells it to end.
+        notes: a folder for what increments write down; see Increment.
+        epoch: of the first increment.
+    """
+
+    def __init__(
+        self, prepared: Prepared, feed: Feed, models: Models, lock: Lock, announcer: Announcer, notes: Path, epoch: int
+    ) -> None:
+        assert prepared.plan.publish is not None
+        assert prepared.plan.stream is not None
+        self._query = prepared.plan.stream.query
+        self._plan, self._publish_every = prepared.plan, prepared.plan.publish
+        self._feed, self._models, self._lock, self._announcer, self._notes = feed, models, lock, announcer, notes
+        self._parent = prepared.parent
+        self._learned = 0
+        self._increments: list[Increment] = []
+        self._prepared = replace(prepared, segment=None)
+        self._increment = self._follow(epoch)
+        self._workers = ResidentWorkers(prepared, self._increment, self._close_all)
+        self._checkpointer: Checkpointer | None = None
+        self._publishing: Future[Version] | None = None
+        self._published = time.monotonic()
+
+    @property
+    def first(self) -> Increment:
+        """The increment that it begins with, before it runs."""
+        return self._increment
+
+    def begin(self, splits: Sequence[Split], before: Position) -> None:
+        """Begin with a version, and its first splits, which come after a position."""
+        increment = self._increment
+        increment.before = before
+        increment.add(splits)
+        self._begin_version(increment)
+        assert increment.draft is not None
+        try:
+            self._shards = begin_here(self._of_version(increment), increment.draft, increment.epoch, increment.monitor).shards
+        except BaseException:
+            increment.draft.__exit__(*sys.exc_info())
+            raise
+
+    def go_on(self, draft: Draft, segment: Segment) -> None:
+        """Go on with a version that was interrupted, with the splits of its log."""
+        increment = self._increment
+        increment.before = segment.before
+        begun = begin_here(self._of_version(increment), draft, increment.epoch, increment.monitor)
+        self._shards = begun.shards
+        increment.go_on(draft, segment.splits, begun.standing, begun.opened)
+
+    def run(self) -> Version | None:
+        """Learn until it is told to end; return the last version that it made, None where it made none.
+
+        Raises:
+            XpsqlError: what ended it; the versions that it made stay.
+        """
+        shards = self._shards
+        if self._plan.evaluate is not None:
+            for shard in shards.values():
+                shard.watch()
+        self._watch(self._increment)
+        self._take_checkpoints(self._increment)
+        self._increment.opened.set()
+        with (
+            ThreadPoolExecutor(1, thread_name_prefix="xpsql-publish") as self._publisher,
+            ThreadPoolExecutor(self._prepared.places.workers, thread_name_prefix="xpsql-worker") as pool,
+        ):
+            try:
+                self._workers.start(pool, LocalClient(list(shards.values())))
+                while not self._announcer.stopping:
+                    self._turn()
+                    time.sleep(FEED_SECONDS)
+                return self._end()
+            except BaseException:
+                self._give_up()
+                raise
+
+    def _give_up(self) -> None:
+        """Let all threads end, take a last checkpoint where somebody interrupts, and end the version in the making by the error
+        that is under way."""
+        self._workers.fail()
+        self._workers.wait()
+        if self._publishing is not None:
+            wait([self._publishing])
+        self._close_checkpoints()
+        for increment in self._increments:
+            if increment.draft is not None:
+                increment.draft.__exit__(*sys.exc_info())
+
+    def _turn(self) -> None:
+        """Look after everything once."""
+        self._check()
+        increment = self._increment
+        if increment.draft is None and increment.splits and self._publishing is None:
+            self._begin_version(increment)
+            self._take_checkpoints(increment)
+        if self._is_due(increment) and self._publishing is None and increment.draft is not None:
+            self._publish()
+        else:
+            self._feed_one(increment)
+        self._tell()
+
+    def _check(self) -> None:
+        """Raise what a worker or a publication failed with; take in a publication that is done."""
+        self._workers.check()
+        if self._publishing is not None and self._publishing.done():
+            self._parent, self._publishing = self._publishing.result(), None
+
+    def _feed_one(self, increment: Increment) -> None:
+        """Let an increment have more where its workers will soon have none."""
+        num_workers = self._prepared.places.workers
+        enough = self._publish_every.examples is not None and (
+            increment.examples + increment.open_rows >= self._publish_every.examples
+        )
+        if not enough and increment.dealer.waiting < AHEAD_SPLITS * num_workers:
+            splits = self._feed.take(num_workers)
+            if splits:
+                self._feed.stream.scan(self._query, splits)  # refuses files with other columns
+            increment.add(splits)
+
+    def _is_due(self, increment: Increment) -> bool:
+        """Return whether what was learned is to be published."""
+        if not increment.examples:
+            return False
+        seconds, examples = self._publish_every
+        if seconds is not None:
+            return time.monotonic() - self._published >= seconds
+        return increment.examples >= (examples or 0) or (not increment.open_rows and increment.rows >= (examples or 0))
+
+    def _publish(self) -> None:
+        """Let workers go on with the next increment when all have learned this one, and have it written as it is then."""
+        old = self._increment
+        new = self._follow(old.epoch + 1)
+        self._announcer.state = "publishing"
+        self._close_checkpoints()
+        old.close(new)
+        self._feed_one(new)  # is read while the last of the old one is learned
+        while (arrived := self._workers.arrived(new)) is None:
+            self._check()
+            self._tell()
+            time.sleep(0.001)
+        snapshots = {number: shard.snapshot(True) for number, shard in self._shards.items()}
+        for number, shard in self._shards.items():
+            shard.watermarks = Watermarks.fresh(slices_of(number, len(self._shards)), shard.dense.names, new.epoch)
+        self._learned += old.examples
+        old.reporter.over = True
+        self._watch(new)
+        self._increment, self._published = new, time.monotonic()
+        new.opened.set()
+        stood = time.monotonic() - arrived
+        self._publishing = self._publisher.submit(self._written, old, snapshots, stood)
+        self._increments = [old, new]
+
+    def _written(self, increment: Increment, snapshots: Mapping[int, Snapshot], stood: float) -> Version:
+        """Write and commit the version of an increment."""
+        num_shards = len(snapshots)
+        shards = {n: copied(snapshot, n, num_shards, self._prepared) for n, snapshot in snapshots.items()}
+        return self._committed(increment, shards, f"; learning stood still for {1000 * stood:.0f} ms")
+
+    def _committed(self, increment: Increment, shards: Mapping[int, Shard], how: str) -> Version:
+        draft, plan = increment.draft, self._plan
+        assert draft is not None  # it was begun before
+        began = time.monotonic()
+        increment.keep_notes(draft.folder)
+        failing = publish(self._of_version(increment), shards, draft, increment.monitor, self._models)
+        increment.draft = None
+        number, announcer = draft.number, self._announcer
+        seconds = time.monotonic() - began
+        announcer.note(f"{plan.model} v{number}: {increment.examples:,} examples, written in {seconds:.1f} s{how}.")
+        if failing is not None:
+            announcer.note(f"{failing} Learning goes on.")
+        announcer.publish(number)
+        announcer.state = "learning"
+        self._models.retain(plan.model, plan.retain or RETAINED)
+        return self._models.version(plan.model, number)
+
+    def _end(self) -> Version | None:
+        """Publish what is learned, where anything is, when workers have learned what they have taken."""
+        increment = self._increment
+        increment.close(None)
+        while not self._workers.done or self._publishing is not None:
+            self._check()
+            self._tell()
+            time.sleep(FEED_SECONDS)
+        self._check()
+        self._close_checkpoints()
+        if increment.examples:
+            if increment.draft is None:
+                self._begin_version(increment)
+            return self._committed(increment, self._shards, "")
+        if increment.draft is not None:
+            increment.draft.discard()
+            increment.draft = None
+        if self._parent is not None and increment.splits:
+            stream = self._feed.stream
+            write_passed(self._parent.folder, {**self._parent.position, stream.name: self._feed.position})
+        return self._parent if self._announcer.versions else None
+
+    def _follow(self, epoch: int) -> Increment:
+        """Return the increment that is learned next."""
+        reporter = self._announcer.of_increment(self._learned + sum(one.examples for one in self._increments[-1:]))
+        notes = self._notes / str(epoch)
+        increment = Increment(
+            replace(self._prepared, splits=[]), epoch, self._feed.position, reporter, self._announcer.lag.values, notes
+        )
+        if self._increments:
+            increment.monitor.follow(self._workers.clocks)
+        self._increments = [*self._increments[-1:], increment]
+        return increment
+
+    def _watch(self, increment: Increment) -> None:
+        increment.monitor.watch(lambda: total(shard.describe() for shard in self._shards.values()))
+
+    def _of_version(self, increment: Increment) -> Prepared:
+        """Return the training of the version that an increment becomes."""
+        parent = self._parent
+        first = parent is None or parent.number == self._plan.parent
+        plan = self._plan if first or parent is None else replace(self._plan, parent=parent.number, replace=False)
+        prepared = increment.prepared
+        segment = Segment(self._feed.stream, prepared.scan, increment.splits, increment.before)
+        return replace(prepared, plan=plan, parent=parent, segment=segment)
+
+    def _begin_version(self, increment: Increment) -> None:
+        """Begin the version that an increment becomes, and checkpoints of its training."""
+        prepared = self._of_version(increment)
+        plan = prepared.plan
+        manifest = manifest_of(plan, prepared.columns, prepared.recipe, prepared.parent)
+        draft = self._models.begin(plan.model, manifest, plan.replace, self._lock)
+        increment.begin(draft)
+        draft.record(replace(recorded(draft.manifest, prepared), epoch=increment.epoch, expected=None))
+
+    def _take_checkpoints(self, increment: Increment) -> None:
+        """Take checkpoints of an increment that has a version, from now on."""
+        draft = increment.draft
+        assert draft is not None
+
+        def state() -> DriverState:
+            increment.keep_notes(draft.folder)
+            seen = [window for collector in increment.collectors if (window := collector.open()) is not None]
+            return increment.monitor.state(increment.dealer.finished, seen)
+
+        taker = Beside(self._shards, self._workers.pace, False, draft.checkpoints.place, state)
+        seconds = self._plan.settings.checkpoint_seconds
+        self._checkpointer = Checkpointer(draft.checkpoints, increment.epoch, seconds, taker, self._announcer.note)
+        self._checkpointer.__enter__()
+
+    def _close_checkpoints(self) -> None:
+        """Take no more checkpoints; a last one where somebody interrupts."""
+        if self._checkpointer is not None:
+            checkpointer, self._checkpointer = self._checkpointer, None
+            checkpointer.__exit__(*sys.exc_info())
+
+    def _tell(self) -> None:
+        """Say how far it is."""
+        announcer, feed = self._announcer, self._feed
+        rows = feed.waiting_rows + sum(one.open_rows for one in self._increments)
+        announcer.lag.rows = rows
+        announcer.lag.seconds = self._behind() if rows else 0.0
+        if self._publishing is None:
+            announcer.state = "learning" if rows else "waiting"
+        announcer.tell(self._learned + self._increment.examples)
+
+    def _behind(self) -> float:
+        """Return how many seconds it is behind: from the newest TIME learned to now, without TIME since what waits was seen."""
+        newest = max(shard.now for shard in self._shards.values())
+        if self._plan.time is not None and newest:
+            return max(0.0, time.time() - newest)
+        since = self._feed.waiting_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def _close_all(self) -> None:
+        """Take no more, so that no thread waits."""
+        for increment in self._increments:
+            increment.close(None)

@@ -1,0 +1,180 @@
+"""The start of a training that stays, and its end: what it begins with, and what its statement answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from ....algorithms.base import Algorithm, Online
+from ....warehouse.scratch import scratch
+from ...errors import StatementError
+from ...input.streams.base import StreamQuery
+from ...input.streams.feed import Feed
+from ...input.streams.sources import opened
+from ..answer import unchanged
+from ..compiled import compilations, prepare_jax
+from ..conclusion import summary
+from ..parallelism import places_of
+from ..plan import Plan
+from ..prepared import prepare, with_classes
+from ..recipe import fitted
+from ..record import prepare_again
+from ..rows import check_continues
+from ..segment import begin_of, is_passed
+from ..strategies import strategy_of
+from .announcer import Announcer
+from .resident import Resident
+
+if TYPE_CHECKING:
+    from ....warehouse.locks import Lock
+    from ....warehouse.manifest import Split
+    from ....warehouse.models import Models
+    from ....warehouse.version import Version
+    from ...engines.base import Engine
+    from ...input.streams.base import Position
+    from ...progress import Reporter
+
+POLL_SECONDS = 0.1
+STATUS = "nothing new"
+
+
+class Place(NamedTuple):
+    """Where a training stays: the model's lock, who sees it, and a folder for what it writes down."""
+
+    lock: Lock
+    announcer: Announcer
+    notes: Path
+
+
+@contextmanager
+def place(plan: Plan, stream: str, models: Models, reporter: Reporter) -> Iterator[Place]:
+    """Give a training its place for the length of a block."""
+    lock = models.lock(plan.model, plan.parent, plan.replace)
+    try:
+        announcer = Announcer(models.residence(plan.model), stream, reporter)
+        with announcer.here(), scratch(models.warehouse) as notes:
+            yield Place(lock, announcer, notes)
+    finally:
+        lock.release()
+
+
+def reside(plan: Plan, query: StreamQuery, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+    """Learn from a stream until the training is told to end.
+
+    Returns:
+        As train.train, of the last version that it made.
+
+    Raises:
+        StatementError: the statement cannot run.
+        XpsqlError: what ended the training; the versions that it made stay.
+    """
+    prepare_jax()
+    parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
+    stream = opened(query.relation, models.warehouse, plan.settings.forgives)
+    before = begin_of(stream, parent, plan.settings.forgives)
+    with place(plan, stream.name, models, reporter) as at:
+        at.announcer.version = None if parent is None else parent.number
+        feed = Feed(stream, before, at.announcer.note)
+        first = first_rows(query, feed, parent, at.announcer)
+        if first is None:
+            return answer(parent, stream.name)
+        scan = stream.scan(query.query, first.splits)
+        recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
+        if parent is not None:
+            check_continues(recipe, parent)
+        check_online(recipe.algorithm)
+        strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, None)
+        places = places_of(plan.settings, None, recipe.algorithm.serves)
+        columns = with_classes(plan, columns, scan, engine, at.notes)
+        prepared = prepare(plan, columns, scan, parent, places, engine, at.notes, None)
+        resident = Resident(prepared, feed, models, at.lock, at.announcer, at.notes, 0)
+        resident.begin(*first)
+        return stayed(resident, plan, parent, stream.name, at.announcer)
+
+
+def reside_again(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+    """Go on with a training that stays and was interrupted; see reside.
+
+    Raises:
+        StatementError, DataError, ModelError: it cannot go on as it is; it stays interrupted.
+    """
+    prepare_jax()
+    parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
+    assert plan.stream is not None
+    stream = opened(plan.stream.relation, models.warehouse, plan.settings.forgives)
+    with place(plan, stream.name, models, reporter) as at, models.resume(plan.model, at.lock) as draft:
+        at.announcer.version = None if parent is None else parent.number
+        try:
+            prepared = prepare_again(plan, draft, engine, parent)
+            assert prepared.segment is not None
+            strategy_of(prepared.recipe.algorithm).check(plan, prepared.recipe, prepared.columns, parent, None)
+        except BaseException:
+            draft.discard()
+            raise
+        feed = Feed(stream, prepared.segment.position, at.announcer.note)
+        resident = Resident(prepared, feed, models, at.lock, at.announcer, at.notes, draft.manifest.epoch)
+        resident.go_on(draft, prepared.segment)
+        return stayed(resident, plan, parent, stream.name, at.announcer)
+
+
+class FirstRows(NamedTuple):
+    """The first splits that have rows, and the position before them."""
+
+    splits: list[Split]
+    before: Position
+
+
+def first_rows(query: StreamQuery, feed: Feed, parent: Version | None, announcer: Announcer) -> FirstRows | None:
+    """Wait until there are rows to learn; return None where the training is told to end before."""
+    waits = False
+    while not announcer.stopping:
+        before = feed.position
+        splits = feed.take(1)
+        if splits and not is_passed(feed.stream, query, splits, parent, feed.position):
+            return FirstRows(splits, before)
+        if not splits and not waits:
+            waits = True
+            announcer.note(f"Waiting for rows in {feed.stream.name}.")
+        announcer.tell(0)
+        if not splits:
+            time.sleep(POLL_SECONDS)
+    return None
+
+
+def stayed(resident: Resident, plan: Plan, parent: Version | None, stream: str, announcer: Announcer) -> pa.Table:
+    """Run a training, and return what its statement answers."""
+    announcer.start(plan.model)
+    try:
+        with compilations(resident.first.monitor.compiled.add):
+            last = resident.run()
+    finally:
+        announcer.finish("")
+    return answer(parent, stream) if last is None else summary(last.manifest)
+
+
+def answer(parent: Version | None, stream: str) -> pa.Table:
+    """Return what a statement answers that made no version.
+
+    Raises:
+        StatementError: there is none before, either.
+    """
+    if parent is None:
+        raise StatementError(f"Nothing to learn has come in {stream} until the training was stopped. No version is made.")
+    return unchanged(parent, STATUS)
+
+
+def check_online(algorithm: Algorithm) -> None:
+    """Refuse an algorithm that does not learn batch by batch.
+
+    Raises:
+        StatementError: says what to use.
+    """
+    if not isinstance(algorithm.learns, Online):
+        raise StatementError(
+            "PUBLISH EVERY needs an algorithm that learns batch by batch, as xftrl does; this one needs all rows at once."
+        )

@@ -1,0 +1,110 @@
+"""A training that stays, as other processes see it: what it says of itself, and how it is told to end.
+
+models/<name>/resident.json    what it says, every second; gone when it has ended in order
+models/<name>/stop.json        the training that is to end
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from .durable import storing
+from .manifest import FORMAT, record
+
+FILE, STOP = "resident.json", "stop.json"
+SILENT_SECONDS = 30.0
+"""How long a training that is alive says nothing, at most."""
+
+
+@dataclass(frozen=True)
+class ResidentStatus:
+    """What a training that stays says of itself.
+
+    Attributes:
+        training: a random name.
+        process, host: where it runs.
+        stream: what it learns from.
+        state: `waiting` for more, `learning`, `publishing` while it learns on, or `stopping`.
+        version: the last one it has published, or goes on from; None before there is any.
+        published: seconds since 1970 of its last publication; None before.
+        versions: how many it has published.
+        examples: learned since it began.
+        examples_per_second: of the last seconds.
+        lag_rows: that have come and are not learned; of a query with filters, before those.
+        lag_seconds: how far it is behind; 0 where nothing waits.
+        time: when it said so, in seconds since 1970.
+    """
+
+    training: str
+    process: int = 0
+    host: str = ""
+    stream: str = ""
+    state: str = "waiting"
+    version: int | None = None
+    published: float | None = None
+    versions: int = 0
+    examples: int = 0
+    examples_per_second: float = 0.0
+    lag_rows: int = 0
+    lag_seconds: float = 0.0
+    time: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """How far it is, in words."""
+        behind = f"{self.lag_rows:,} rows, {self.lag_seconds:,.0f} s behind" if self.lag_rows else "up to date"
+        return f"{self.state} from {self.stream}, {behind}, {self.examples_per_second:,.0f}/s"
+
+
+class Residence:
+    """The files of one model.
+
+    Args:
+        folder: the model's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def tell(self, status: ResidentStatus) -> None:
+        """Say how far a training is; readers see the old text or the new one.
+
+        Raises:
+            ModelError: it cannot be written.
+        """
+        path = self._folder / FILE
+        draft = path.with_name(f".{FILE}-{status.training}")  # not synced: a power cut ends the training, too
+        with storing(path):
+            draft.write_text(json.dumps({"format": FORMAT, **dataclasses.asdict(status)}), encoding="utf-8")
+            draft.replace(path)
+
+    def status(self) -> ResidentStatus | None:
+        """Return what the training says that is alive; None where none is."""
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            found = record(ResidentStatus, json.loads((self._folder / FILE).read_text(encoding="utf-8")))
+            if time.time() - found.time < SILENT_SECONDS:
+                return found
+        return None
+
+    def ask(self, training: str) -> None:
+        """Ask a training to end."""
+        path = self._folder / STOP
+        with storing(path):
+            path.write_text(json.dumps({"format": FORMAT, "training": training}), encoding="utf-8")
+
+    def asked(self, training: str) -> bool:
+        """Return whether a training is to end."""
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            return bool(json.loads((self._folder / STOP).read_text(encoding="utf-8"))["training"] == training)
+        return False
+
+    def leave(self) -> None:
+        """Say nothing more."""
+        with contextlib.suppress(OSError):
+            for name in (FILE, STOP):
+                (self._folder / name).unlink(missing_ok=True)
