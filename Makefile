@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard platform/ps/native/* algorithms/layers/native/*)
 
-.PHONY: demo test test-torch oldest check bench chaos faults-table fuzz simulate sanitize format clean
+.PHONY: demo test test-torch oldest check docs bench chaos faults-table fuzz simulate sanitize format clean
 
 $(VENV)/.demo: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,10 @@ $(VENV)/.bench: $(VENV)/.dev
 
 $(VENV)/.torch: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --editable '.[dev,torch]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
 	touch $@
 
 $(VENV)/.fuzz: $(VENV)/.dev
@@ -51,6 +55,9 @@ check: $(VENV)/.dev  ## Lint, format and types.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict -p xpsql
+
+docs: $(VENV)/.docs  ## Make a site of docs/ in build/site.
+	$(BIN)/mkdocs build --quiet --strict
 
 bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md explains.
 	$(BIN)/python -m benchmarks

@@ -27,6 +27,9 @@ def test_links_lead_to_files(document: Path) -> None:
     assert not missing
 
 
-def test_every_document_is_reached_from_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [d.name for d in DOCUMENTS[1:] if f"docs/{d.name}" not in readme] == []
+def test_every_document_is_reached_from_the_index_and_has_a_place_in_the_site() -> None:
+    index, site = (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    names = [document.name for document in DOCUMENTS[1:]]
+    assert [name for name in names if name != "index.md" and f"]({name})" not in index] == []
+    assert [name for name in names if not re.search(rf"[\s\[]{re.escape(name)}[\s,\]]", site)] == []
+    assert "](docs/index.md)" in (ROOT / "README.md").read_text(encoding="utf-8")

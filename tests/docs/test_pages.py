@@ -1,0 +1,29 @@
+"""The statements of pages that show few of them run, and what docs/algorithms.md shows is what they answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import xpsql
+from tests.docs.blocks import ROOT, blocks
+from xpsql.platform.progress import SilentReporter
+
+
+def test_the_pairs_of_the_page_are_found_as_it_shows(folder: Path) -> None:
+    (statements,) = (block.text for block in blocks("docs/algorithms.md") if block.language == "sql")
+    text = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^auc +(.*)$", text, re.MULTILINE)
+    with xpsql.connect(reporter=SilentReporter()) as session:
+        (row,) = session.sql(statements).arrow().to_pylist()
+    assert list(row.values())[1:] == pytest.approx([float(value) for value in shown.split()], abs=0.02)
+
+
+def test_what_the_page_for_newcomers_writes_runs(folder: Path) -> None:
+    (statements,) = (block.text for block in blocks("docs/migrating.md") if block.language == "sql")
+    with xpsql.connect(reporter=SilentReporter()) as session:
+        assert len(session.sql(statements)) == 3
+        for cross in ("user * ad", "user * ad * hour", "(user, ad, hour) ^ 2"):
+            session.sql(f"EXPLAIN TRAIN MODEL x USING xftrl LABEL click CROSS ({cross}) AS SELECT * FROM log")
