@@ -83,7 +83,7 @@ ROOMS = {
     "platform/sql/functions": STATEMENTS,
     "platform/session": (*BASE, "warehouse", "platform/engines", "platform/sql", *ALL_ENGINES),
     "platform/notebook": (*BASE, "platform/session", "platform/cli"),
-    "platform/cli": (*STATEMENTS, "platform/session", "platform/engines/spark", "algorithms/layers"),
+    "platform/cli": (*STATEMENTS, "platform/session", "platform/engines/spark", "algorithms/layers", "algorithms/bridges"),
     "xpsql/testing": (*ALGORITHMS, "platform/training/online", "platform/engines"),
 }
 """Room -> the rooms that its files may import, beside their own. A file of its own: parts, session, notebook."""

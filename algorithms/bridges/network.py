@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from ..layers.running import running
 from ..losses import LOGLOSS
 from ..positions import places
 from .base import Bridged
-from .features import DRY_BATCH, features_of, shaped, shapes_of, values_of
+from .features import DRY_BATCH, Features, features_of, shaped, shapes_of, values_of
 from .modules import bridged
 from .source import NETWORK, SourceText, blaming_line, member, of_file, of_module
 
@@ -99,12 +99,17 @@ def fresh(own: Mapping[str, Value]) -> str | None:
     return None
 
 
-def network(options: NetworkOptions, layout: Layout) -> Algorithm:
-    """Learn a network of your own, in Flax NNX, Equinox, PyTorch or plain JAX, over the vectors of slots: file = 'ranker.py'.
+class DryRun(NamedTuple):
+    """What is known of a network before it learns: its text, its inputs, itself, and the shape and type of its scores."""
 
-    The network is told its inputs by name (`xpsql.Features`) when it is made and their values when it is called; it returns a
-    score before the sigmoid for each label. FTRL learns the linear weights, AdaGrad the vectors, Adam the network's parameters.
-    The model carries the text of the file, which runs wherever the model is loaded.
+    source: SourceText
+    features: Features
+    net: Bridged
+    outputs: Any
+
+
+def dry_run(options: NetworkOptions, layout: Layout) -> DryRun:
+    """Make a network and run it once on a few examples, in JAX on shapes alone.
 
     Raises:
         OptionError: no text, no such class, or an argument that the constructor does not take.
@@ -123,6 +128,21 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
         outputs = jax.eval_shape(net.apply, *like, shaped((2,), jnp.uint32))
         jax.eval_shape(lambda own, x: net.apply(own, x, None), *like)
     check_outputs(outputs, len(layout.labels))
+    return DryRun(source, features, net, outputs)
+
+
+def network(options: NetworkOptions, layout: Layout) -> Algorithm:
+    """Learn a network of your own, in Flax NNX, Equinox, PyTorch or plain JAX, over the vectors of slots: file = 'ranker.py'.
+
+    The network is told its inputs by name (`xpsql.Features`) when it is made and their values when it is called; it returns a
+    score before the sigmoid for each label. FTRL learns the linear weights, AdaGrad the vectors, Adam the network's parameters.
+    The model carries the text of the file, which runs wherever the model is loaded.
+
+    Raises:
+        OptionError: no text, no such class, or an argument that the constructor does not take.
+        StatementError: the network fails, at its line; or its output has another shape than float[batch, labels].
+    """
+    source, features, net, _ = dry_run(options, layout)
 
     @functools.lru_cache(maxsize=1)
     def start(seed: int) -> Mapping[str, jax.Array]:
