@@ -94,3 +94,8 @@ class Inputs(NamedTuple):
     histories: tuple[History, ...] = ()
     statistics: jax.Array | None = None
     group: Group | None = None
+
+    @property
+    def batch(self) -> int:
+        """The number of examples, with padding: a symbol of JAX where an export traces a batch of any size."""
+        return self.weight.shape[0]

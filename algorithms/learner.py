@@ -49,6 +49,13 @@ class Peers(NamedTuple):
     port: int
 
 
+class PackageFile(NamedTuple):
+    """A model in the package's own format, which other programs read by that package."""
+
+    file: str
+    content: bytes
+
+
 class Learner(Protocol):
     """What a package learns and predicts with. Its packages are imported where they are used.
 
@@ -87,4 +94,8 @@ class Learner(Protocol):
 
     def importance(self, model: bytes) -> Mapping[str, float]:
         """Return how much a model has gained by each of its columns, by name, without those that have gained nothing."""
+        ...
+
+    def portable(self, model: bytes) -> PackageFile:
+        """Return a model as a file for other programs."""
         ...

@@ -28,11 +28,13 @@ MODELS = (*SCORING, "platform/parts", "platform/engines/spark_sql", "platform/mo
 RESIDENT = "platform/training/resident"
 STRATEGIES = (TASKS, "platform/training/online", "platform/training/solved", "platform/training/packaged")
 SERVING = (*SCORING, "platform/serving")
+PORTABLE = (*SCORING, "platform/models", "platform/portable")
 STATEMENTS = (
     *MODELS,
     STREAMS,
     RESIDENT,
     "platform/serving",
+    "platform/portable",
     "platform/sql",
     "platform/sql/statements",
     "platform/sql/functions",
@@ -77,6 +79,7 @@ ROOMS = {
     "platform/training/packaged": (*INPUT, *LEARNING, TASKS, "platform/training/solved"),
     "platform/scoring": SCORING,
     "platform/models": MODELS,
+    "platform/portable": PORTABLE,
     "platform/serving": (*SERVING, "platform/input/kinds"),
     "platform/sql": STATEMENTS,
     "platform/sql/statements": STATEMENTS,

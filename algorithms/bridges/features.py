@@ -116,7 +116,7 @@ def values_of(parameters: Mapping[str, jax.Array], inputs: Inputs, layout: Layou
         for (_, slots), found in zip(layout.histories, inputs.histories, strict=True)
         for place, name in enumerate(slots)
     }
-    wide, batch = linear_scores(parameters["weights"], inputs), len(inputs.weight)
+    wide, batch = linear_scores(parameters["weights"], inputs), inputs.batch
     slots = slot_vectors(rows, inputs, layout, "sum") if features.slots else jnp.zeros((batch, 0, features.dim), jnp.float32)
     return FeatureValues(slots, inputs.dense, wide, history, features)
 

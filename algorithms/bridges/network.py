@@ -152,7 +152,7 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
         own = {name: parameters[PREFIX + name] for name in everything(net)}
         with blaming_line(source):
             found = net.apply(own, values_of(parameters, inputs, layout, features), inputs.random)
-        return found.reshape(len(inputs.weight), -1)
+        return found.reshape(inputs.batch, -1)
 
     def optimizer(table: TableSpec) -> Operator:
         if table.name == "weights":

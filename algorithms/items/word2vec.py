@@ -75,7 +75,7 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
             others = gathered(parameters["contexts"], inputs.sampled[None])[:, 0]
             losses += options.negatives * pairs * random_losses(centres, others)
         both = jnp.stack([losses, pairs * (1 + options.negatives)], axis=1)
-        summed = jax.ops.segment_sum(both, inputs.bag_example, num_segments=len(inputs.weight))
+        summed = jax.ops.segment_sum(both, inputs.bag_example, num_segments=inputs.batch)
         return summed[:, :1], summed[:, :1] / jnp.maximum(summed[:, 1:], SMALLEST)
 
     vectors = TableSpec("vectors", options.dim, uniform(0.3 / options.dim, options.dim))
@@ -144,7 +144,7 @@ def mean_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
     values = taken(parameters["vectors"], inputs.bag_index)
     known = (jnp.abs(values).sum(axis=1) > 0) & (inputs.bag_weight > 0)
     summed = jax.ops.segment_sum(
-        jnp.concatenate([values, known[:, None]], axis=1) * known[:, None], inputs.bag_example, num_segments=len(inputs.weight)
+        jnp.concatenate([values, known[:, None]], axis=1) * known[:, None], inputs.bag_example, num_segments=inputs.batch
     )
     return summed[:, :-1] / jnp.maximum(summed[:, -1:], 1)
 

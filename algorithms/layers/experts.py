@@ -84,11 +84,12 @@ class Level(NamedTuple):
         else:
             for_shared = for_gates = x  # type: ignore[assignment]
             made = self.experts.apply(parameters, x, random)
-        batch, owned = len(made), self.labels * self.own
+        batch, owned = made.shape[0], self.labels * self.own
         weights = self._weights(self.gates, parameters, for_gates, random)
-        own = made[:, :owned].reshape(batch, self.labels, self.own, self.experts.units)
-        of_labels = jnp.einsum("blk,blku->blu", weights[:, :, : self.own], own)
-        of_labels += jnp.einsum("bls,bsu->blu", weights[:, :, self.own :], made[:, owned:])
+        of_labels = jnp.einsum("bls,bsu->blu", weights[:, :, self.own :], made[:, owned:])
+        if self.own:
+            own = made[:, :owned].reshape(batch, self.labels, self.own, self.experts.units)
+            of_labels += jnp.einsum("blk,blku->blu", weights[:, :, : self.own], own)
         if self.shared_gate is None:
             return Mixed(of_labels, None)
         of_all = self._weights(self.shared_gate, parameters, for_shared, random)

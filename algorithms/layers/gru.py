@@ -78,6 +78,6 @@ class Gru(NamedTuple):
             state = state + update * (candidate - state)
             return state, state
 
-        start = jnp.zeros((len(mask), self.units), jnp.float32)
+        start = jnp.zeros((mask.shape[0], self.units), jnp.float32)
         _, states = jax.lax.scan(step, start, (driven.swapaxes(0, 1), shares.T), unroll=UNROLLED)
         return states.swapaxes(0, 1)

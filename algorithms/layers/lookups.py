@@ -63,8 +63,8 @@ def added(rows: jax.Array, index: jax.Array, values: jax.Array) -> jax.Array:
 
 def spread(values: jax.Array, owner: jax.Array) -> jax.Array:
     """Return what the group of each example has, float32[batch, ...] of float32[groups, ...]."""
-    lying = gathered_whole(values.reshape(len(values), -1), owner[None])
-    return lying.reshape(len(owner), *values.shape[1:])
+    lying = gathered_whole(values.reshape(values.shape[0], -1), owner[None])
+    return lying.reshape(owner.shape[0], *values.shape[1:])
 
 
 def gathered(rows: jax.Array, index: jax.Array | CommonLines) -> jax.Array:

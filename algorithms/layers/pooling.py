@@ -10,11 +10,12 @@ import jax.numpy as jnp
 
 from ..base import Inputs, Layout
 from ..lines import Group
-from .lookups import gathered, spread, taken
+from .lookups import PLAIN, gathered, spread, taken
 from .stacked import Common, Stacked
 
 POOLINGS = ("sum", "mean", "root")
 SMALLEST = 1e-6
+NEVER = 2**31 - 1
 
 
 def slot_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> jax.Array:
@@ -35,7 +36,7 @@ def slot_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: st
 
 def stacked(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str, *more: jax.Array) -> Stacked:
     """Return what slot_vectors has and `more`, each float32[batch, k], as a network's inputs."""
-    batch = len(inputs.weight)
+    batch = inputs.batch
     own, index, group = list(range(len(layout.bags))), inputs.scalar[: len(layout.scalar)], inputs.group
     common = None
     if group is not None and group.bags:
@@ -76,13 +77,19 @@ class SlotValues(NamedTuple):
 
     def vectors(self, vectors: jax.Array, slots: int, pooling: str) -> jax.Array:
         """Return the pooled vectors of slots, float32[size, slots, dim]."""
-        place, cells = self.owner * slots + self.slot, self.size * slots
-        values = taken(vectors, self.rows) * self.weight[:, None]
-        pooled = jax.ops.segment_sum(values, place, num_segments=cells)
+        pooled = self.summed_by_slot(taken(vectors, self.rows) * self.weight[:, None], slots)
         if pooling != "sum":
-            weight = jnp.maximum(jax.ops.segment_sum(jnp.abs(self.weight), place, num_segments=cells), SMALLEST)
-            pooled = pooled / (weight if pooling == "mean" else jnp.sqrt(weight))[:, None]
-        return pooled.reshape(self.size, slots, -1)
+            weight = jnp.maximum(self.summed_by_slot(jnp.abs(self.weight), slots), SMALLEST)
+            pooled = pooled / (weight if pooling == "mean" else jnp.sqrt(weight))[:, :, None]
+        return pooled
+
+    def summed_by_slot(self, values: jax.Array, slots: int) -> jax.Array:
+        """Return the sums of values float32[k, ...] of each slot, float32[size, slots, ...]."""
+        shape = self.size, slots, *values.shape[1:]
+        if PLAIN.get():  # exports know no axis of a multiple of the batch
+            return jnp.zeros(shape, values.dtype).at[self.owner, self.slot].add(values)
+        place = self.owner * slots + self.slot
+        return jax.ops.segment_sum(values, place, num_segments=self.size * slots).reshape(shape)
 
     def summed(self, values: jax.Array) -> jax.Array:
         """Return the sums of values float32[k, ...], float32[size, ...]."""
@@ -91,7 +98,7 @@ class SlotValues(NamedTuple):
 
 def values_of_examples(inputs: Inputs) -> SlotValues:
     """Return the values that examples have of their own."""
-    return SlotValues(inputs.bag_index, inputs.bag_example, inputs.bag_slot, inputs.bag_weight, len(inputs.weight))
+    return SlotValues(inputs.bag_index, inputs.bag_example, inputs.bag_slot, inputs.bag_weight, inputs.batch)
 
 
 def values_of_group(group: Group) -> SlotValues:
@@ -122,10 +129,10 @@ def first_values(inputs: Inputs, num_bags: int, chosen: Sequence[int], most: int
     Args:
         chosen: numbers as in `bag_slot`.
     """
-    cell = inputs.bag_example * num_bags + inputs.bag_slot
-    place = jnp.arange(len(cell))
-    first = jax.ops.segment_min(place, cell, num_segments=len(inputs.weight) * num_bags)
-    late = (place - first[cell] >= most) & jnp.isin(inputs.bag_slot, jnp.array(chosen, jnp.int32))
+    cell, place = (inputs.bag_example, inputs.bag_slot), jax.lax.iota(jnp.int32, inputs.bag_slot.shape[0])
+    latest = jnp.zeros((inputs.batch, num_bags), jnp.int32) + NEVER
+    first = latest.at[cell].min(place, mode="promise_in_bounds").at[cell].get(mode="promise_in_bounds")
+    late = (place - first >= most) & jnp.isin(inputs.bag_slot, jnp.array(chosen, jnp.int32))
     return inputs._replace(bag_weight=jnp.where(late, 0, inputs.bag_weight))
 
 
@@ -144,14 +151,15 @@ def slot_rows(vectors: jax.Array, inputs: Inputs, layout: Layout) -> tuple[jax.A
     Returns:
         float32[more, dim], int32[slots, batch]
     """
-    own, batch, dim = jnp.asarray(inputs.scalar[: len(layout.scalar)]), len(inputs.weight), vectors.shape[1]
+    own, batch, dim = jnp.asarray(inputs.scalar[: len(layout.scalar)]), inputs.batch, vectors.shape[1]
     summed = [bag_vectors(vectors, inputs, layout, "sum")] if layout.bags else []
     summed += [dense_vectors(vectors, inputs, layout)] if layout.continuous or layout.vectors else []
     if not summed:
         return vectors, own
-    more = jnp.concatenate(summed, axis=1).reshape(-1, dim)
-    numbers = len(vectors) + jnp.arange(len(more), dtype=jnp.int32).reshape(batch, -1).T
-    return jnp.concatenate([vectors, more]), jnp.concatenate([own, numbers])
+    more = jnp.concatenate(summed, axis=1)
+    slot, example = (jax.lax.broadcasted_iota(jnp.int32, (more.shape[1], batch), axis) for axis in (0, 1))
+    numbers = vectors.shape[0] + more.shape[1] * example + slot
+    return jnp.concatenate([vectors, more.reshape(-1, dim)]), jnp.concatenate([own, numbers])
 
 
 def dense_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout) -> jax.Array:

@@ -52,7 +52,7 @@ class Stacked(NamedTuple):
             both = jnp.concatenate([spread(self.common.values, self.common.owner), more], axis=1)
             order = [*self.common.columns, *self._others(self.common)]
             more = of_places(both.T, sorted(range(len(order)), key=order.__getitem__)).T
-        return jnp.concatenate([gathered(self.rows, self.row_index).reshape(len(more), self.width), more], axis=1)
+        return jnp.concatenate([gathered(self.rows, self.row_index).reshape(more.shape[0], self.width), more], axis=1)
 
     def times(self, kernel: jax.Array) -> jax.Array:
         """Return the product with float32[width + k, units], float32[batch, units]."""

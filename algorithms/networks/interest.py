@@ -81,7 +81,7 @@ class Interest(NamedTuple):
     def target(self, rows: jax.Array, inputs: Inputs) -> jax.Array:
         """Return the target's vectors side by side, float32[batch, fields * dim]."""
         own = gathered(rows, jnp.stack([inputs.scalar[line] for line in self.lines]))
-        return own.reshape(len(own), -1)
+        return own.reshape(own.shape[0], -1)
 
     def history(self, inputs: Inputs) -> History:
         """Return the history, its fields in the order of the target's."""

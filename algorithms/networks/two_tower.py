@@ -161,7 +161,7 @@ class SlotTower:
 
     def apply(self, parameters: Parameters, vectors: jax.Array) -> jax.Array:
         """Return float32[batch, dim] for the vectors of all slots, float32[batch, slots, dim]."""
-        x = vectors[:, jnp.array(self._slots)].reshape(len(vectors), -1)
+        x = vectors[:, jnp.array(self._slots)].reshape(vectors.shape[0], -1)
         for layer in self._layers:
             x = layer.apply(parameters, x, None)
         return x * jax.lax.rsqrt(jnp.maximum((x * x).sum(axis=1, keepdims=True), SMALLEST))

@@ -147,7 +147,7 @@ class Network:
         """Return what is added to the tower's output, and what goes into it."""
         more, score = [inputs.dense], jnp.zeros(())
         if self._options.long_dim:
-            more.append(self._slots(parameters[LONG], inputs).reshape(len(inputs.weight), -1))
+            more.append(self._slots(parameters[LONG], inputs).reshape(inputs.batch, -1))
         if self._options.interaction != "none":
             slots = self._slots(parameters["vectors"], inputs)
             if self._layout.continuous or self._layout.vectors:
@@ -165,7 +165,7 @@ class Network:
         """Return what goes into the network: the vectors of slots, and more."""
         if self._options.normalise == "none" and not self._groups.joined:
             return stacked(vectors, inputs, self._layout, self._options.pooling, *more)
-        x = jnp.concatenate([self._slots(vectors, inputs).reshape(len(inputs.weight), -1), *more], axis=1)
+        x = jnp.concatenate([self._slots(vectors, inputs).reshape(inputs.batch, -1), *more], axis=1)
         return layer_norm(x) if self._options.normalise == "layer_norm" else x
 
     def _slots(self, vectors: jax.Array, inputs: Inputs) -> jax.Array:

@@ -13,7 +13,7 @@ import numpy as np
 from ...platform.errors import LostError, OptionError, StatementError, Subject, TrainingError
 from ...platform.options import Part, option
 from ..base import Algorithm, Layout
-from ..learner import Contributions, Learner, Matrix, Peers, Predict
+from ..learner import Contributions, Learner, Matrix, PackageFile, Peers, Predict
 from ..losses import LOGLOSS, SQUARED, check_positive_weight, softmax_of
 from .learners import learned_by
 
@@ -170,6 +170,12 @@ class XgboostLearner(Learner):
         booster = xgboost.Booster(model_file=bytearray(model))
         gains: Any = booster.get_score(importance_type="total_gain")
         return dict(gains)
+
+    def portable(self, model: bytes) -> PackageFile:
+        """See Learner; as XGBoost's JSON."""
+        import xgboost
+
+        return PackageFile("model.xgboost.json", bytes(xgboost.Booster(model_file=bytearray(model)).save_raw("json")))
 
     def _parameters(self) -> dict[str, Any]:
         own = self._options

@@ -36,7 +36,7 @@ def with_offered(inputs: Inputs, offered: Offered, intercept: bool) -> Inputs:
         intercept: the last line of `inputs.scalar` is the intercept's.
     """
     scalar = jnp.asarray(inputs.scalar[:-1] if intercept else inputs.scalar)
-    batch, k = len(inputs.weight), offered.values.shape[1]
+    batch, k = inputs.batch, offered.values.shape[1]
     values = jnp.asarray(offered.values)
     taken = values.at[scalar].get(mode="promise_in_bounds")
     rows = jnp.concatenate([jnp.asarray(offered.rows), inputs.dense_index])
@@ -53,8 +53,8 @@ def bag_means(inputs: Inputs, values: jax.Array, num_bags: int) -> jax.Array:
     def means(own: SlotValues) -> jax.Array:
         there = (own.weight != 0).astype(jnp.float32)[:, None]
         summed = jnp.concatenate([values.at[own.rows].get(mode="promise_in_bounds") * there, there], 1)
-        total = jax.ops.segment_sum(summed, own.owner * num_bags + own.slot, num_segments=own.size * num_bags)
-        return (total[:, :k] / jnp.maximum(total[:, k:], 1)).reshape(own.size, num_bags, k)
+        total = own.summed_by_slot(summed, num_bags)
+        return total[:, :, :k] / jnp.maximum(total[:, :, k:], 1)
 
     k, group = values.shape[1], inputs.group
     found = means(values_of_examples(inputs))

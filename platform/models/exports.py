@@ -74,14 +74,14 @@ def writing(version: Version, folder: Path, format: str, replace: bool) -> Itera
     try:
         with storing(draft):
             draft.mkdir(parents=True)
-            sweep(_left(folder))
+            sweep(left_beside(folder))
             shutil.copyfile(version.folder / FILE, draft / MANIFEST)
         yield draft, chosen.write
         with storing(folder):
             sync_tree(draft)
-            _replace(folder, draft)
+            replace_folder(folder, draft)
     except BaseException as error:
-        _clear(draft, error)
+        clear_draft(draft, error)
         raise
 
 
@@ -99,13 +99,13 @@ def _check_free(folder: Path, chosen: Format, replace: bool) -> None:
         raise ModelError(f"{folder} exists and is no export of a model. Choose another path, or remove it.")
 
 
-def _left(folder: Path) -> list[Path]:
+def left_beside(folder: Path) -> list[Path]:
     """Return the drafts and replaced folders of exports to a folder."""
     name = re.compile(rf"\.{re.escape(folder.name)}-[0-9a-f]{{32}}(-old)?")
     return [path for path in folder.parent.iterdir() if name.fullmatch(path.name)]
 
 
-def _replace(folder: Path, draft: Path) -> None:
+def replace_folder(folder: Path, draft: Path) -> None:
     """Put a whole draft in the place of a folder that may exist."""
     old = draft.with_name(f"{draft.name}-old")
     try:
@@ -120,7 +120,7 @@ def _replace(folder: Path, draft: Path) -> None:
     clear(old)
 
 
-def _clear(draft: Path, error: BaseException) -> None:
+def clear_draft(draft: Path, error: BaseException) -> None:
     try:
         remove(draft)
     except XpsqlError as second:

@@ -632,3 +632,17 @@ class Counter:
     @property
     def memory_bytes(self) -> int:
         """Bytes in use."""
+
+def place_two_choice(keys: npt.NDArray[np.uint64], first_prime: int, second_prime: int) -> npt.NDArray[np.int64]:
+    """Find places for keys in a table of two choices, four places a bucket; platform/portable/rows_file.py has the format.
+
+    Args:
+        keys: uint64[n], distinct, whose two remainders as signed numbers are independent, as those of hashes are.
+        first_prime: how many buckets there are; second_prime: at most as large.
+
+    Returns:
+        int64[n], 4 * bucket + place.
+
+    Raises:
+        ValueError: a key finds no place.
+    """

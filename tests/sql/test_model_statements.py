@@ -567,7 +567,8 @@ def test_export_refuses_what_is_no_local_path(
 
 def test_an_unknown_format_is_answered_with_those_that_are_known(session: xpsql.Session) -> None:
     with pytest.raises(
-        StatementError, match=r"Expected a format, got 'parket'.*Did you mean parquet\? Valid: csv, json, parquet"
+        StatementError,
+        match=r"Expected a format, got 'parket'.*Did you mean parquet\? Valid: csv, json, onnx, parquet, serving",
     ):
         session.sql("EXPORT MODEL ctr TO 'out' FORMAT parket")
 

@@ -12,6 +12,7 @@ void bind_image(nanobind::module_& module);
 void bind_row_scorer(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
 void bind_sums(nanobind::module_& module);
+void bind_two_choice(nanobind::module_& module);
 void bind_unique(nanobind::module_& module);
 void bind_placement(nanobind::module_& module);
 void bind_codec(nanobind::module_& module);
@@ -31,6 +32,7 @@ NB_MODULE(_native, module) {
     xpsql::bind_row_scorer(module);
     xpsql::bind_runs(module);
     xpsql::bind_sums(module);
+    xpsql::bind_two_choice(module);
     xpsql::bind_unique(module);
     xpsql::bind_placement(module);
     xpsql::bind_codec(module);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,14 @@ import pyarrow as pa
 from ...engines.spark_sql.passage import Passage
 from ...errors import StatementError, Subject
 from ...local import local_path
-from ...options import option
+from ...options import Value, option
 from ...options import parse as parse_options
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query, own_folder, read_rows
 from ..versions import NamedVersion, read_version
+
+PORTABLE = ("serving", "onnx")
 
 if TYPE_CHECKING:
     from ..context import StatementContext
@@ -26,6 +29,7 @@ SIDES = ("ITEMS", "QUERY")
 GRAMMAR = """\
 EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (replace = false, format = 'parquet')]
 EXPORT MODEL name [VERSION n] TO 'path' FORMAT parquet | csv | json [WITH (replace = false)]
+EXPORT MODEL name [VERSION n] TO 'path' FORMAT serving | onnx [WITH (replace = false, fp16 = false, parity = 'SELECT ...')]
 EXPORT MODEL name [VERSION n] VECTORS OF ITEMS | QUERY TABLE t | (query)
   TO TABLE table [DELTA FROM TABLE earlier] [WITH (...)] | TO 'path' FORMAT parquet | csv | json [WITH (...)]"""
 
@@ -43,6 +47,15 @@ class FileOptions:
     """The options of WITH for files."""
 
     replace: bool = option(False, "replace an export of another format")
+
+
+@dataclass(frozen=True)
+class PortableOptions:
+    """The options of WITH for serving and onnx."""
+
+    replace: bool = option(False, "replace an export of another format")
+    fp16: bool = option(False, "keep the floats of rows as 16 bits, which halves the file and changes predictions a little")
+    parity: str = option("", "a query of rows to export with their predictions; '' for that of the training")
 
 
 @dataclass(frozen=True)
@@ -123,6 +136,24 @@ class ExportVectors:
             return answer(version.manifest.model, version.number, rows, target, None)
 
 
+@dataclass(frozen=True)
+class ExportPortable:
+    """Write files with which programs without xpsql score."""
+
+    named: NamedVersion
+    folder: Path
+    format: str
+    options: PortableOptions
+
+    def run(self, context: StatementContext) -> pa.Table:
+        from ...portable.export import export_portable
+
+        with context.models.reading(*self.named) as version:
+            given = self.options
+            rows = export_portable(version, context.engine, self.folder, self.format, given.fp16, given.parity, given.replace)
+        return answer(version.manifest.model, version.number, rows, str(self.folder), None)
+
+
 def answer(model: str, version: int, rows: int, target: str, dense: str | None) -> pa.Table:
     """Return the row that says what was written where."""
     row = {"model": model, "version": version, "rows": rows, "target": target, "dense": dense}
@@ -130,13 +161,13 @@ def answer(model: str, version: int, rows: int, target: str, dense: str | None) 
     return pa.Table.from_pylist([row], pa.schema([(name, pa.string() if name in text else pa.int64()) for name in row]))
 
 
-def parse(cursor: Cursor) -> ExportTable | ExportFiles | ExportVectors:
+def parse(cursor: Cursor) -> ExportTable | ExportFiles | ExportPortable | ExportVectors:
     named = read_version(cursor)
     if cursor.accept("VECTORS"):
         return parse_vectors(cursor, named)
     cursor.expect("TO")
     if not cursor.accept("TABLE"):
-        return parse_files(cursor, named)
+        return parse_folder(cursor, named)
     table = cursor.table()
     base = cursor.integer("a version number") if cursor.accept("DELTA", "FROM", "VERSION") else None
     return parse_table(cursor, named, table, base)
@@ -161,27 +192,41 @@ def parse_table(cursor: Cursor, named: NamedVersion, table: Passage, base: int |
     return ExportTable(named, table, parse_options(ExportOptions, given, Subject("WITH")), base)
 
 
+def parse_folder(cursor: Cursor, named: NamedVersion) -> ExportFiles | ExportPortable:
+    from ...models.exports import FORMATS
+
+    folder, format, given = read_folder(cursor, [*(format_.name for format_ in FORMATS), *PORTABLE])
+    if format in PORTABLE:
+        return ExportPortable(named, folder, format, parse_options(PortableOptions, given, Subject("WITH")))
+    return ExportFiles(named, folder, format, parse_options(FileOptions, given, Subject("WITH")).replace)
+
+
 def parse_files(cursor: Cursor, named: NamedVersion) -> ExportFiles:
     from ...models.exports import FORMATS
 
+    folder, format, given = read_folder(cursor, [format_.name for format_ in FORMATS])
+    return ExportFiles(named, folder, format, parse_options(FileOptions, given, Subject("WITH")).replace)
+
+
+def read_folder(cursor: Cursor, names: Sequence[str]) -> tuple[Path, str, Mapping[str, Value]]:
+    """Return a folder, the format of what is written there, one of some names, and the options of WITH."""
     position = cursor.position()
     folder = local_path(cursor.string("TABLE name or 'path'"), "What EXPORT MODEL writes to", position)
     if cursor.peek("DELTA"):
         message = "DELTA is written to a table, not to files: EXPORT MODEL name TO TABLE table DELTA FROM VERSION k."
         raise StatementError(message, cursor.position())
     cursor.expect("FORMAT")
-    names = [format_.name for format_ in FORMATS]
     if not any(cursor.peek(name) for name in names):
         raise cursor.expected("a format", names)
     format = cursor.identifier("a format").lower()
-    given = parse_options(FileOptions, cursor.options() if cursor.accept("WITH") else {}, Subject("WITH"))
-    return ExportFiles(named, folder, format, given.replace)
+    return folder, format, cursor.options() if cursor.accept("WITH") else {}
 
 
 EXPORT_MODEL = Statement(
     "EXPORT MODEL",
     GRAMMAR,
     "Write a version's weights to a warehouse table or to files, with the columns of ML.WEIGHTS; or the vectors of items or of "
-    "queries, by the first column of a query: DELTA FROM TABLE those that differ from an earlier table of them.",
+    "queries, by the first column of a query: DELTA FROM TABLE those that differ from an earlier table of them. FORMAT serving "
+    "and onnx write a folder that programs without xpsql score with.",
     parse,
 )

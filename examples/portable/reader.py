@@ -1,0 +1,144 @@
+"""Scores rows with an export as serving (EXPORT MODEL ... FORMAT serving), by numpy; networks by onnxruntime.
+
+    python reader.py FOLDER    scores the rows of parity.parquet, and prints how far from their predictions it is
+
+docs/exports.md has the format.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import mmap
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from keys import cross, feature_key
+
+Row = Mapping[str, Any]
+
+
+class RowsFile:
+    """A file of rows, mapped: keys in buckets of four, of which each key has two to be in."""
+
+    def __init__(self, folder: Path, told: Mapping[str, Any]) -> None:
+        with (folder / told["file"]).open("rb") as file:
+            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.primes, width = told["primes"], told["floats"]
+        places = 4 * self.primes[0]
+        self.keys = np.frombuffer(memory, "<i8", places, told["keys_at"]).reshape(-1, 4)
+        self.rows = np.frombuffer(memory, np.dtype(told["type"]), (places + 1) * width, told["rows_at"]).reshape(-1, width)
+
+    def place(self, keys: Any) -> Any:
+        """Return the row of each key, int64[n]; the last one, zeros, of those that have none."""
+        buckets = np.stack([keys % prime for prime in self.primes], axis=1)
+        equal = (self.keys[buckets] == keys[:, None, None]).reshape(len(keys), 8)
+        place = equal.argmax(axis=1)
+        row = buckets[np.arange(len(keys)), place // 4] * 4 + place % 4
+        return np.where(equal.any(axis=1), row, len(self.rows) - 1)
+
+    def find(self, keys: Any) -> Any:
+        """Return the rows of keys of any shape, float32[..., width]."""
+        return self.rows[self.place(keys.reshape(-1))].astype(np.float32).reshape(*keys.shape, -1)
+
+
+class Model:
+    """An export, whose rows stay on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / "READY").exists():
+            raise FileNotFoundError(f"{folder} has no READY: it is not whole.")
+        self.folder, self.told = folder, json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        self.files = [RowsFile(folder, one) for one in self.told["rows"]]
+        self.slots = {slot["name"]: slot for slot in self.told["slots"]}
+        self.absent = self.told["absent"]
+        self._session: Any = None
+
+    def find(self, keys: Any) -> Any:
+        """Return all that the model knows of keys, float32[..., floats]."""
+        return np.concatenate([file.find(np.asarray(keys, np.int64)) for file in self.files], axis=-1)
+
+    def values(self, slot: Row, row: Row) -> Iterator[tuple[Any, float]]:
+        """Give a slot's values in a row, and the weight of each."""
+        if slot["members"]:
+            members = [list(self.values(self.slots[name], row)) for name in slot["members"]]
+            for chosen in itertools.product(*members):
+                yield cross(*(value for value, _ in chosen)), float(np.prod([weight for _, weight in chosen]))
+            return
+        value = row[slot["column"]]
+        if slot["input"] == "key":
+            if value is not None or self.told["null_is_a_feature"]:
+                yield value, 1.0
+        elif slot["weighted"]:
+            yield from ((key, weight) for key, weight in value or () if weight is not None and np.isfinite(weight))
+        else:
+            yield from ((one, 1.0) for one in value or () if one is not None)
+
+    def features(self, slot: Row, row: Row) -> list[tuple[int, float]]:
+        """Return the keys of a slot's features in a row, and their weights; of a sequence, NULLs keep their places."""
+        if slot["input"] != "sequence":
+            return [(feature_key(slot["source"], v, slot["hashed"]), w) for v, w in self.values(slot, row)]
+        elements = list(row[slot["column"]] or ())[-slot["length"] :]
+        values = [one if one is None or not slot["field"] else one[slot["field"]] for one in elements]
+        return [(self.absent if v is None else feature_key(slot["source"], v, slot["hashed"]), 1.0) for v in values]
+
+    def inputs(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Return the inputs of model.onnx, a graph over keys: of each slot keys, or numbers as they are."""
+        found: dict[str, Any] = {}
+        for name, slot in self.slots.items():
+            if slot["input"] in ("number", "vector"):
+                size = slot["dim"] if slot["input"] == "vector" else 1
+                lines = [np.array(row[slot["column"]] if row[slot["column"]] is not None else [np.nan] * size) for row in rows]
+                found[name] = np.stack([line.astype(np.float32).reshape(size) for line in lines])
+                found[name] = found[name] if slot["input"] == "vector" else found[name][:, 0]
+                continue
+            features = [self.features(slot, row) for row in rows]
+            shape = len(rows), max(1, *(len(own) for own in features))
+            keys, weights = np.full(shape, self.absent, np.int64), np.zeros(shape, np.float32)
+            for line, own in enumerate(features):
+                keys[line, : len(own)], weights[line, : len(own)] = [k for k, _ in own], [w for _, w in own]
+            found[name] = keys[:, 0] if slot["input"] == "key" else keys
+            if slot["input"] == "keys":
+                found[f"{name}.weight"] = weights
+        return found
+
+    def row_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the inputs of dense.onnx, a graph over rows."""
+        found = dict(inputs)
+        if pairs := self.told["pairs"]:
+            item, had = inputs[pairs["item"]][:, None], inputs[pairs["history"]]
+            both = (item & ~np.int64(0xFFFFFFFF)) | ((had >> 32) & 0xFFFFFFFF)
+            both = np.where((item == had) | (item == self.absent) | (had == self.absent), self.absent, both)
+            return {pairs["history"]: self.find(both), f"{pairs['history']}.weight": (both != self.absent).astype(np.float32)}
+        masks: dict[str, list[str]] = {}
+        for name, slot in self.slots.items():
+            if slot["input"] in ("key", "keys", "sequence"):
+                found[name] = self.find(inputs[name])
+            if slot["input"] == "sequence":
+                masks.setdefault(slot["group"], []).append(name)
+        for names in masks.values():
+            found[f"{names[0]}.mask"] = np.any([inputs[name] != self.absent for name in names], axis=0)
+        return found
+
+    def predict(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Return what the model says of rows, by output."""
+        if self._session is None:
+            import onnxruntime
+
+            self._session = onnxruntime.InferenceSession(self.folder / self.told["graph"])
+        given, names = self.row_inputs(self.inputs(rows)), [output["name"] for output in self.told["outputs"]]
+        wanted = {one.name for one in self._session.get_inputs()}
+        said = self._session.run(names, {name: values for name, values in given.items() if name in wanted})
+        return dict(zip(names, said, strict=True))
+
+
+if __name__ == "__main__":
+    import pyarrow.parquet as pq
+
+    model = Model(Path(sys.argv[1]))
+    parity = pq.read_table(model.folder / model.told["parity"])
+    for name, said in model.predict(parity.to_pylist()).items():
+        print(f"{name}: {len(said)} rows, largest difference {np.abs(said - np.array(parity[name].to_pylist())).max():.2g}")

@@ -1,0 +1,203 @@
+"""The scores of a version as a graph of ONNX over rows, made of its JAX functions by jax2onnx."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.base import Algorithm, Inputs
+from ...algorithms.inputs import History
+from ...algorithms.layers.lookups import portable
+from ..errors import ModelError, StatementError, XpsqlError
+from ..input.offered import Offered
+from ..training.online.step import say
+from .interface import BAG, SCALAR, Interface
+
+if TYPE_CHECKING:
+    import onnx
+
+OPSET = 21
+NEEDED = "EXPORT MODEL as {0} needs the packages jax2onnx, onnx and onnxruntime: pip install 'xpsql[onnx]'."
+
+
+class RowColumn(NamedTuple):
+    """Where in a row some floats of a table are."""
+
+    table: str
+    column: str
+    first: int
+    floats: int
+
+
+class CoreInput(NamedTuple):
+    """An input of the function of rows: its name, its shape, where "B" is the batch, and its type."""
+
+    name: str
+    shape: tuple[int | str, ...]
+    dtype: Any
+
+
+class Core:
+    """A function of rows that says what a version says of examples, before labels are restored.
+
+    Inputs, as far as there are any, all as in `Inputs`: `rows` float32[n, width], the first one zeros, then the constant ones;
+    `scalar`, `bag_index`, `bag_example`, `bag_slot`, `bag_weight`, for each group j of sequences `history_j` and `mask_j`,
+    `dense`, standardised, and `weight`.
+
+    Args:
+        columns: of rows, all of a version side by side.
+        constants: float32[intercept, numbers, offered; width], rows that all examples have.
+        dense: the dense parameters.
+
+    Attributes:
+        inputs: in order.
+        constants: as given.
+        logarithmic: numbers are taken on a logarithmic scale before they are standardised.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        interface: Interface,
+        columns: Sequence[RowColumn],
+        constants: NDArray[np.float32],
+        dense: Mapping[str, Any],
+    ) -> None:
+        self._algorithm, self._interface, self._columns = algorithm, interface, columns
+        self._dense, self.constants, self.logarithmic = dense, constants, algorithm.logarithmic
+        self._numbers = sum(max(number.size, 1) for number in interface.numbers)
+        intercept = int(interface.columns.intercept)
+        self.inputs = [CoreInput("rows", ("n", constants.shape[1]), np.float32)]
+        if scalars := len(interface.of_kind(SCALAR)) + intercept:
+            self.inputs.append(CoreInput("scalar", (scalars, "B"), np.int32))
+        if interface.of_kind(BAG):
+            self.inputs += [CoreInput(f"bag_{name}", ("K",), np.int32) for name in ("index", "example", "slot")]
+            self.inputs.append(CoreInput("bag_weight", ("K",), np.float32))
+        for j, group in enumerate(interface.groups):
+            self.inputs.append(CoreInput(f"history_{j}", (len(group), "B", f"L{j}"), np.int32))
+            self.inputs.append(CoreInput(f"mask_{j}", ("B", f"L{j}"), np.bool_))
+        if self._numbers:
+            self.inputs.append(CoreInput("dense", ("B", self._numbers), np.float32))
+        self.inputs.append(CoreInput("weight", ("B",), np.float32))
+
+    def said(self, *arrays: jax.Array) -> list[jax.Array]:
+        """Return predictions float32[B, labels], where there are labels, and outputs."""
+        given = dict(zip((one.name for one in self.inputs), arrays, strict=True))
+        batch, none = given["weight"].shape[0], jnp.zeros(0, jnp.int32)
+        own = 1 + int(self._interface.columns.intercept)  # the first row is zeros
+        index, example, slot = (given.get(f"bag_{name}", none) for name in ("index", "example", "slot"))
+        inputs = Inputs(
+            scalar=given.get("scalar", jnp.zeros((0, batch), jnp.int32)),
+            bag_index=index,
+            bag_example=example,
+            bag_slot=slot,
+            bag_weight=given.get("bag_weight", jnp.zeros(0)),
+            dense=given.get("dense", jnp.zeros((batch, 0))),
+            dense_index=jnp.arange(own, own + self._numbers, dtype=jnp.int32),
+            label=jnp.zeros((batch, 0)),
+            weight=given["weight"],
+            histories=tuple(History(given[f"history_{j}"], given[f"mask_{j}"]) for j in range(len(self._interface.groups))),
+        )
+        parameters, offered = {name: jnp.asarray(values) for name, values in self._dense.items()}, None
+        for column in self._columns:
+            # No slice: jax2onnx 0.17 cuts an axis of any size to one.
+            values = given["rows"][:, np.arange(column.first, column.first + column.floats)]
+            if column.column == "w":
+                parameters[column.table] = values
+            else:
+                offered = Offered(values, jnp.arange(own + self._numbers, 1 + len(self.constants), dtype=jnp.int32))
+        found = say(self._algorithm, parameters, inputs, offered)
+        return [*([] if found.predictions is None else [found.predictions]), *found.outputs.values()]
+
+    def graph(self, what: str) -> onnx.ModelProto:
+        """Return the function as a graph, whose outputs are `said_0`, `said_1`, ...
+
+        Args:
+            what: is exported, in words for messages.
+
+        Raises:
+            StatementError: the packages are not installed.
+            ModelError: jax2onnx cannot convert the functions of the algorithm.
+        """
+        to_onnx = needed(what)
+        names = sorted({size for one in self.inputs for size in one.shape if isinstance(size, str)})
+        sizes = dict(zip(names, jax.export.symbolic_shape(", ".join(names)), strict=True))
+        shapes: list[Any] = [
+            jax.ShapeDtypeStruct([sizes[n] if isinstance(n, str) else n for n in one.shape], one.dtype)  # type: ignore[no-untyped-call]
+            for one in self.inputs
+        ]
+        try:
+            with portable(), quiet():
+                outputs = [f"said_{i}" for i in range(len(jax.eval_shape(self.said, *shapes)))]
+                model = to_onnx(
+                    self.said, shapes, opset=OPSET, input_names=[one.name for one in self.inputs], output_names=outputs
+                )
+        except Exception as error:
+            known = isinstance(error, XpsqlError)
+            raise ModelError(
+                f"{what} cannot be converted by jax2onnx: {error if known else f'{type(error).__name__}: {error}'}"
+            ) from error
+        cleared(model.graph)
+        return model
+
+
+def needed(what: str) -> Any:
+    """Return jax2onnx's function.
+
+    Raises:
+        StatementError: a package is not installed.
+    """
+    try:
+        with quiet():
+            import onnx  # noqa: F401
+            import onnxruntime  # noqa: F401
+            from jax2onnx import to_onnx
+    except ImportError as error:
+        raise StatementError(NEEDED.format(what)) from error
+    return to_onnx
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what jax2onnx and its packages warn of to themselves while the block runs."""
+    logger = logging.getLogger("onnx_ir")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+def cleared(graph: onnx.GraphProto) -> None:
+    """Take what jax2onnx notes of inner values out of a graph, which may be wrong, and constants without use, in place."""
+    del graph.value_info[:]
+    used = {name for node in graph.node for name in node.input} | {output.name for output in graph.output}
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                cleared(attribute.g)
+                used |= captured(attribute.g)
+    kept = [constant for constant in graph.initializer if constant.name in used]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+
+
+def captured(graph: onnx.GraphProto) -> set[str]:
+    """Return the names that a body and the bodies within it read, their own among them."""
+    found = {name for node in graph.node for name in node.input} | {output.name for output in graph.output}
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                found |= captured(attribute.g)
+    return found

@@ -1,0 +1,103 @@
+"""model.json: what another program needs to know to make a row's inputs, and what lies beside it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...algorithms.base import Algorithm, Packaged
+from ..input.scaling import Scales, deviation
+from .graph import StoredRows
+from .interface import ConstantKeys, Interface
+from .rows_file import PAGE
+from .stored_rows import FileOfTables
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+FILE, READY = "model.json", "READY"
+FORMAT = 1
+RULE = "xxhash64(source, CAST(value AS STRING)), XXH64 with seed 42, the hash of one argument the seed of the next"
+
+
+def described(
+    version: Version,
+    algorithm: Algorithm,
+    interface: Interface,
+    scales: Scales,
+    constants: ConstantKeys,
+    absent: int,
+    outputs: Sequence[tuple[str, int]],
+) -> dict[str, Any]:
+    """Return what model.json says of the model itself."""
+    manifest, columns, dense = version.manifest, interface.columns, constants.dense.view(np.int64).tolist()
+    kinds = {one.name: one.kind for one in (*interface.features, *interface.numbers)}
+    slots: list[dict[str, Any]] = [
+        {
+            "name": slot.name, "column": slot.column, "field": slot.field, "kind": slot.kind, "input": kinds[slot.name],
+            "type": slot.type, "source": slot.source, "hashed": slot.hashed, "dim": slot.dim, "length": slot.length,
+            "group": slot.group, "members": list(slot.members), "weighted": slot.name in interface.weighted, "keys": [],
+        }
+        for slot in columns.slots
+    ]  # fmt: skip
+    by_name = {slot["name"]: slot for slot in slots}
+    for number in interface.numbers:
+        by_name[number.name]["keys"], dense = dense[: max(number.size, 1)], dense[max(number.size, 1) :]
+    statistics = zip(columns.continuous, scales.slots.mean.tolist(), deviation(scales.slots).tolist(), strict=True)
+    pairs = interface.pairs
+    scalar, bags = columns.scalar, columns.bags
+    return {
+        "format": FORMAT,
+        "xpsql": manifest.xpsql,
+        "model": manifest.model,
+        "version": version.number,
+        "algorithm": manifest.algorithm.name,
+        "labels": list(manifest.labels),
+        "classes": None if columns.classes is None else list(columns.classes.values),
+        "outputs": [{"name": name, "floats": floats} for name, floats in outputs],
+        "key_rule": RULE,
+        "null_is_a_feature": columns.null_features,
+        "absent": absent,
+        "slots": slots,
+        "intercept": next(iter(constants.intercept.view(np.int64).tolist()), None),
+        "logarithmic": algorithm.logarithmic,
+        "standardisation": {slot.name: {"mean": mean, "deviation": spread} for slot, mean, spread in statistics},
+        "label_standardisation": [
+            {"mean": mean, "deviation": spread}
+            for mean, spread in zip(scales.labels.mean.tolist(), deviation(scales.labels).tolist(), strict=True)
+        ],
+        "sums": None if algorithm.sums is None or columns.offered else algorithm.sums._asdict(),
+        "pairs": None if pairs is None else {"item": scalar[pairs.item].name, "history": bags[pairs.history].name},
+        "packaged": isinstance(algorithm.learns, Packaged),
+        "transform": manifest.transform,
+    }
+
+
+def described_rows(files: Sequence[FileOfTables], stored: Sequence[StoredRows]) -> list[dict[str, Any]]:
+    """Return what model.json says of files of rows."""
+    return [
+        {
+            "file": one.file,
+            "rows": one.layout.rows,
+            "primes": list(one.layout.primes),
+            "floats": one.layout.width,
+            "type": "float16" if one.layout.half else "float32",
+            "keys_at": PAGE,
+            "rows_at": one.layout.rows_at,
+            "columns": [column._asdict() for column in file.columns],
+        }
+        for file, one in zip(files, stored, strict=True)
+    ]
+
+
+def checksums(folder: Path, names: Sequence[str]) -> Mapping[str, str]:
+    """Return the SHA-256 of files."""
+    found = {}
+    for name in names:
+        with (folder / name).open("rb") as file:
+            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found

@@ -1,0 +1,216 @@
+"""EXPORT MODEL ... FORMAT serving | onnx: a version as a folder that programs without xpsql score with.
+
+model.json      what a row's inputs are made of, and what the files below hold
+rows.bin        rows by key, see rows_file.py; rows.<table>.bin of tables that have rows for other keys
+dense.onnx      serving: rows of slots and numbers -> predictions
+model.onnx      onnx: keys of slots and numbers -> predictions; its constants are in rows.bin
+parity.parquet  rows with their inputs and predictions
+READY           is written last
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...algorithms.base import Algorithm, Packaged
+from ...warehouse.durable import storing, sync_tree
+from ...warehouse.package import read_package
+from ...warehouse.scratch import sweep
+from ..engines.base import Engine
+from ..errors import ModelError, StatementError
+from ..input.columns import columns_from
+from ..input.scaling import Scales
+from ..models.exports import clear_draft, left_beside, replace_folder
+from ..scoring.scorer import Scorer
+from ..training.recipe import algorithm_of
+from ..training.rows import moments_of_version
+from .core import Core, RowColumn, needed
+from .description import FILE, READY, checksums, described, described_rows
+from .graph import StoredRows, assemble
+from .interface import Arrays, ConstantKeys, Interface, encoded
+from .parity import check, difference, parity_rows, said_by, write_parity
+from .rows_file import MappedRows
+from .stored_rows import FileOfTables, SomeRows, absent_of, dense_of, files_of, write_files
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+SERVING, ONNX = "serving", "onnx"
+GRAPHS = {SERVING: "dense.onnx", ONNX: "model.onnx"}
+PARITY = "parity.parquet"
+
+
+class PortableModel:
+    """A version, and rows to score, taken apart for an export.
+
+    Args:
+        table: rows, as the columns of the version.
+
+    Attributes:
+        said: what it says of them by the rows that were written; lost: by how much that differs from ML.PREDICT, for fp16.
+
+    Raises:
+        ModelError: see Interface.
+    """
+
+    def __init__(self, version: Version, table: pa.Table) -> None:
+        self.version, self.table = version, table
+        self.algorithm: Algorithm = algorithm_of(version.manifest)
+        self.columns = columns_from(version.manifest)
+        self.interface = Interface(self.columns, self.algorithm)
+        labels = len(self.columns.labels) if self.columns.standardised else 0
+        self.scales = Scales.of(moments_of_version(version, self.columns), labels)
+        chunk = encoded(table, self.columns)
+        self.constants = ConstantKeys.of(chunk, self.columns)
+        self.files: list[FileOfTables] = files_of(version)
+        self.absent = absent_of(self.files)
+        self.inputs: Arrays = self.interface.arrays(chunk, self.absent)
+        self.keys = self.interface.row_keys(self.inputs, self.absent)
+        asked = [keys.reshape(-1).view(np.uint64) for keys in self.keys.values()]
+        self.dense = dense_of(version)
+        wanted = np.unique(np.concatenate([chunk.keys, self.constants.all, *asked]))
+        self.written, self._exact = SomeRows(version, wanted, self.dense), SomeRows(version, wanted, self.dense)
+
+    @property
+    def packaged(self) -> bool:
+        """Another package scores with it."""
+        return isinstance(self.algorithm.learns, Packaged)
+
+    @property
+    def outputs(self) -> list[tuple[str, int]]:
+        """What it says by name, and the elements of what is a vector."""
+        outputs = {name: self.said[f"predicted_{name}"].shape for name in self.algorithm.outputs}
+        classes = 0 if self.columns.classes is None else len(self.columns.classes.values)
+        found = [(self._named(label), classes) for label in self.columns.labels]
+        return found + [(f"predicted_{name}", shape[1] if len(shape) > 1 else 0) for name, shape in outputs.items()]
+
+    def write_rows(self, folder: Path, half: bool) -> list[StoredRows]:
+        """Write the files of rows; then score the rows to compare with what is in them."""
+        stored = write_files(self.version, self.files, folder, half, self.absent, self.written, self._exact)
+        self.said = self._said(self.written)
+        self.lost = difference(self._said(self._exact), self.said) if half else 0.0
+        return stored
+
+    def _said(self, rows: SomeRows) -> dict[str, Any]:
+        scored = Scorer(self.version, rows.pull).scored(self.table)
+        lines = scored.predictions.T if self.columns.classes is None else [scored.predictions]
+        labels = {self._named(label): line for label, line in zip(self.columns.labels, lines, strict=True)}
+        return labels | {f"predicted_{name}": values for name, values in scored.outputs.items()}
+
+    def _named(self, label: str) -> str:
+        """Return what a graph calls a prediction: of a label with classes the probabilities of all."""
+        return f"predicted_{label}" if self.columns.classes is None else f"predicted_{label}_probabilities"
+
+    def core(self) -> Core:
+        """Return the function of rows."""
+        columns, first, parts = [], 0, []
+        for file in self.files:
+            for column in file.columns:
+                columns.append(RowColumn(column.table, column.column, first + column.first, column.floats))
+                parts.append(self.written.of(column, self.constants.all))
+            first += file.width
+        return Core(self.algorithm, self.interface, columns, np.concatenate(parts, axis=1), self.dense)
+
+    def row_inputs(self, folder: Path, stored: list[StoredRows]) -> Arrays:
+        """Return the inputs of a graph over rows: rows as files have them."""
+        files = [MappedRows(folder / one.file, one.layout) for one in stored]
+        found = {name: np.concatenate([one.find(keys) for one in files], axis=-1) for name, keys in self.keys.items()}
+        for name, keys in self.keys.items():
+            there = keys != self.absent
+            if keys.ndim > 1:
+                found[f"{name}.weight"] = self.inputs.get(f"{name}.weight", there.astype(np.float32)) * there
+        for group in self.interface.groups:
+            masks = [self.inputs[one.name] != self.absent for one in group]
+            found[f"{group[0].name}.mask"] = np.any(masks, axis=0)
+        return found | {number.name: self.inputs[number.name] for number in self.interface.numbers}
+
+
+def export_portable(version: Version, engine: Engine, folder: Path, kind: str, half: bool, parity: str, replace: bool) -> int:
+    """Write a version to a folder, which appears whole, and return how many keys have rows there.
+
+    Args:
+        kind: SERVING or ONNX.
+        half: rows are float16.
+        parity: the query of rows to compare; "" for that of the training.
+        replace: an export of the other kind.
+
+    Raises:
+        StatementError: the packages that it needs are not installed, or the rows to compare cannot be read.
+        ModelError: the folder holds something else, a graph cannot be made, or it gives other predictions.
+    """
+    check_free(folder, kind, replace)
+    what = f"{kind}, the algorithm {version.manifest.algorithm.name},"
+    model = PortableModel(version, parity_rows(version, engine, parity))
+    if not model.packaged:
+        needed(kind)
+    elif kind == ONNX:
+        raise StatementError(f"{version.manifest.algorithm.name} has a model of its own: use FORMAT serving, which writes it.")
+    draft = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    try:
+        with storing(draft):
+            draft.mkdir(parents=True)
+            sweep(left_beside(folder))
+            stored = model.write_rows(draft, half)
+            graph, largest = write_graph(model, draft, stored, kind, what)
+            write_parity(draft / PARITY, model.table, model.inputs, model.said)
+            more = {"kind": kind, "graph": graph, "largest_difference": largest, "difference_by_fp16": model.lost}
+            write_description(model, draft, stored, more)
+            sync_tree(draft)
+            (draft / READY).touch()
+            replace_folder(folder, draft)
+    except BaseException as error:
+        clear_draft(draft, error)
+        raise
+    return sum(one.layout.rows for one in stored[:1])
+
+
+def write_graph(model: PortableModel, folder: Path, stored: list[StoredRows], kind: str, what: str) -> tuple[str, float | None]:
+    """Write what scores, and return its file and by how much its predictions differ; None where a package gives them.
+
+    Raises:
+        ModelError: it cannot be made, or gives other predictions.
+    """
+    if isinstance(model.algorithm.learns, Packaged):
+        kept = model.algorithm.learns.learner.portable(read_package(model.version.stored("package")[0]))
+        (folder / kept.file).write_bytes(kept.content)
+        return kept.file, None
+    rows = stored if kind == ONNX else None
+    made = assemble(model.core(), model.interface, model.scales, model.outputs, rows, model.absent, what)
+    (folder / GRAPHS[kind]).write_bytes(made.SerializeToString())
+    inputs = model.inputs if kind == ONNX else model.row_inputs(folder, stored)
+    return GRAPHS[kind], check(GRAPHS[kind], said_by(folder / GRAPHS[kind], inputs), model.said)
+
+
+def write_description(model: PortableModel, folder: Path, stored: list[StoredRows], more: Mapping[str, Any]) -> None:
+    """Write model.json."""
+    arguments = model.version, model.algorithm, model.interface, model.scales, model.constants, model.absent, model.outputs
+    files = [more["graph"], PARITY, *(one.file for one in stored)]
+    values = {
+        **described(*arguments), **more, "rows": described_rows(model.files, stored), "parity": PARITY,
+        "sha256": checksums(folder, files),
+    }  # fmt: skip
+    (folder / FILE).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+
+
+def check_free(folder: Path, kind: str, replace: bool) -> None:
+    """Require that nothing is lost when `folder` is replaced.
+
+    Raises:
+        ModelError: it holds something else than an export as `kind`.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))["kind"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"{folder} exists and is no export as {SERVING} or {ONNX}. Choose another path, or remove it."
+        raise ModelError(message) from error
+    if found != kind and not replace:
+        raise ModelError(f"{folder} has an export as {found}. Choose another path, or use FORMAT {kind} WITH (replace = true).")

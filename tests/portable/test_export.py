@@ -1,0 +1,141 @@
+"""EXPORT MODEL ... FORMAT serving | onnx: files of rows, what is refused, and the pages' examples."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import xpsql
+from xpsql.platform.errors import ModelError, StatementError
+from xpsql.platform.portable import parity
+from xpsql.platform.portable.rows_file import LOAD, PLACES, MappedRows, RowsLayout, placed, write_rows
+from xpsql.platform.progress import SilentReporter
+
+ROOT = Path(__file__).parents[2]
+NEEDS_ONNX = "the packages of the extra onnx"
+RANDOM = np.random.default_rng(5)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]:
+    """Give a session with the model of the page."""
+    pytest.importorskip("jax2onnx", reason=NEEDS_ONNX)
+    text = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8")
+    statements = re.findall(r"```sql\n(.*?)EXPORT", text, re.DOTALL)[0]
+    with xpsql.connect(tmp_path_factory.mktemp("exports"), "duckdb", SilentReporter()) as session:
+        session.sql(statements)
+        yield session
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 1000, 100_000])
+def test_every_key_has_its_row_and_others_have_zeros(tmp_path: Path, count: int) -> None:
+    keys = np.unique(RANDOM.integers(1 << 10, 1 << 64, count, np.uint64))
+    values = RANDOM.normal(size=(len(keys), 3)).astype(np.float32)
+
+    def fill(place: Any, rows: Any) -> None:
+        rows[place] = values
+
+    layout = write_rows(tmp_path / "rows.bin", keys, 3, False, 0, fill)
+    rows = MappedRows(tmp_path / "rows.bin", layout)
+    assert np.array_equal(rows.find(keys.view(np.int64)), values)
+    others = RANDOM.integers(-(1 << 63), 1 << 63, 1000)
+    assert not rows.find(others).any()
+    assert not rows.find(np.array([[layout.absent]])).any()
+    assert (tmp_path / "rows.bin").stat().st_size == layout.rows_at + layout.rows_bytes
+    if count == 100_000:
+        assert count / layout.places > LOAD * 0.99
+
+
+def test_keys_that_are_no_hashes_fail_the_export_rather_than_lose_one() -> None:
+    primes = placed(np.arange(100, dtype=np.uint64))[1]
+    clash = np.arange(2 * PLACES + 1, dtype=np.uint64) * np.uint64(primes[0] * primes[1])
+    from xpsql.platform.ps._native import place_two_choice
+
+    with pytest.raises(ValueError, match="too full"):
+        place_two_choice(clash, *primes)
+
+
+def test_a_file_of_rows_says_what_it_is(session: xpsql.Session, tmp_path: Path) -> None:
+    session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/half' FORMAT serving WITH (fp16 = true)")
+    model = json.loads((tmp_path / "half" / "model.json").read_text())
+    (told,) = model["rows"]
+    layout = RowsLayout(told["rows"], tuple(told["primes"]), told["floats"], told["type"] == "float16", model["absent"])
+    assert (tmp_path / "half" / "rows.bin").read_bytes()[:4096] == layout.header
+    assert layout.half
+    assert 0 < model["difference_by_fp16"] < 0.01
+    assert model["largest_difference"] <= parity.TOLERANCE
+
+
+def test_the_reader_of_the_examples_finds_the_predictions_and_the_key_of_the_page(
+    session: xpsql.Session, tmp_path: Path
+) -> None:
+    (told,) = session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT serving").arrow().to_pylist()
+    assert told["rows"] == json.loads((tmp_path / "out" / "model.json").read_text())["rows"][0]["rows"]
+    command = [sys.executable, str(ROOT / "examples" / "portable" / "reader.py"), str(tmp_path / "out")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.fullmatch(r"predicted_click: 1000 rows, largest difference \d(\.\d)?e-0[78]\n", said)
+    shown = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8")
+    assert re.search(r"predicted_click: 1000 rows, largest difference 6e-08\n", shown)
+    keys = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "portable" / "keys.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert keys.stdout in shown
+    assert len((ROOT / "examples" / "portable" / "reader.py").read_text().splitlines()) <= 150
+
+
+def test_parity_is_of_the_rows_that_the_statement_gives(session: xpsql.Session, tmp_path: Path) -> None:
+    session.sql(
+        f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT onnx WITH (parity = 'SELECT * FROM log WHERE user = ''u3'' LIMIT 7')"
+    )
+    table = pq.read_table(tmp_path / "out" / "parity.parquet")
+    assert table["user"].to_pylist() == ["u3"] * 7
+    wanted = session.sql("SELECT * FROM ML.PREDICT(MODEL ctr, (SELECT * FROM log WHERE user = 'u3' LIMIT 7))").arrow()
+    assert np.allclose(table["predicted_click"].to_numpy(), wanted["predicted_click"].to_numpy(), atol=1e-6)
+
+
+def test_a_graph_that_gives_other_predictions_is_not_exported(
+    session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xpsql.platform.portable.export.said_by", lambda *_: {"predicted_click": np.zeros(1000, np.float32)})
+    with pytest.raises(ModelError, match=r"model\.onnx in onnxruntime differ by 0\.\d+ from those of the model"):
+        session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_exported_is_refused_before_anything_is_written(session: xpsql.Session, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    with pytest.raises(ModelError, match="mine exists and is no export as serving or onnx"):
+        session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/mine' FORMAT serving")
+    with pytest.raises(StatementError, match=r"The query of parity, whose rows .* nowhere"):
+        session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT serving WITH (parity = 'SELECT * FROM nowhere')")
+    with pytest.raises(StatementError, match=r"no rows, whose predictions could be compared"):
+        session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT serving WITH (parity = 'SELECT * FROM log LIMIT 0')")
+    session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT serving")
+    with pytest.raises(ModelError, match=r"has an export as serving\. .* FORMAT onnx WITH \(replace = true\)"):
+        session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT onnx")
+    session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT onnx WITH (replace = true)")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "READY", "model.json", "model.onnx", "parity.parquet", "rows.bin",
+    ]  # fmt: skip
+
+
+def test_without_the_packages_the_statement_says_what_to_install(
+    session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax2onnx", None)
+    with pytest.raises(StatementError, match=r"pip install 'xpsql\[onnx\]'"):
+        session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT onnx")

@@ -1,0 +1,65 @@
+"""Every algorithm that has weights, exported and scored by a process without xpsql."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import xpsql
+from tests.algorithms.uses import USES
+from tests.training.log import log, write
+from xpsql.platform.progress import SilentReporter
+
+pytest.importorskip("jax2onnx")
+pytest.importorskip("onnxruntime")
+
+ROOT = Path(__file__).parents[2]
+TOLERANCE = 1e-5
+MORE = {
+    "two_files": "xnn (long_dim = 4, long_information = 1, interaction = bi, pooling = root)",
+    "offered": "xftrl OPERATORS (auto_session)",
+    "feedback": "xsvd (feedback = (tags, scores), feedback_items = 2, user = (user, price))",
+    "logarithmic": "xnn (continuous = log1p, hidden = (4), wide = false)",
+}
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path_factory.mktemp("portable"), "duckdb", SilentReporter()) as session:
+        yield session
+
+
+def scored(folders: list[Path]) -> dict[str, float]:
+    """Return the largest difference of each export, in a process whose imports find no xpsql."""
+    script = Path(__file__).with_name("score.py")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, str(script), str(ROOT / "examples" / "portable"), *map(str, folders)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, cwd=folders[0])
+    assert done.returncode == 0, done.stderr
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def test_every_algorithm_scores_the_same_without_xpsql(session: xpsql.Session, tmp_path: Path) -> None:
+    path, folders = write(log(300), tmp_path / "log.parquet"), []
+    query = f"SELECT label, user, item, price, tags, scores, vector FROM parquet.`{path}`"
+    statements = {name: use.train(name, name, path) for name, use in USES.items()}
+    statements |= {name: f"TRAIN MODEL {name} USING {using} AS {query}" for name, using in MORE.items()}
+    statements["classes"] = (
+        f"TRAIN MODEL classes USING xnn LABEL kind AS SELECT *, concat('k', item % 3) AS kind FROM ({query})"
+    )
+    statements["crossed"] = f"TRAIN MODEL crossed USING fm LABEL label CROSS (user * item, user * tags) AS {query}"
+    for name, statement in statements.items():
+        session.sql(statement)
+        for kind in ("serving", "onnx") if name != "xgboost" else ("serving",):
+            folders.append(tmp_path / kind / name)
+            session.sql(f"EXPORT MODEL {name} TO '{folders[-1]}' FORMAT {kind}")
+    differences = scored(folders)
+    assert len(differences) == len(folders)
+    assert {folder: found for folder, found in differences.items() if not found <= TOLERANCE} == {}
