@@ -22,7 +22,6 @@ from .networks.deepfm import DEEPFM
 from .networks.dien import DIEN
 from .networks.din import DIN
 from .networks.multi_task import MULTI_TASK
-from .networks.tdm import TDM
 from .networks.two_tower import TWO_TOWER
 from .networks.wide_deep import WIDE_DEEP
 from .networks.xnn import XNN
@@ -47,7 +46,6 @@ ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
     XSVD,
     SLRM,
     TWO_TOWER,
-    TDM,
     WORD2VEC,
     XGBOOST,
 )

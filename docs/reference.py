@@ -78,6 +78,8 @@ CLAUSE_HELP = {
     "examples already. `ON` names the tables that an operator acts on, or `dense`: `regularize (strength = 1) ON vectors`.",
     "EVALUATE": "After every m batches of a pass the next n are scored before they are learned from: a window, which is a row "
     "of ML.TRAINING_INFO; with BY, one more for each value of a column.",
+    "TUNE": "Options of the algorithm are tried, those written as `HPARAM_RANGE(low, high)` or `HPARAM_CANDIDATES(a, b)`, and "
+    "the best by a metric becomes the version: see [tuning.md](tuning.md).",
     "VALIDATE": "Rows that are never learned from, and scored after each pass: a share of them, drawn by a hash of the row's "
     "place; `LAST` and a share, the last ones in the order of learning; or a query, whose columns are those of the "
     "training's. With `patience`, passes end where these rows gain no more.",

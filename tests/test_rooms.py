@@ -19,12 +19,12 @@ ENGINES = (*BASE, "platform/udf", "platform/engines/spark_sql", "warehouse", "pl
 ALL_ENGINES = ("platform/engines/duckdb", "platform/engines/spark")
 PS = ("platform/ps", "platform/ps/transport")
 ROWS = "platform/ps/rows"
-TREE = "platform/trees"
-INPUT = (*ALGORITHMS, *PS, TREE, "warehouse", "platform/engines", "platform/input")
+INPUT = (*ALGORITHMS, *PS, "warehouse", "platform/engines", "platform/input")
 STREAMS = "platform/input/streams"
 LEARNING = ("platform/training", "platform/training/metrics", "platform/training/checkpoints")
 TASKS = "platform/training/tasks"
 SCORING = (*INPUT, *LEARNING, TASKS, "platform/training/online", "platform/training/packaged", "platform/scoring")
+TUNING = "platform/training/tuning"
 MODELS = (*SCORING, "platform/parts", "platform/engines/spark_sql", "platform/models")
 RESIDENT = "platform/training/resident"
 STRATEGIES = (TASKS, "platform/training/online", "platform/training/solved", "platform/training/packaged")
@@ -34,6 +34,7 @@ STATEMENTS = (
     *MODELS,
     STREAMS,
     RESIDENT,
+    TUNING,
     "platform/serving",
     "platform/portable",
     "platform/sql",
@@ -59,7 +60,6 @@ ROOMS = {
     "platform/ps/transport": (*BASE, "platform/ps"),
     ROWS: (*BASE, "platform/ps"),
     "platform/ps": (*BASE, "platform/operators", "platform/ps/transport", ROWS),
-    TREE: (*BASE, "algorithms", "platform/ps"),
     "platform/udf": (*BASE, "platform/ps"),
     "warehouse": (*BASE, "platform/ps"),
     "platform/engines/spark_sql": (*BASE, "platform/udf"),
@@ -79,6 +79,7 @@ ROOMS = {
     TASKS: (*INPUT, *LEARNING, "platform/training/online"),
     "platform/training/solved": (*INPUT, *LEARNING, TASKS, "platform/training/online"),
     "platform/training/packaged": (*INPUT, *LEARNING, TASKS, "platform/training/solved"),
+    TUNING: (*BASE, "warehouse", "platform/engines", "platform/training"),
     "platform/scoring": SCORING,
     "platform/models": MODELS,
     "platform/portable": PORTABLE,

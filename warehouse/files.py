@@ -45,11 +45,6 @@ class Folders:
         """That of the model of another package."""
         return self._own("package")
 
-    @property
-    def tree(self) -> Path:
-        """That of a tree of items."""
-        return self._own("tree")
-
     def _own(self, *names: str) -> Path:
         """Return a folder of this version.
 

@@ -183,6 +183,7 @@ class Manifest:
         validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
         validation: the metrics of the rows held out, after the last pass, or the best where patience keeps it.
         best_pass: the number of that pass, from 0.
+        trials: what TUNE tried before, as ML.TRIAL_INFO shows it.
         release: the condition of RELEASE WHEN, as written.
         evaluation: the metrics over all windows of its training.
         calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
@@ -236,6 +237,7 @@ class Manifest:
     validate: Mapping[str, Any] | None = None
     validation: Mapping[str, float | None] = field(default_factory=dict)
     best_pass: int | None = None
+    trials: tuple[Any, ...] = ()
     release: str | None = None
     evaluation: Mapping[str, float | None] = field(default_factory=dict)
     calibration: tuple[tuple[float, float, int], ...] = ()

@@ -95,8 +95,7 @@ class Version(Folders):
         return read_rows(self.stored("trials"), None, None)
 
     def stored(self, name: str) -> list[VersionFile]:
-        """Return the files of a folder: `dense`, `candidates`, `trials`, `package`, `tree`, `rows/<table>`; none where it
-        has none.
+        """Return the files of a folder: `dense`, `candidates`, `trials`, `package`, `rows/<table>`; none where it has none.
 
         Raises:
             ModelError: the folder lies elsewhere.
@@ -111,7 +110,7 @@ class Version(Folders):
     def everything(self) -> list[VersionFile]:
         """Return all files of its data."""
         names = [f"rows/{table.name}" for table in self.manifest.tables]
-        return [part for name in (*names, "dense", "candidates", "trials", "package", "tree") for part in self._present(name)]
+        return [part for name in (*names, "dense", "candidates", "trials", "package") for part in self._present(name)]
 
     def copy(self, name: str, folder: Path) -> None:
         """Copy the files of one of its folders, see `stored`, as far as there are any; what is copied is checked.

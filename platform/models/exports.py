@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 MANIFEST = "_manifest.json"
 DENSE = "_dense"
 PACKAGE = "_package"
-TREE = "_tree"
 
 
 def export_table(version: Version, engine: Engine, table: str, replace: bool, format: str) -> int:
@@ -47,8 +46,8 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str, re
 
     The rows are one file, on Spark one for each partition that has any, which executors write into the warehouse first.
     Beside the rows stand `_manifest.json`, with what is needed to score elsewhere (scales of continuous slots), `_dense` where
-    predictions need dense parameters, `_package` where another package learned it, and `_tree` of a model that has one; readers
-    of folders of files skip names that begin with `_`. What exports that were killed left beside it goes after a week.
+    predictions need dense parameters, and `_package` where another package learned it; readers of folders of files
+    skip names that begin with `_`. What exports that were killed left beside it goes after a week.
 
     Raises:
         ModelError: the folder holds something else than an export, or one of another format that is not to be replaced, or
@@ -58,7 +57,6 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str, re
         with storing(draft):
             copy_dense(version.stored("dense"), draft / DENSE, version.manifest.train_only)
         version.copy("package", draft / PACKAGE)
-        version.copy("tree", draft / TREE)
         with weights(version, engine) as relation:
             return engine.write_files(relation.select(), draft, f".{format}", write)
 

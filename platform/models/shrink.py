@@ -62,7 +62,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
             except StatementError:
                 draft.discard()
                 raise
-            for copied in (draft.dense, draft.candidates, draft.trials, draft.tree):
+            for copied in (draft.dense, draft.candidates, draft.trials):
                 parent.copy(copied.name, copied)
             draft.commit(dataclasses.replace(draft.manifest, rows=rows[0] if rows else 0))
             return parent.manifest, draft.manifest

@@ -24,6 +24,7 @@ from .crosses import given_terms, read_crosses
 from .cursor import Cursor
 from .release import read_condition
 from .transform import read_transform
+from .tuning import read_tune
 
 GRAMMAR = """\
 [LABEL column [, column ...]]
@@ -32,6 +33,7 @@ GRAMMAR = """\
   [TRANSFORM ({expression AS name | column | * [EXCEPT (column, ...)]}, ...)]
   [OPERATORS (operator [(option = value, ...)] [ON {table | dense | (table, ...)}], ...)]
   [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
+  [TUNE BY metric TRIALS n [METHOD {random | grid}]]
   [VALIDATE ON {share | LAST share | (query)}]
   [RELEASE WHEN condition]
   [PUBLISH EVERY n {MINUTES | SECONDS | EXAMPLES}] [RETAIN LAST n]
@@ -184,6 +186,7 @@ CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
     "TRANSFORM": read_transform,
     "OPERATORS": read_operators,
     "EVALUATE": read_evaluate,
+    "TUNE": read_tune,
     "VALIDATE": read_validate,
     "RELEASE": read_release,
     "PUBLISH": read_publish,

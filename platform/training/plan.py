@@ -134,7 +134,7 @@ class Plan:
     statement, so that its rows are staged. `inherited`: options of the algorithm that the continued version gives, not the
     statement. `stream`: what the query reads grows. `transform`: the list that is around the query. `crosses`: what is
     combined of its slots. `publish`: how often a training that stays makes a version of what it has learned; None for one that
-    ends by itself. `retain`: how many of the newest versions stay; None: all.
+    ends by itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before.
     """
 
     statement: str
@@ -160,6 +160,7 @@ class Plan:
     crosses: tuple[Term, ...] = ()
     publish: Publish | None = None
     retain: int | None = None
+    trials: tuple[Any, ...] = ()
 
     @property
     def roles(self) -> Roles:

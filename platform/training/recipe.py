@@ -173,7 +173,6 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         logarithmic=algorithm.logarithmic,
         standardised=algorithm.standardised,
         chained=algorithm.chained,
-        tree=algorithm.tree is not None,
     )
 
 

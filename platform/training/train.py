@@ -20,7 +20,6 @@ from .conclusion import by_hand, conclude, slot_entries, summary
 from .hold_out import check_validation
 from .metrics.windows import without_windows
 from .monitor import Monitor
-from .online.planting import with_tree
 from .parallelism import places_of
 from .plan import Plan
 from .prepared import Prepared, check_encryption, check_memory, prepare, with_classes
@@ -117,7 +116,6 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     Raises:
         TrainingError: the version is held, its condition of release is false.
     """
-    prepared = with_tree(prepared, draft)
     plan, recipe = prepared.plan, prepared.recipe
     monitor = Monitor(prepared.targets, draft, reporter, plan.evaluate is not None, plan.settings.patience)
     if (schedule := prepared.schedule) is not None and not schedule.windows:
@@ -156,6 +154,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         settings=dataclasses.asdict(plan.settings),
         evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,
         validate=plan.validate._asdict() if plan.validate is not None else None,
+        trials=plan.trials,
         release=plan.release.text if plan.release is not None else None,
         tables=table_entries(recipe),
         seed=plan.settings.seed,

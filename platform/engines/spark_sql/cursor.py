@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ...errors import Position, StatementError, suggestion
+from ...hparams import Hparam, HparamCandidates, HparamRange
 from ...options import Value
 from .lexer import Token, tokenize, unquote
 from .passage import Passage
 
 T = TypeVar("T")
 CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
+CANDIDATES = "HPARAM_CANDIDATES"
+HPARAMS = ("HPARAM_RANGE", CANDIDATES)  # what TUNE tries
 RELATIONS = ("=", "<", ">")
 RESERVED = frozenset({"AS", "FROM", "SELECT", "USING", "WHERE", "WITH"})  # never names, unless in backticks
 
@@ -147,9 +150,23 @@ class Cursor:
             return number(token)
         if token.kind == "string":
             return unquote(token.text)
+        if token.kind == "word" and token.text.upper() in HPARAMS and self.peek("("):
+            return self.hparam(token.text.upper())
         if token.kind == "word" and token.text.upper() in CONSTANTS:
             return CONSTANTS[token.text.upper()]
         return (token.name, self.identifier("a slot")) if self.accept("AS") else token.name
+
+    def hparam(self, word: str) -> Hparam:
+        """Read what follows HPARAM_RANGE or HPARAM_CANDIDATES."""
+        first = self.index - 1
+        self.expect("(")
+        values = self.listed(self.value)
+        self.expect(")")
+        if word == CANDIDATES:
+            return HparamCandidates(values)
+        if len(values) != 2 or not all(type(end) in (int, float) for end in values) or not values[0] < values[1]:
+            raise StatementError("HPARAM_RANGE expects two numbers, the lower one first: (0.01, 1).", self.span(first))
+        return HparamRange(*values)
 
     def number(self) -> int | float:
         """Read an unsigned number."""

@@ -19,6 +19,7 @@ from .replay import REPLAY
 from .roc_curve import ROC_CURVE
 from .training_info import TRAINING_INFO
 from .transform import TRANSFORM
+from .trial_info import TRIAL_INFO
 from .versions import VERSIONS
 from .weights import WEIGHTS
 
@@ -31,6 +32,7 @@ FUNCTIONS: tuple[TableFunction, ...] = (
         CONFUSION_MATRIX,
         COMPARE,
         TRAINING_INFO,
+        TRIAL_INFO,
         TRANSFORM,
         WEIGHTS,
         FEATURE_INFO,

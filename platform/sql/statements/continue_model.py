@@ -19,6 +19,7 @@ from ..base import Statement
 from ..crosses import given_terms, terms_of
 from ..cursor import Cursor
 from ..query import Query
+from ..trials import check_tuned
 from .resume import resumed
 
 if TYPE_CHECKING:
@@ -180,6 +181,7 @@ def parse_continue(cursor: Cursor) -> Continue:
     model = cursor.identifier("a model name")
     version = cursor.integer("a version number") if cursor.accept("FROM", "VERSION") else None
     given = clauses.read_clauses(cursor)
+    check_tuned(given, continues=True)
     query = Query.of(cursor.remainder())
     stream = streams.stream_in(query)
     check_named(given, stream)

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...errors import StatementError
 from ...training.plan import Plan
 from ...training.start import train
 from .. import clauses, once, streams
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
+from ..trials import candidates, check_tuned, first
 from .resume import resumed
 
 if TYPE_CHECKING:
     from ...engines.spark_sql.passage import Passage
+    from ...training.tuning.tune import Candidate
     from ..context import StatementContext
     from ..fitting import Applied
 
@@ -35,6 +38,7 @@ class Train:
     query: Query
     stream: streams.Streamed | None
     if_not_exists: bool
+    candidates: tuple[Candidate, ...] = ()
 
     def run(self, context: StatementContext) -> pa.Table | None:
         if (training := resumed(context, self.plan.model, self.plan.statement)) is not None:
@@ -52,6 +56,11 @@ class Train:
             plan, text = self.transformed(query, context)
             with clauses.placing(self.given, text):
                 plan = replace(plan, passing=bool(self.query.calls))
+                if self.candidates:
+                    from ...training.tuning.tune import tuned
+
+                    tune = self.given["TUNE"].value
+                    return tuned(plan, tune, self.candidates, context.engine, context.models, context.reporter)
                 return train(plan, context.engine, context.models, context.reporter)
 
     def transformed(self, query: Passage, context: StatementContext) -> Applied:
@@ -87,22 +96,27 @@ def parse_train(cursor: Cursor) -> Train:
         raise cursor.error("OR REPLACE and IF NOT EXISTS exclude each other; leave one out.")
     model = cursor.identifier("a model name")
     given = clauses.read_clauses(cursor)
+    check_tuned(given, continues=False)
     if "USING" not in given:
         raise cursor.error("TRAIN MODEL needs USING algorithm before AS.")
     query = Query.of(cursor.remainder())
     stream = streams.stream_in(query)
+    if "TUNE" in given and stream is not None:
+        message = "TUNE learns the same rows again for each trial, and a stream does not end. TRAIN on a table, then CONTINUE."
+        raise StatementError(message, given["TUNE"].position)
     release = given["RELEASE"].value if "RELEASE" in given else None
     clauses.check_release(release, "EVALUATE" in given, "VALIDATE" in given, given)
     plan = make_plan(cursor.span(first).text, model, given, query, stream, or_replace)
     streams.check_settings(stream, plan.settings, given)
-    return Train(plan, given, query, stream, if_not_exists)
+    tried = candidates(plan.statement, given, plan.settings.seed) if "TUNE" in given else ()
+    return Train(plan, given, query, stream, if_not_exists, tuple(tried))
 
 
 def make_plan(
     statement: str, model: str, given: clauses.Clauses, query: Query, stream: streams.Streamed | None, or_replace: bool
 ) -> Plan:
     """Check what the clauses name and return the plan."""
-    algorithm = clauses.algorithm(given["USING"].value)
+    algorithm = clauses.algorithm(first(given["USING"].value))
     return Plan(
         statement=statement,
         model=model,

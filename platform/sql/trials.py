@@ -1,0 +1,94 @@
+"""The options of USING that TUNE tries: checked, and drawn."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from .. import parts
+from ..errors import StatementError
+from ..hparams import HparamCandidates, HparamRange
+from ..models.options import literal
+from ..options import Value
+from ..training.tuning.space import Dimension, chosen
+from . import clauses
+from .clauses import Clauses, Given
+
+if TYPE_CHECKING:
+    from ..training.tuning.tune import Candidate
+
+WORDS = "HPARAM_RANGE or HPARAM_CANDIDATES"
+
+
+def tried(given: Given) -> dict[str, Value]:
+    """Return the options of a part that have no value, but are tried."""
+    return {name: value for name, value in given.options.items() if isinstance(value.value, HparamRange | HparamCandidates)}
+
+
+def first(given: Given) -> Given:
+    """Return a part with the first value of each option that is tried: all but these is checked by it."""
+    values = {name: value._replace(value=first_value(value.value)) for name, value in tried(given).items()}
+    return given._replace(options={**given.options, **values})
+
+
+def first_value(hparam: Any) -> Any:
+    return hparam.low if isinstance(hparam, HparamRange) else hparam.values[0]
+
+
+def check_tuned(given: Clauses, continues: bool) -> None:
+    """Refuse options that are tried without TUNE, or by others than an algorithm, and TUNE where it cannot be.
+
+    Raises:
+        StatementError: says what to do.
+    """
+    if continues and "TUNE" in given:
+        message = "CONTINUE goes on with the options of its version. Leave TUNE out, or TRAIN a new model."
+        raise StatementError(message, given["TUNE"].position)
+    using = tried(given["USING"].value) if "USING" in given else {}
+    for part in given["OPERATORS"].value if "OPERATORS" in given else ():
+        if options := tried(part):
+            message = f"{WORDS} is for options of USING; the optimizer of the algorithm has its options there."
+            raise StatementError(message, next(iter(options.values())).position)
+    if using and "TUNE" not in given:
+        message = f"{WORDS} needs a clause that says how it is tried, such as TUNE BY auc TRIALS 16."
+        raise StatementError(message, next(iter(using.values())).position)
+    if "TUNE" in given and not using:
+        message = f"TUNE needs an option that is tried: write {WORDS} for its value, like alpha = HPARAM_RANGE(0.01, 1)."
+        raise StatementError(message, given["TUNE"].position)
+
+
+def candidates(statement: str, given: Clauses, seed: int) -> list[Candidate]:
+    """Return what is tried, each checked.
+
+    Raises:
+        StatementError: an option takes no such values; see `chosen`.
+    """
+    from ..training.tuning.tune import Candidate  # JAX takes long to load
+
+    using, tune = given["USING"].value, given["TUNE"]
+    options = tried(using)
+    part = parts.ALGORITHM.find(using.name.value, using.name.position)
+    hints = get_type_hints(part.options)
+    known = {field.name for field in fields(part.options)}
+    space = {}
+    for name, value in options.items():
+        ends = (value.value.low, value.value.high) if isinstance(value.value, HparamRange) else value.value.values
+        for end in ends:  # between them are good ones too
+            clauses.algorithm(first(using)._replace(options={**first(using).options, name: value._replace(value=end)}))
+        whole = name in known and hints[name] is int
+        space[name] = Dimension(value.value, whole)
+    found = []
+    for point in chosen(tune.value, space, seed):
+        values = {name: options[name]._replace(value=value) for name, value in point.items()}
+        algorithm = clauses.algorithm(using._replace(options={**using.options, **values}))
+        found.append(Candidate(point, algorithm, alone(statement, given, point)))
+    return found
+
+
+def alone(statement: str, given: Clauses, point: dict[str, Any]) -> str:
+    """Return the statement that trains one candidate: with its options' values, without TUNE."""
+    text, tune = statement, given["TUNE"].position
+    for name, value in tried(given["USING"].value).items():
+        if value.position is not None:
+            text = text.replace(value.position.text, f"{name} = {literal(point[name])}", 1)
+    return text.replace(f"{tune.text} ", "", 1).replace(tune.text, "", 1) if tune is not None else text

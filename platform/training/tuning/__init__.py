@@ -1,0 +1,1 @@
+"""Tuning: options of an algorithm that are tried and judged."""

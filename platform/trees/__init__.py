@@ -1,1 +1,0 @@
-"""Trees of items beside a model."""

@@ -1,0 +1,148 @@
+"""TUNE: options that are tried, and the best one's version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+from tests.training.log import log, session, write  # noqa: F401  a fixture
+from xpsql.platform.errors import StatementError, TrainingError
+from xpsql.platform.hparams import HparamCandidates, HparamRange
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.tuning import tune
+from xpsql.platform.training.tuning.space import Dimension, Tune, chosen
+
+TRIALS = "SELECT * FROM ML.TRIAL_INFO(MODEL m) ORDER BY trial_id"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write(log(3000), tmp_path / "log.parquet")
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as embedded:
+        yield embedded
+
+
+def rows(session: xpsql.Session, model: str) -> pa.Table:  # noqa: F811
+    return session.sql(f"SELECT slot, key, weight, count FROM ML.WEIGHTS(MODEL {model}) ORDER BY key").arrow()
+
+
+def test_the_best_candidate_is_the_version_of_its_own_training(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    query = f"SELECT label, user, item FROM parquet.`{path}`"
+    using = "xftrl (alpha = HPARAM_CANDIDATES(0.001, 0.3), l1 = 0)"
+    session.sql(f"TRAIN MODEL m USING {using} TUNE BY auc TRIALS 2 METHOD grid WITH (workers = 1) AS {query}")
+    trials = session.sql(TRIALS).arrow().to_pylist()
+    assert [dict(trial["hyperparameters"]) for trial in trials] == [{"alpha": "0.001"}, {"alpha": "0.3"}]
+    assert [trial["is_optimal"] for trial in trials] == [False, True]
+    assert trials[1]["value"] > trials[0]["value"] + 0.005
+    assert {(trial["status"], trial["metric"], trial["examples"]) for trial in trials} == {("SUCCEEDED", "auc", 3000)}
+    (shown,) = session.sql("SHOW TRAIN MODEL m").arrow()["statement"].to_pylist()
+    assert "(alpha = 0.3, l1 = 0)" in shown
+    assert "TUNE" not in shown
+    session.sql(shown.replace("MODEL m", "MODEL alone"))
+    assert rows(session, "m").equals(rows(session, "alone"))
+    assert session.models.version("m").manifest.metrics["auc"] == trials[1]["value"]
+    assert [row["name"] for row in session.sql("SHOW MODELS").arrow().to_pylist()] == ["alone", "m"]
+
+
+def test_a_query_that_is_staged_runs_once_for_all_candidates(
+    embedded: xpsql.Session, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: list[str] = []
+    stage = embedded.engine.stage
+    monkeypatch.setattr(embedded.engine, "stage", lambda query, folder: (staged.append(query), stage(query, folder))[1])
+    embedded.sql(
+        "TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.01, 1)) TUNE BY logloss TRIALS 4 VALIDATE ON 0.3 "
+        f"AS SELECT label, user, item FROM parquet.`{path}` ORDER BY item, user, ts"
+    )
+    assert len(staged) == 2  # for the trials, and for the version
+    trials = embedded.sql(TRIALS).arrow().to_pylist()
+    best = min(trials, key=lambda trial: trial["value"])
+    assert best["is_optimal"]
+    (version,) = embedded.sql("SELECT * FROM ML.VERSIONS() WHERE model = 'm'").arrow().to_pylist()
+    manifest = embedded.models.version("m").manifest
+    assert manifest.validation["logloss"] == best["value"]
+    assert version["version"] == 1
+    assert not any((path.parent / "warehouse" / ".scratch").iterdir())
+
+
+def test_a_candidate_whose_numbers_grow_without_bound_is_infeasible(
+    embedded: xpsql.Session, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = tune.train
+
+    def diverging(plan: Any, *rest: Any) -> pa.Table:
+        if plan.algorithm.options.alpha == 0.5:
+            raise TrainingError("numbers grew")
+        return train(plan, *rest)
+
+    monkeypatch.setattr(tune, "train", diverging)
+    query = f"SELECT label, user, item FROM parquet.`{path}`"
+    embedded.sql(f"TRAIN MODEL m USING xftrl (alpha = HPARAM_CANDIDATES(0.5, 0.1)) TUNE BY auc TRIALS 2 METHOD grid AS {query}")
+    found = [(trial["status"], trial["is_optimal"]) for trial in embedded.sql(TRIALS).arrow().to_pylist()]
+    assert found == [("INFEASIBLE", False), ("SUCCEEDED", True)]
+    with pytest.raises(TrainingError, match=r"None of 2 trials could be trained\. The first one: numbers grew"):
+        embedded.sql(
+            f"TRAIN MODEL n USING xftrl (alpha = 0.5, l1 = HPARAM_CANDIDATES(0, 1)) TUNE BY auc TRIALS 2 METHOD grid AS {query}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) AS {q}", "needs a clause"),
+        ("TRAIN MODEL m USING xftrl TUNE BY auc TRIALS 4 AS {q}", "needs an option that is tried"),
+        ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(1, 0.1)) TUNE BY auc TRIALS 4 AS {q}", "the lower one first"),
+        ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(-1, 1)) TUNE BY auc TRIALS 4 AS {q}", "alpha"),
+        ("TRAIN MODEL m USING xftrl (alfa = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 AS {q}", "Did you mean alpha"),
+        ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY pcopc TRIALS 4 AS {q}", "expects a metric"),
+        ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY gauc TRIALS 2 AS {q}", "never known"),
+        ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 METHOD tpe AS {q}", "random or grid"),
+        ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 METHOD grid AS {q}", "is a range"),
+        ("TRAIN MODEL m USING xftrl (l1 = HPARAM_CANDIDATES(0, 1, 2)) TUNE BY auc TRIALS 2 METHOD grid AS {q}", "has 3 comb"),
+        ("TRAIN MODEL m USING xftrl OPERATORS (ftrl (alpha = HPARAM_RANGE(0.1, 1))) TUNE BY auc TRIALS 4 AS {q}", "of USING"),
+        ("CONTINUE MODEL m TUNE BY auc TRIALS 4 AS {q}", "Leave TUNE out"),
+        (
+            "TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 AS SELECT * FROM STREAM parquet.`x`",
+            "a stream does not end",
+        ),
+    ],
+)
+def test_what_cannot_be_tuned_says_why(embedded: xpsql.Session, path: Path, statement: str, words: str) -> None:
+    with pytest.raises(StatementError, match=words):
+        embedded.sql(statement.format(q=f"SELECT label, user FROM parquet.`{path}` LIMIT 300"))
+
+
+def test_a_version_without_trials_says_so(embedded: xpsql.Session, path: Path) -> None:
+    embedded.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}` LIMIT 300")
+    with pytest.raises(StatementError, match="without TUNE"):
+        embedded.sql(TRIALS)
+
+
+def test_candidates_fill_the_space_evenly() -> None:
+    space = {
+        "rate": Dimension(HparamRange(0.001, 1), whole=False),
+        "dim": Dimension(HparamRange(2, 9), whole=True),
+        "kind": Dimension(HparamCandidates(("a", "b")), whole=False),
+        "low": Dimension(HparamRange(-1, 1), whole=False),
+    }
+    found = chosen(Tune("auc", 64, "random"), space, seed=7)
+    assert found == chosen(Tune("auc", 64, "random"), space, seed=7)
+    assert len(found) == 64
+    decades = np.floor(np.log10([point["rate"] for point in found]))
+    assert np.bincount((decades + 3).astype(int)).min() >= 20  # of 64, a third each
+    assert {point["dim"] for point in found} == set(range(2, 10))
+    assert {type(point["dim"]) for point in found} == {int}
+    assert [point["kind"] for point in found].count("a") == 32
+    assert sum(point["low"] < 0 for point in found) == 32
+    several = chosen(Tune("auc", 64, "random"), {"kind": space["kind"]}, seed=7)
+    assert [*map(dict, several)] in ([{"kind": "a"}, {"kind": "b"}], [{"kind": "b"}, {"kind": "a"}])
