@@ -43,7 +43,7 @@ test: $(VENV)/.dev  ## Run every test, two files at a time.
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-torch: $(VENV)/.torch  ## Run the tests of networks in PyTorch, which others skip; PIP_EXTRA_INDEX_URL may name one of CPU builds.
-	$(BIN)/python -m pytest tests/algorithms/bridges
+	$(BIN)/python -m pytest tests/algorithms/bridges tests/examples/test_networks.py
 
 oldest:  ## Run every test on the oldest versions of packages that pyproject.toml allows, in an environment of its own.
 	$(PYTHON) -m venv $(VENV)-oldest
