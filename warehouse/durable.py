@@ -85,16 +85,27 @@ def replace_text(path: Path, text: str) -> None:
     Raises:
         ModelError: it cannot be written; the old text stays.
     """
-    draft = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     with storing(path):
-        try:
-            draft.write_text(text, encoding="utf-8")
-            sync(draft)
-            draft.replace(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        while not _replaced(path, text):
+            pass
         sync(path.parent)
+
+
+def _replaced(path: Path, text: str) -> bool:
+    """Replace a file; False where its draft was taken for what a killed process left, and removed, by who changes the model."""
+    draft = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        sync(draft)
+        draft.replace(path)
+    except FileNotFoundError:
+        if draft.exists() or not path.parent.is_dir():
+            raise
+        return False
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return True
 
 
 def sync(path: Path) -> None:

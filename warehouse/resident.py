@@ -78,7 +78,7 @@ class Residence:
             ModelError: it cannot be written.
         """
         path = self._folder / FILE
-        draft = path.with_name(f".{FILE}-{status.training}")  # not synced: a power cut ends the training, too
+        draft = path.with_suffix(".new")  # one writes it; not synced: a power cut ends the training, too
         with storing(path):
             draft.write_text(json.dumps({"format": FORMAT, **dataclasses.asdict(status)}), encoding="utf-8")
             draft.replace(path)
@@ -106,5 +106,5 @@ class Residence:
     def leave(self) -> None:
         """Say nothing more."""
         with contextlib.suppress(OSError):
-            for name in (FILE, STOP):
-                (self._folder / name).unlink(missing_ok=True)
+            for path in (self._folder / FILE, (self._folder / FILE).with_suffix(".new"), self._folder / STOP):
+                path.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 from .startup import end, open_streams  # noqa: E402
 
 try:
-    from . import check, replay, serve  # noqa: F401  they add commands
+    from . import check, replay, serve, status  # noqa: F401  they add commands
     from .commands import failing, main, writing
 except KeyboardInterrupt:  # the first thing that takes long enough to be stopped
     sys.stderr.write("Interrupted.\n")

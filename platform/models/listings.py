@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,6 +30,23 @@ MODELS = pa.schema(
     ]
 )
 
+RESIDENTS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("state", pa.string()),
+        ("stream", pa.string()),
+        ("version", pa.int64()),
+        ("published", pa.timestamp("us", "UTC")),
+        ("versions", pa.int64()),
+        ("examples", pa.int64()),
+        ("examples_per_second", pa.float64()),
+        ("lag_rows", pa.int64()),
+        ("lag_seconds", pa.float64()),
+        ("process", pa.int64()),
+        ("host", pa.string()),
+    ]
+)
+
 VERSIONS = pa.schema(
     [
         ("version", pa.int64()),
@@ -50,12 +68,14 @@ def models_table(models: Models, like: str | None) -> pa.Table:
     """Return a row for each model whose name matches a pattern."""
     found = ((name, models.present(name)) for name in models.names(like))
     # A model may have been dropped between the two looks.
-    return pa.Table.from_pylist([row_of_model(name, versions) for name, versions in found if versions], MODELS)
+    rows = [row_of_model(models, name, versions) for name, versions in found if versions]
+    return pa.Table.from_pylist(rows, MODELS)
 
 
-def row_of_model(name: str, versions: Sequence[Version]) -> dict[str, Any]:
+def row_of_model(models: Models, name: str, versions: Sequence[Version]) -> dict[str, Any]:
     """Tell about the served version, or the newest one without its number where none is served; and how far the newest one has
-    come where its training has not ended."""
+    come where its training has not ended, and how far behind a training is that stays."""
+    resident = models.residence(name).status()
     version = next((v for v in versions if v.served), versions[-1])
     manifest = version.manifest
     return {
@@ -67,8 +87,17 @@ def row_of_model(name: str, versions: Sequence[Version]) -> dict[str, Any]:
         "rows": manifest.rows,
         "auc": manifest.metrics.get("auc"),
         "created": manifest.created,
-        "progress": progress(versions[-1]),
+        "progress": progress(versions[-1]) if resident is None else resident.text,
     }
+
+
+def residents_table(models: Models, name: str | None) -> pa.Table:
+    """Return a row for each training that stays: of one model, or of all where None."""
+    found = ((one, models.residence(one).status()) for one in ([name] if name is not None else models.names()))
+    rows = [{"model": one, **vars(status)} for one, status in found if status is not None]
+    for row in rows:
+        row["published"] = None if row["published"] is None else datetime.fromtimestamp(row["published"], UTC)
+    return pa.Table.from_pylist(rows, RESIDENTS)
 
 
 def progress(newest: Version) -> str | None:

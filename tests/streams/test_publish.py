@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import xpsql
 from tests.forkserver import CONTEXT
@@ -19,6 +21,7 @@ from tests.streams.broker import Broker
 from tests.streams.landing import COLUMNS, answer, arrives, go_on, learned, rows_of, train
 from tests.streams.topics import POISON, messages, more, produced, skipping
 from tests.training.log import log
+from xpsql.platform.cli.commands import main
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.input.streams import feed as feeds
 from xpsql.platform.input.streams import folder as folders
@@ -27,7 +30,7 @@ from xpsql.warehouse.draft import Draft
 from xpsql.warehouse.models import Models
 
 DEADLINE_SECONDS = 30.0
-TWO = "WITH (workers = 2, batch_size = 64, checkpoint_seconds = 0.05)"
+TWO = "WITH (workers = 2, batch_size = 64, checkpoint_seconds = 0.3)"
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +119,10 @@ def test_versions_come_while_it_learns_and_each_has_the_rows_up_to_its_position(
     until(lambda: (now := session.models.residence("m").status()) is not None and now.version == 4, resident.ended)
     arrives(landing, "c", 100, seed=9)
     until(lambda: (now := session.models.residence("m").status()) is not None and now.examples >= 2600, resident.ended)
+    (listed,) = session.sql("SHOW MODELS").arrow().to_pylist()
+    assert f"from files {landing}" in listed["progress"]
+    shown = CliRunner().invoke(main, ["status", "m", "--warehouse", str(tmp_path / "warehouse"), "--format", "json"])
+    assert (shown.exit_code, json.loads(shown.stdout)["version"]) == (0, 4)
     (row,) = session.sql("STOP MODEL m").arrow().to_pylist()
     assert learned(row) == learned(resident.ended.result()) == (5, "ready", 100)
     for version in session.models.versions("m"):
@@ -129,6 +136,7 @@ def test_versions_come_while_it_learns_and_each_has_the_rows_up_to_its_position(
     arrives(landing, "d", 50, seed=10)
     assert learned(go_on(session, relation)) == (6, "ready", 50)
     assert total(session) == (2650, 2650)
+    assert CliRunner().invoke(main, ["status", "--warehouse", str(tmp_path / "warehouse")]).exit_code == 1
     with pytest.raises(ModelError, match="has no training that stays"):
         session.sql("STOP MODEL m")
 

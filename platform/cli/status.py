@@ -1,0 +1,32 @@
+"""The command `xpsql status`: the trainings that stay, and how far each is."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .commands import chosen_of, failing, main, opened, session_options, writing
+from .output import FORMATS
+
+NONE = 1
+
+
+@main.command()
+@click.argument("name", required=False)
+@session_options
+def status(name: str | None, **options: Any) -> None:
+    """Show the trainings that stay (PUBLISH EVERY): what they do, and how far behind they are; of model NAME alone.
+
+    The exit code is 1 where there is none.
+    """
+    chosen = chosen_of(options)
+    with failing("", "", chosen.debug), opened(chosen) as session:
+        from ..models.listings import residents_table
+
+        found = residents_table(session.models, name)
+        with writing("the result to stdout", "Free space where it goes, or send it elsewhere."):
+            FORMATS[chosen.format](found)
+    if not found.num_rows:
+        sys.exit(NONE)
