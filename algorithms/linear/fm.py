@@ -84,7 +84,7 @@ def pair_scores(vectors: jax.Array, inputs: Inputs, outputs: int) -> jax.Array:
         own = taken(vectors, inputs.dense_index)
         total += inputs.dense @ own
         squares += (inputs.dense * inputs.dense) @ (own * own)
-    return 0.5 * (total * total - squares).reshape(len(total), outputs, -1).sum(axis=2)
+    return 0.5 * (total * total - squares).reshape(total.shape[0], outputs, -1).sum(axis=2)
 
 
 def with_squares(vectors: jax.Array, index: jax.Array, weight: jax.Array) -> jax.Array:
