@@ -113,7 +113,8 @@ class TableFunction(NamedTuple):
         grammar: its form, as docs print it.
         help: one line.
         data: whether it takes TABLE t | (query): "required", "optional" or "none".
-        arguments: what the arguments after that are, for messages: ("a slot", "a value", "k"); all are required.
+        arguments: what the arguments after that are, for messages: ("a slot", "a value", "k"); all are required
+            where there is no default.
         run: gives the rows, the query of the rows, or what makes them.
         model: whether it takes MODEL name: "required", "optional" or "none".
         items: it takes [, ITEMS (query)] [, EXCLUDE column]: "after" the arguments, or "before" them, which then come with
@@ -121,6 +122,7 @@ class TableFunction(NamedTuple):
         queries: an argument may be TABLE t | (query); `Call.arguments` has it as `Call.data` is.
         other: it takes a second MODEL name [VERSION n] after the first.
         group: it takes [, GROUP column] after the arguments.
+        default: the arguments where none is written.
     """
 
     name: str
@@ -134,3 +136,4 @@ class TableFunction(NamedTuple):
     queries: bool = False
     other: bool = False
     group: bool = False
+    default: tuple[Any, ...] = ()

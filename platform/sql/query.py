@@ -128,7 +128,9 @@ def read_call(cursor: Cursor) -> CallSite:
     data = read_data(cursor, function)
     items = read_items(cursor) if function.items == "before" else None
     wanted = function.arguments if items is not None or function.items != "before" else ()
-    arguments = tuple(read_argument(cursor, what, function) for what in wanted)
+    arguments: tuple[Any, ...] = function.default
+    if not function.default or cursor.peek(","):
+        arguments = tuple(read_argument(cursor, what, function) for what in wanted)
     items = read_items(cursor) if function.items == "after" else items
     excludes = function.items == "after" or items is not None
     exclude = cursor.identifier("a column of the query") if excludes and cursor.accept(",", "EXCLUDE") else None

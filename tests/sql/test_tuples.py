@@ -51,4 +51,4 @@ def test_a_table_function_documents_itself(function: TableFunction) -> None:
     assert function.grammar.startswith(f"ML.{function.name}({arguments}")
     assert function.help.endswith(".")
     assert function.data in ("required", "optional", "none")
-    assert ("TABLE t | (query)" in function.grammar) == (function.data != "none")
+    assert ("TABLE t | (query)" in function.grammar) == (function.data != "none" or function.queries)

@@ -90,7 +90,7 @@ def test_metrics_and_predictions_are_those_of_scikit_learn(session: xpsql.Sessio
         assert found[name] == pytest.approx(wanted)
     assert found["auc"] is None
     assert found["examples"] == ROWS
-    matrix = session.sql(f"SELECT * FROM ML.CONFUSION_MATRIX(MODEL m, {log}, 0.5) ORDER BY expected").arrow()
+    matrix = session.sql(f"SELECT * FROM ML.CONFUSION_MATRIX(MODEL m, {log}) ORDER BY expected").arrow()
     assert matrix["expected"].to_pylist() == ["art", "news", "sport"]
     counts = np.stack([matrix[f"predicted_{name}"].to_numpy() for name in ("art", "news", "sport")], axis=1)
     np.testing.assert_array_equal(counts, sklearn.metrics.confusion_matrix(labels, told_class))

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from ..context import StatementContext
 
 
+HALF = 0.5
+
+
 def run(context: StatementContext, call: Call) -> Pending:
     from ...scoring.evaluation import Evaluation
     from ...scoring.thresholds import check_classes, class_confusion, confusion_matrix, confusion_schema
 
-    data, (threshold, *_) = call.data, (*call.arguments, 0.5)
+    data, (threshold,) = call.data, call.arguments
     assert data is not None  # required by the grammar
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise StatementError(f"ML.CONFUSION_MATRIX takes a threshold from 0 to 1, such as 0.5; got {threshold!r}.")
@@ -26,9 +29,9 @@ def run(context: StatementContext, call: Call) -> Pending:
         evaluation = Evaluation(version, context.engine, data.text, None)
     if (classes := evaluation.classes) is None:
         check_classes(evaluation, "ML.CONFUSION_MATRIX")
-    elif call.arguments[0] != 0.5:
+    elif threshold != HALF:
         raise StatementError(
-            f"ML.CONFUSION_MATRIX counts the likeliest of several classes, at no threshold; got {threshold!r}. Write 0.5."
+            f"ML.CONFUSION_MATRIX counts the likeliest of several classes, at no threshold; got {threshold!r}. Leave it out."
         )
 
     def measure() -> pa.Table:
@@ -42,11 +45,12 @@ def run(context: StatementContext, call: Call) -> Pending:
 
 CONFUSION_MATRIX = TableFunction(
     "CONFUSION_MATRIX",
-    "ML.CONFUSION_MATRIX(MODEL name [VERSION n], TABLE t | (query), threshold)",
-    "Two rows for each label, expected 0 and 1: how many predictions are below the threshold, and how many reach it. "
+    "ML.CONFUSION_MATRIX(MODEL name [VERSION n], TABLE t | (query) [, threshold])",
+    "Two rows for each label, expected 0 and 1: how many predictions are below the threshold, 0.5, and how many reach it. "
     "Data has labels of 0 and 1. Of a label with classes a row for each: how many of it are predicted to be "
-    "of each, the likeliest; write 0.5.",
+    "of each, the likeliest; it takes no threshold.",
     "required",
     ("a threshold",),
     run,
+    default=(HALF,),
 )
