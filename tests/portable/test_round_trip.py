@@ -51,9 +51,8 @@ def test_every_algorithm_scores_the_same_without_xpsql(session: xpsql.Session, t
     query = f"SELECT label, user, item, price, tags, scores, vector FROM parquet.`{path}`"
     statements = {name: use.train(name, name, path) for name, use in USES.items()}
     statements |= {name: f"TRAIN MODEL {name} USING {using} AS {query}" for name, using in MORE.items()}
-    statements["classes"] = (
-        f"TRAIN MODEL classes USING xnn LABEL kind AS SELECT *, concat('k', item % 3) AS kind FROM ({query})"
-    )
+    kinds = f"SELECT user, price, tags, concat('k', item % 3) AS kind FROM parquet.`{path}`"
+    statements["classes"] = f"TRAIN MODEL classes USING xnn LABEL kind AS {kinds}"
     statements["crossed"] = f"TRAIN MODEL crossed USING fm LABEL label CROSS (user * item, user * tags) AS {query}"
     for name, statement in statements.items():
         session.sql(statement)
