@@ -148,7 +148,7 @@ def test_time_is_seconds_and_weight_a_number() -> None:
             {},
             r"no kind of slot. Select its fields \(s\.a AS s_a, \.\.\.\) or to_json\(s\), or",
         ),
-        ({"label": ["1"], "s": ["a"]}, {}, "LABEL expects a number"),
+        ({"label": [b"1"], "s": ["a"]}, {}, "LABEL expects a number"),
         ({"label": [1]}, {}, "no column to learn from"),
         ({"label": [1], "s": ["a"]}, {"hashed": ("s",)}, "hashed expects a BIGINT"),
         ({"label": [1], "s": ["a"]}, {"weight": "w"}, "WEIGHT names 'w'"),

@@ -100,7 +100,10 @@ def test_the_memory_of_a_shard_is_read_while_no_push_is_applied(monkeypatch: pyt
 
     monkeypatch.setattr(Shard, "memory_bytes", property(memory_bytes))
     job: Any = SimpleNamespace(
-        contact=SimpleNamespace(job="m v1"), places=SimpleNamespace(shards=1), memory_bytes=1, checkpoints=None
+        contact=SimpleNamespace(job="m v1"),
+        input=SimpleNamespace(places=SimpleNamespace(shards=1)),
+        memory_bytes=1,
+        checkpoints=None,
     )
     member: Any = None  # of whom nothing is asked far from the limit
     (push,) = (handler for handler in handlers_of(shard, None, 0, job, member) if handler.call is PUSH)

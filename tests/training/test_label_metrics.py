@@ -162,7 +162,7 @@ def test_a_report_draws_each_label(session: xpsql.Session, query: str) -> None:
 def test_a_metric_is_a_line_and_shows_up_everywhere(
     session: xpsql.Session, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wins = sums("wins", 2, lambda sample: (len(sample.labels), int(((sample.predictions > 0.5) == sample.labels).sum())))
+    wins = sums("wins", 2, lambda sample: (len(sample.labels), int(((sample.predictions >= 0.5) == sample.labels).sum())))
     toy = Metric(
         "win_rate", "a toy", frozenset({"classes"}), wins, lambda state: ratio(state[0][1], state[0][0]), headline=True
     )
