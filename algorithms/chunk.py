@@ -50,6 +50,25 @@ class Histories(NamedTuple):
         return Histories(self.codes[:, index], offsets, self.length)
 
 
+class VectorArrays(NamedTuple):
+    """The vectors of one slot, any number for each example, the oldest first.
+
+    Attributes:
+        values: float32[k, dim]; NaN in all of a vector that is NULL.
+        offsets: int64[rows + 1]; the vectors of example i are offsets[i]:offsets[i + 1].
+        length: the most vectors that an example has.
+    """
+
+    values: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+    length: int
+
+    def take(self, rows: NDArray[np.intp]) -> VectorArrays:
+        """Return the vectors of some rows."""
+        index, offsets = gathered(self.offsets, rows)
+        return VectorArrays(self.values[index], offsets, self.length)
+
+
 def gathered(offsets: NDArray[np.int64], rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return where the values of some rows stand, and the offsets of these rows."""
     lengths, starts = np.diff(offsets)[rows], offsets[rows]
@@ -103,6 +122,7 @@ class Chunk(NamedTuple):
         time: uint32[rows], seconds since 1970; 0 without TIME.
         facets: of an evaluation that groups or divides examples; None elsewhere.
         histories: one per group of sequences.
+        vector_arrays: one per slot of arrays of vectors.
         drawn: (pass, number of a batch in its split) -> codes of features drawn at random for it; None where none are.
         runs: what neighbouring examples agree in; None where nobody looked, or they agree in too little.
     """
@@ -119,5 +139,6 @@ class Chunk(NamedTuple):
     time: NDArray[np.uint32]
     facets: Facets | None = None
     histories: tuple[Histories, ...] = ()
+    vector_arrays: tuple[VectorArrays, ...] = ()
     drawn: Callable[[int, int], Codes] | None = None
     runs: RowRuns | None = None

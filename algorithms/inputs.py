@@ -9,6 +9,14 @@ import jax
 from .lines import CommonLines, Group
 
 
+class ArraySlot(NamedTuple):
+    """A slot of arrays of vectors: its name, the option that names it, and the elements of each vector."""
+
+    name: str
+    option: str
+    dim: int
+
+
 class Layout(NamedTuple):
     """The slots of a model, in the order in which Inputs holds them.
 
@@ -19,6 +27,7 @@ class Layout(NamedTuple):
         vectors: the slots that are dense vectors, with their elements, the columns after them.
         labels: the columns to predict.
         histories: the groups of sequences, by the option that names them, with the slots of each.
+        vector_arrays: the slots of arrays of vectors, as `Inputs.vector_arrays` has them.
         classes: of the label, where it is one of several classes; else 0.
     """
 
@@ -29,6 +38,7 @@ class Layout(NamedTuple):
     labels: tuple[str, ...] = ("label",)
     histories: tuple[tuple[str, tuple[str, ...]], ...] = ()
     classes: int = 0
+    vector_arrays: tuple[ArraySlot, ...] = ()
 
     @property
     def outputs(self) -> int:
@@ -39,7 +49,9 @@ class Layout(NamedTuple):
     def slots(self) -> tuple[str, ...]:
         """All slots, in this order."""
         sequences = (name for _, slots in self.histories for name in slots)
-        return (*self.scalar, *self.bags, *self.continuous, *(name for name, _ in self.vectors), *sequences)
+        vectors = (name for name, _ in self.vectors)
+        arrays = (slot.name for slot in self.vector_arrays)
+        return (*self.scalar, *self.bags, *self.continuous, *vectors, *sequences, *arrays)
 
 
 class History(NamedTuple):
@@ -53,6 +65,18 @@ class History(NamedTuple):
     """
 
     rows: jax.Array
+    mask: jax.Array
+
+
+class Vectors(NamedTuple):
+    """The vectors of one slot, of each example the last `length`, from the first place on; L is 8, 16, 32, ..., or `length`.
+
+    Attributes:
+        values: float32[batch, L, dim]; zeros where there is none, and in place of what is no finite number.
+        mask: bool[batch, L]; whether a vector is there.
+    """
+
+    values: jax.Array
     mask: jax.Array
 
 
@@ -74,6 +98,7 @@ class Inputs(NamedTuple):
         random: uint32[2], where the algorithm asks for it: what is random in an update is a function of it; None in scoring.
         sampled: int32[num_sampled]; the rows of features drawn at random, where the algorithm asks for them; None in scoring.
         histories: one for each group of `Layout.histories`.
+        vector_arrays: one for each of `Layout.vector_arrays`.
         statistics: float32[n, k]; of each row what the algorithm's `statistics` name, 0 where it is absent; None where it names
             none. No gradient flows into it.
         group: of an algorithm that is `compact`, what neighbouring examples have in common: their values of some multi-valued
@@ -94,6 +119,7 @@ class Inputs(NamedTuple):
     histories: tuple[History, ...] = ()
     statistics: jax.Array | None = None
     group: Group | None = None
+    vector_arrays: tuple[Vectors, ...] = ()
 
     @property
     def batch(self) -> int:

@@ -150,6 +150,7 @@ SLOTS = """\
 | array of categories | multi-valued | `feature_key(slot, element)`; NULL is absent |
 | map from categories to numbers | weighted | `feature_key(slot, key)`, times the number |
 | one of those that an option names, as `history` | sequence | `feature_key(slot, element)`; NULL is absent, keeps its place |
+| array of vectors that an option names | vector_array | none: it has no rows; a NULL vector is absent, keeps its place |
 | array of floats, doubles or decimals | vector | `xxhash64(slot, i)` for element i, a BIGINT from 0 |
 
 A value is standardised by mean and deviation of all values so far, those of its batch included, and kept within 8 deviations.

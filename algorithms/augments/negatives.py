@@ -80,6 +80,7 @@ def with_negatives(chunk: Chunk, negatives: Negatives, layout: Layout, others: R
         time=chunk.time[own],
         facets=facets,
         histories=tuple(one.take(own) for one in chunk.histories),
+        vector_arrays=tuple(one.take(own) for one in chunk.vector_arrays),
     )
 
 

@@ -13,7 +13,7 @@ from ..ps._native import Deduplicator
 from ..ps.aligned import empty, filled, padded
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId
-from .histories import Padded, elements, padded_histories, padded_length
+from .histories import Padded, PaddedVectors, elements, padded_histories, padded_length
 from .runs import BatchGroup, CommonCodes, bag_values, padded_groups
 from .vocabulary import ABSENT
 
@@ -41,6 +41,7 @@ class Batch(NamedTuple):
         fresh: no shard has it yet, so that its predictions owe nothing to its labels.
         sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
         histories: one per group of sequences.
+        vector_arrays: one per slot of arrays of vectors.
         group: what neighbouring examples have in common, which `scalar` and the values of bags are then without.
     """
 
@@ -69,10 +70,11 @@ class Batch(NamedTuple):
     sampled_index: Codes | None = None
     histories: tuple[Padded, ...] = ()
     group: BatchGroup | None = None
+    vector_arrays: tuple[PaddedVectors, ...] = ()
 
 
 class Ladders(NamedTuple):
-    """The sizes that batches are padded to: rows, values of multi-valued slots, and the length of histories."""
+    """The sizes that batches are padded to: rows, values of multi-valued slots, and lengths of histories and arrays."""
 
     rows: Ladder
     values: Ladder
@@ -170,6 +172,7 @@ def cut(
         sampled_index=sampled_index if len(sampled) else None,
         histories=padded_histories(chunk.histories, history_index, start, stop, batch_size, m, length_of),
         group=group,
+        vector_arrays=tuple(PaddedVectors.cut(one, start, stop, batch_size, length_of) for one in chunk.vector_arrays),
     )
 
 

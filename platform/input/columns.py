@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.inputs import Layout
+from ...algorithms.inputs import ArraySlot, Layout
 from ...warehouse.manifest import Manifest, SlotEntry
 from ..operators.base import INTERCEPT_NUMBER
 from .kinds import kind_named
-from .kinds.base import BagKind, DenseKind, Kind, ScalarKind, SequenceKind
+from .kinds.base import BagKind, DenseKind, Kind, ScalarKind, SequenceKind, VectorArrayKind
 from .slot import Slot
 
 INTERCEPT = "(intercept)"
@@ -120,6 +120,11 @@ class Columns:
         return tuple(slot for slot, kind in self.of(DenseKind) if kind.raw)
 
     @property
+    def vector_arrays(self) -> tuple[Slot, ...]:
+        """The slots of any number of vectors per example, `dim` numbers each."""
+        return tuple(slot for slot, _ in self.of(VectorArrayKind))
+
+    @property
     def raw(self) -> tuple[Slot, ...]:
         """The slots whose numbers are learned as they are."""
         return tuple(slot for slot, kind in self.of(Kind) if kind.raw)
@@ -146,7 +151,8 @@ class Columns:
         continuous = (*names(self.offered), *names(self.continuous))
         classes = 0 if self.classes is None else len(self.classes.values)
         histories = tuple((group[0][0].group, names(slot for slot, _ in group)) for group in self.groups)
-        return Layout(names(self.scalar), names(self.bags), continuous, vectors, self.labels, histories, classes)
+        arrays = tuple(ArraySlot(slot.name, slot.group, slot.dim) for slot in self.vector_arrays)
+        return Layout(names(self.scalar), names(self.bags), continuous, vectors, self.labels, histories, classes, arrays)
 
     @property
     def inputs(self) -> tuple[str, ...]:

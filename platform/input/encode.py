@@ -18,7 +18,7 @@ from ..operators.base import INTERCEPT_NUMBER
 from ..ps.keys import feature_keys, slot_seed
 from .columns import INTERCEPT, Classes, Columns
 from .crossing import Crossing
-from .kinds.base import BagKind, DenseKind, Encoding, ScalarKind, SequenceKind
+from .kinds.base import BagKind, DenseKind, Encoding, ScalarKind, SequenceKind, VectorArrayKind
 from .numbers import floats, seconds
 from .slot import Slot
 from .vocabulary import Codes, Vocabulary
@@ -72,6 +72,7 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool, where: Callable
         seconds(table.column(columns.time), columns.time) if with_labels and columns.time else np.zeros(rows, np.uint32),
         facets_of(table, columns) if with_labels and (columns.grouped or columns.by) else None,
         histories if final is None else tuple(one._replace(codes=final.take(one.codes, mode="wrap")) for one in histories),
+        tuple(kind.encode(table.column(slot.column), slot) for slot, kind in columns.of(VectorArrayKind)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Histories of a batch: the aligned sequences of its examples, padded to one of a few lengths."""
+"""Histories and arrays of vectors of a batch: what its examples have in order, padded to one of a few lengths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import Histories
+from ...algorithms.chunk import Histories, VectorArrays
 from ..ps.aligned import empty
 from .vocabulary import ABSENT, Codes
 
@@ -30,6 +30,44 @@ class Padded(NamedTuple):
         """Return histories without elements for another number of examples, padded to the same length."""
         fields, _, length = self.rows.shape
         return Padded(np.zeros((fields, batch_size, length), np.int32), np.zeros((batch_size, length), np.bool_))
+
+
+class PaddedVectors(NamedTuple):
+    """The vectors of one slot in a batch, as `algorithms.inputs.Vectors` has them.
+
+    Attributes:
+        values: float32[batch, L, dim], zeros where there is none.
+        mask: bool[batch, L]; some element of the vector is a number.
+    """
+
+    values: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+
+    @classmethod
+    def cut(
+        cls, arrays: VectorArrays, start: int, stop: int, batch_size: int, length_of: Callable[[int, int], int]
+    ) -> PaddedVectors:
+        """Return the vectors of examples start:stop, the rest up to the batch size without any.
+
+        Args:
+            length_of: see padded_length.
+        """
+        lengths, low, high = np.diff(arrays.offsets[start : stop + 1]), arrays.offsets[start], arrays.offsets[stop]
+        length = length_of(int(lengths.max(initial=0)), arrays.length)
+        there = np.zeros((batch_size, length), np.bool_)
+        there[: stop - start] = np.arange(length) < lengths[:, None]
+        values = empty((batch_size, length, arrays.values.shape[1]), np.float32)
+        values[...] = 0
+        own = arrays.values[low:high]
+        finite = np.isfinite(own)
+        values[there] = np.where(finite, own, np.float32(0))
+        there[there] = finite.any(axis=1)
+        return cls(values, there)
+
+    def empty(self, batch_size: int) -> PaddedVectors:
+        """Return arrays without vectors for another number of examples, padded to the same length."""
+        _, length, dim = self.values.shape
+        return PaddedVectors(np.zeros((batch_size, length, dim), np.float32), np.zeros((batch_size, length), np.bool_))
 
 
 def elements(groups: Sequence[Histories], start: int, stop: int) -> tuple[Codes, Codes]:
@@ -77,7 +115,7 @@ def padded_histories(
 
 
 def padded_length(longest: int, most: int) -> int:
-    """Return the length that histories are padded to: 8, 16, 32, ..., and `most` where they may have no more."""
+    """Return the length that is padded to: 8, 16, 32, ..., and `most` where there may be no more."""
     length = SHORTEST
     while length < longest:
         length *= 2

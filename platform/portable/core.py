@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs
-from ...algorithms.inputs import History
+from ...algorithms.inputs import History, Vectors
 from ...algorithms.layers.lookups import portable
 from ..errors import ModelError, StatementError, XpsqlError
 from ..input.offered import Offered
@@ -50,7 +50,7 @@ class Core:
 
     Inputs, as far as there are any, all as in `Inputs`: `rows` float32[n, width], the first one zeros, then the constant ones;
     `scalar`, `bag_index`, `bag_example`, `bag_slot`, `bag_weight`, for each group j of sequences `history_j` and `mask_j`,
-    `dense`, standardised, and `weight`.
+    `dense`, standardised, for each slot j of arrays of vectors `vectors_j` and `there_j`, and `weight`.
 
     Args:
         columns: of rows, all of a version side by side.
@@ -86,6 +86,9 @@ class Core:
             self.inputs.append(CoreInput(f"mask_{j}", ("B", f"L{j}"), np.bool_))
         if self._numbers:
             self.inputs.append(CoreInput("dense", ("B", self._numbers), np.float32))
+        for j, array in enumerate(interface.vector_arrays):
+            self.inputs.append(CoreInput(f"vectors_{j}", ("B", f"V{j}", array.size), np.float32))
+            self.inputs.append(CoreInput(f"there_{j}", ("B", f"V{j}"), np.bool_))
         self.inputs.append(CoreInput("weight", ("B",), np.float32))
 
     def said(self, *arrays: jax.Array) -> list[jax.Array]:
@@ -105,6 +108,9 @@ class Core:
             label=jnp.zeros((batch, 0)),
             weight=given["weight"],
             histories=tuple(History(given[f"history_{j}"], given[f"mask_{j}"]) for j in range(len(self._interface.groups))),
+            vector_arrays=tuple(
+                Vectors(given[f"vectors_{j}"], given[f"there_{j}"]) for j in range(len(self._interface.vector_arrays))
+            ),
         )
         parameters, offered = {name: jnp.asarray(values) for name, values in self._dense.items()}, None
         for column in self._columns:

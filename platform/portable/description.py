@@ -35,7 +35,7 @@ def described(
 ) -> dict[str, Any]:
     """Return what model.json says of the model itself."""
     manifest, columns, dense = version.manifest, interface.columns, constants.dense.view(np.int64).tolist()
-    kinds = {one.name: one.kind for one in (*interface.features, *interface.numbers)}
+    kinds = {one.name: one.kind for one in (*interface.features, *interface.numbers, *interface.vector_arrays)}
     slots: list[dict[str, Any]] = [
         {
             "name": slot.name, "column": slot.column, "field": slot.field, "kind": slot.kind, "input": kinds[slot.name],

@@ -129,7 +129,7 @@ class PortableModel:
         for group in self.interface.groups:
             masks = [self.inputs[one.name] != self.absent for one in group]
             found[f"{group[0].name}.mask"] = np.any(masks, axis=0)
-        return found | {number.name: self.inputs[number.name] for number in self.interface.numbers}
+        return found | {one.name: self.inputs[one.name] for one in (*self.interface.numbers, *self.interface.vector_arrays)}
 
 
 def export_portable(version: Version, engine: Engine, folder: Path, kind: str, half: bool, parity: str, replace: bool) -> int:

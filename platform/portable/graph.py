@@ -106,7 +106,7 @@ def assemble(
     width, build = core.constants.shape[1], GraphBuilder()
     numbers = dense_inputs(build, interface, scales, core.logarithmic)
     slots = slots_of_rows(build, interface) if rows is None else slots_of_keys(build, interface, absent)
-    inputs = numbers | index_inputs(build, interface, slots, core, rows)
+    inputs = numbers | array_inputs(build, interface) | index_inputs(build, interface, slots, core, rows)
     for name, value in inputs.items():
         build.add("Identity", value, output=f"core/{name}")
     before = len(build.nodes)
@@ -146,6 +146,8 @@ def declared(interface: Interface, width: int) -> list[Any]:
         add(f"{group[0].name}.mask", TensorProto.BOOL, f"length_{place}")
     for number in interface.numbers:
         add(number.name, TensorProto.FLOAT, *([number.size] if number.kind == VECTOR else []))
+    for array in interface.vector_arrays:
+        add(array.name, TensorProto.FLOAT, f"{array.name}.length", array.size)
     return found
 
 
@@ -158,8 +160,7 @@ def dense_inputs(build: GraphBuilder, interface: Interface, scales: Scales, loga
     for number in interface.numbers:
         value = number.name
         if number.kind == VECTOR:
-            unknown = build.add("Or", build.add("IsNaN", value), build.add("IsInf", value))
-            parts.append(build.add("Where", unknown, zero, value))
+            parts.append(build.add("Where", unknown(build, value), zero, value))
             continue
         mean, spread = next(statistics)
         value = build.cast(value, "DOUBLE")
@@ -172,6 +173,22 @@ def dense_inputs(build: GraphBuilder, interface: Interface, scales: Scales, loga
         value = build.add("Where", build.add("IsNaN", value), build.constant(0.0, np.float64), value)
         parts.append(build.add("Unsqueeze", build.cast(value, "FLOAT"), build.constant([1])))
     return {"dense": build.add("Concat", *parts, axis=1)}
+
+
+def array_inputs(build: GraphBuilder, interface: Interface) -> dict[str, str]:
+    """Add the vectors of arrays, zeros for those that are not there, and which are."""
+    found, zero = {}, build.constant(0.0, np.float32)
+    for j, array in enumerate(interface.vector_arrays):
+        nothing = unknown(build, array.name)
+        found[f"vectors_{j}"] = build.add("Where", nothing, zero, array.name)
+        there = build.cast(build.add("Not", nothing), "INT8")
+        found[f"there_{j}"] = build.cast(build.add("ReduceMax", there, build.constant([2]), keepdims=0), "BOOL")
+    return found
+
+
+def unknown(build: GraphBuilder, value: str) -> str:
+    """Add what tells which numbers are none, or infinite."""
+    return build.add("Or", build.add("IsNaN", value), build.add("IsInf", value))
 
 
 class SlotNames(NamedTuple):
@@ -239,7 +256,7 @@ def index_inputs(
         keys = build.add("Concat", *every, axis=0)
         looked = [lookup(build, one, keys, number) for number, one in enumerate(stored)]
         rows.append(build.add("Concat", *looked, axis=1))
-    first = (*interface.of_kind(BAG), *interface.features, *interface.numbers)[0].name
+    first = (*interface.of_kind(BAG), *interface.features, *interface.numbers, *interface.vector_arrays)[0].name
     batch = build.add("Shape", first, start=0, end=1)
     found = {
         "rows": build.add("Concat", *rows, axis=0),

@@ -19,7 +19,7 @@ from ..input.vocabulary import ABSENT
 from ..ps.messages import Keys
 
 SCALAR, BAG, HISTORY = "key", "keys", "sequence"
-CONTINUOUS, VECTOR, WEIGHT, MASK = "number", "vector", "weight", "mask"
+CONTINUOUS, VECTOR, VECTORS = "number", "vector", "vectors"
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -28,8 +28,7 @@ class GraphInput(NamedTuple):
     """An input of a graph.
 
     Attributes:
-        kind: a key for each example, keys, a sequence of them, a number, a vector of `size`; of a graph over rows, also the
-            weight of each key of a slot, or the mask of sequences.
+        kind: a key for each example, keys, a sequence of them, a number, a vector of `size`, or any number of such vectors.
         group: of sequences, which ones are aligned.
     """
 
@@ -49,6 +48,7 @@ class Interface:
     Attributes:
         features: inputs of keys: one for each example first, then several, then sequences by their groups.
         numbers: inputs of numbers and vectors, in the order of `Inputs.dense`.
+        vector_arrays: inputs of arrays of vectors.
         weighted: the names of those of several keys that have weights of their own, `<name>.weight`.
         pairs: an item and a history that are learned as pairs; None of most.
 
@@ -74,6 +74,7 @@ class Interface:
         self.weighted = frozenset(slot.name for slot in columns.bags if slot in columns.raw)
         numbers = [GraphInput(slot.name, CONTINUOUS) for slot in columns.continuous]
         self.numbers = (*numbers, *(GraphInput(slot.name, VECTOR, slot.dim) for slot in columns.vectors))
+        self.vector_arrays = tuple(GraphInput(slot.name, VECTORS, slot.dim) for slot in columns.vector_arrays)
 
     def of_kind(self, kind: str) -> list[GraphInput]:
         """Return the inputs of keys of a kind; where an item and a history are learned as pairs, those of pairs alone."""
@@ -110,6 +111,8 @@ class Interface:
             lines = chunk.dense[at : at + max(number.size, 1)]
             found[number.name] = np.ascontiguousarray(lines.T if number.kind == VECTOR else lines[0])
             at += len(lines)
+        for one, array in zip(self.vector_arrays, chunk.vector_arrays, strict=True):
+            found[one.name] = padded(array.values, array.offsets, np.nan)
         return found
 
     def row_keys(self, arrays: Mapping[str, NDArray[Any]], absent: int) -> Arrays:
@@ -123,10 +126,10 @@ class Interface:
         return {bag.name: np.where((item != had) & (item != absent) & (had != absent), pairs, absent)}
 
 
-def padded(values: NDArray[Any], offsets: NDArray[np.int64], rest: int) -> NDArray[Any]:
-    """Return values of rows as [rows, most of a row, at least 1]."""
+def padded(values: NDArray[Any], offsets: NDArray[np.int64], rest: float) -> NDArray[Any]:
+    """Return values of rows as [rows, most of a row, at least 1, ...]."""
     lengths = np.diff(offsets)
-    out = np.full((len(lengths), max(int(lengths.max(initial=0)), 1)), rest, values.dtype)
+    out = np.full((len(lengths), max(int(lengths.max(initial=0)), 1), *values.shape[1:]), rest, values.dtype)
     out[np.arange(out.shape[1])[None] < lengths[:, None]] = values
     return out
 

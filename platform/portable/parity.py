@@ -53,9 +53,17 @@ def write_parity(
     """Write rows: their columns, `input.<name>` as graphs take them, and predictions."""
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
     for name, values in inputs.items():
-        columns[INPUT + name] = pa.array(list(values)) if values.ndim > 1 else pa.array(values)
-    columns |= {name: pa.array(list(values)) if values.ndim > 1 else pa.array(values) for name, values in predictions.items()}
+        columns[INPUT + name] = column_of(values)
+    columns |= {name: column_of(values) for name, values in predictions.items()}
     pq.write_table(pa.table(columns), path, compression="zstd")
+
+
+def column_of(values: NDArray[Any]) -> pa.Array:
+    """Return values of rows as a column: of arrays of arrays where they have three axes."""
+    column = pa.array(values.reshape(-1))
+    for size in values.shape[:0:-1]:
+        column = pa.ListArray.from_arrays(pa.array(np.arange(0, len(column) + 1, size, dtype=np.int32)), column)
+    return column
 
 
 def said_by(graph: Path, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:

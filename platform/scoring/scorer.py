@@ -227,6 +227,7 @@ class Scorer:
                 label=np.zeros((len(like.label), shape.batch), np.float32),
                 weight=np.zeros(shape.batch, np.float32),
                 histories=tuple(one.empty(shape.batch) for one in like.histories),
+                vector_arrays=tuple(one.empty(shape.batch) for one in like.vector_arrays),
             )
         )
 

@@ -23,12 +23,14 @@ class Presence(NamedTuple):
         bag: float32[num_values].
         dense: float32[batch, num_dense].
         histories: one float32[fields, batch, L] for each group of sequences.
+        vector_arrays: one float32[batch, L] for each slot of arrays of vectors.
     """
 
     scalar: jax.Array
     bag: jax.Array
     dense: jax.Array
     histories: tuple[jax.Array, ...]
+    vector_arrays: tuple[jax.Array, ...]
 
 
 class Slopes(NamedTuple):
@@ -72,7 +74,10 @@ def slopes(
         shares.append(jnp.ones(len(inputs.dense_index), jnp.float32))  # of a number the value is there, or is not
         scale = jnp.concatenate([share.reshape(-1) for share in shares])[:, None]
         scaled = {name: values * scale for name, values in tables.items()}
-        found: jax.Array = algorithm.scores({**parameters, **scaled}, alone._replace(dense=inputs.dense * there.dense))
+        arrays = zip(inputs.vector_arrays, there.vector_arrays, strict=True)
+        vectors = tuple(one._replace(values=one.values * share[:, :, None]) for one, share in arrays)
+        seen = alone._replace(dense=inputs.dense * there.dense, vector_arrays=vectors)
+        found: jax.Array = algorithm.scores({**parameters, **scaled}, seen)
         return found
 
     found, backward = jax.vjp(scores, everywhere(presence, inputs, layout))
@@ -109,7 +114,8 @@ def everywhere(presence: jax.Array, inputs: Inputs, layout: Layout) -> Presence:
 
     scalar = full((len(layout.scalar), inputs.scalar.shape[1]))
     histories = tuple(full(history.rows.shape) for history in inputs.histories)
-    return Presence(scalar, full(inputs.bag_index.shape), full(inputs.dense.shape), histories)
+    arrays = tuple(full(one.mask.shape) for one in inputs.vector_arrays)
+    return Presence(scalar, full(inputs.bag_index.shape), full(inputs.dense.shape), histories, arrays)
 
 
 def by_slot(found: Presence, inputs: Inputs, layout: Layout) -> jax.Array:
@@ -124,4 +130,5 @@ def by_slot(found: Presence, inputs: Inputs, layout: Layout) -> jax.Array:
         parts.append(found.dense[:, numbers : numbers + elements].sum(axis=1, keepdims=True))
         numbers += elements
     parts += [history.sum(axis=2).T for history in found.histories]
+    parts += [array.sum(axis=1, keepdims=True) for array in found.vector_arrays]
     return jnp.concatenate(parts, axis=1)

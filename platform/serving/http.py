@@ -187,7 +187,7 @@ def metadata(loaded: Loaded) -> dict[str, Any]:
             {
                 "name": column.name,
                 "datatype": tensors.datatype(column.type),
-                "shape": [-1, column.dim] if pa.types.is_list(column.type) else [-1],
+                "shape": tensors.metadata_shape(column),
             }
             for column in loaded.inputs
         ],

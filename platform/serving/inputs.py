@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ..input.kinds import kind_named
@@ -106,14 +107,16 @@ class Input:
         return self.array(values)
 
     def checked(self, array: pa.Array) -> pa.Array:
-        """Return an array of vectors whose lengths are the slot's, and any other as it is."""
+        """Return a column whose vectors have the slot's length, and one without vectors as it is."""
         if self.slot is None or not kind_named(self.slot.kind).sized:
             return array
-        lengths = array.value_lengths().fill_null(self.slot.dim).to_numpy(zero_copy_only=False)
-        if (lengths != self.slot.dim).any():
-            row = int((lengths != self.slot.dim).argmax())
+        vectors, rows = kind_named(self.slot.kind).vectors(array)
+        lengths = vectors.value_lengths().fill_null(self.slot.dim).to_numpy(zero_copy_only=False)
+        if len(wrong := np.flatnonzero(lengths != self.slot.dim)):
             raise RequestError(
-                400, f"Column {self.name}, row {row}: expected a vector of {self.slot.dim} elements, got {lengths[row]}."
+                400,
+                f"Column {self.name}, row {rows[wrong[0]]}: expected vectors of {self.slot.dim} elements, got one of "
+                f"{lengths[wrong[0]]}.",
             )
         return array
 

@@ -16,7 +16,7 @@ KEYS = pa.map_(pa.string(), pa.list_(pa.int64()))
 def keys_of(table: pa.Table, columns: Columns) -> pa.MapArray:
     """Return the keys of each row by slot: map<string, array<bigint>>, those of feature_key(slot, value).
 
-    Of a continuous slot and a vector it is the bits of the values as FLOAT. What is absent has none.
+    Of a continuous slot, a vector and an array of vectors it is the bits of the values as FLOAT. What is absent has none.
 
     Args:
         table: has the columns of `columns.inputs`.
@@ -40,6 +40,11 @@ def keys_of(table: pa.Table, columns: Columns) -> pa.MapArray:
         there = ~np.isnan(lines)
         by_slot[slot.name] = lists(bits(lines[there]), there.sum(axis=1))
         at += slot.dim or 1
+    for slot, array in zip(columns.vector_arrays, chunk.vector_arrays, strict=True):
+        row = np.repeat(np.arange(rows), np.diff(array.offsets) * slot.dim)
+        values = array.values.reshape(-1)
+        there = ~np.isnan(values)
+        by_slot[slot.name] = lists(bits(values[there]), np.bincount(row[there], minlength=rows))
     return mapped({slot.name: by_slot[slot.name] for slot in columns.slots}, rows)
 
 

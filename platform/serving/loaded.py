@@ -47,7 +47,8 @@ class Preset(Ladder):
 
 def shapes_of(columns: Columns, batch: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the sizes of a batch's rows of features, and of its values of multi-valued slots."""
-    lines = len(columns.scalar) + columns.intercept + sum(slot.length for slot in columns.slots)
+    elements = sum(slot.length for group in columns.groups for slot, _ in group)
+    lines = len(columns.scalar) + columns.intercept + elements
     fixed = sum(max(slot.dim, 1) for slot in columns.slots) + len(columns.offered) + 1
     values = tuple(rung(batch * count) for count in VALUES_PER_ROW) if columns.bags else (0,)
     tops = sorted({rung(batch * lines + fixed + count) for count in values})
@@ -69,7 +70,7 @@ def sizes_of(columns: Columns) -> Padding:
 
 
 def longest(elements: int, most: int) -> int:
-    """Return the length that histories are padded to: always `most`, so that a program serves requests of any."""
+    """Return the length that histories and arrays are padded to: always `most`, so that a program serves requests of any."""
     return most
 
 

@@ -1,7 +1,8 @@
 """Requests and answers of the Open Inference Protocol (KServe V2), with tensors as JSON or, by its extension, as bytes.
 
 A column of single values is a tensor [rows] or [rows, 1], one of arrays or vectors [rows, elements]. Where a row has fewer
-elements, the tensor `<column>.length` tells how many. Any column may be BYTES [rows] of JSON instead, as maps must. A tensor
+elements, the tensor `<column>.length` tells how many. Any column may be BYTES [rows] of JSON instead, as maps and arrays of
+vectors must. A tensor
 whose first dimension is 1 holds for all rows of the request.
 
 Source: https://github.com/kserve/open-inference-protocol.
@@ -245,6 +246,12 @@ def answer(request: InferRequest, predictions: Mapping[str, pa.Array], model: st
         answered["id"] = request.id
     head = json.dumps(answered).encode()
     return (head, None) if not pieces else (b"".join([head, *pieces]), len(head))
+
+
+def metadata_shape(column: Input) -> list[int]:
+    """Return the shape of tensors of a column, -1 where any size is good."""
+    flat = pa.types.is_list(column.type) and not pa.types.is_nested(column.type.value_type)
+    return [-1, column.dim] if flat else [-1]
 
 
 def datatype(kind: pa.DataType) -> str:

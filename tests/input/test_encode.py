@@ -120,7 +120,7 @@ def test_vectors_of_decimals_are_those_of_doubles() -> None:
     decimals = doubles.cast(pa.list_(pa.decimal128(4, 2)))
     (slot,) = columns_of(pa.table({"label": label(2), "v": decimals}).schema, plan().roles, None).slots
     assert slot.kind == "vector"
-    lines = [vector_lines(pa.chunked_array([column]), replace(slot, dim=2)) for column in (decimals, doubles)]
+    lines = [vector_lines(column, replace(slot, dim=2), "") for column in (decimals, doubles)]
     np.testing.assert_array_equal(*lines)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..algorithms.augments.sampling import Sampling
 from ..algorithms.base import Algorithm, Inputs, Layout, Online, Solved
-from ..algorithms.inputs import History
+from ..algorithms.inputs import History, Vectors
 from ..algorithms.solver import Doubles, Known, Solve
 from ..platform.operators import OPERATORS
 from ..platform.operators.base import Context, Operator, Rows, TableSpec, chain, pull, push
@@ -38,8 +38,8 @@ class AlgorithmTrial:
     Args:
         part: the algorithm's part.
         options: its options; None: its defaults.
-        layout: LAYOUT, with one label or two, or the multi-valued slots of it alone: SEQUENCES; with groups of histories if the
-            algorithm has some.
+        layout: LAYOUT, with one label or two, or the multi-valued slots of it alone: SEQUENCES; with groups of histories,
+            and slots of arrays of vectors, if the algorithm has some.
     """
 
     def __init__(self, part: Part[Any, Algorithm], options: Any = None, layout: Layout = LAYOUT) -> None:
@@ -79,7 +79,8 @@ class AlgorithmTrial:
             if isinstance(sampling, Sampling):
                 fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
         arrays: dict[str, Any] = {name: jnp.asarray(values) for name, values in fields.items()}
-        return Inputs(**arrays, histories=tuple(history_of(len(slots)) for _, slots in self._layout.histories))
+        histories = tuple(history_of(len(slots)) for _, slots in self._layout.histories)
+        return Inputs(**arrays, histories=histories, vector_arrays=tuple(vectors_of(s.dim) for s in self._layout.vector_arrays))
 
 
 def history_of(fields: int) -> History:
@@ -93,6 +94,13 @@ def history_of(fields: int) -> History:
             rows[field, example, : len(own)] = np.roll(own, field)
     rows[1:, 0, 1] = ABSENT
     return History(jnp.asarray(rows), jnp.asarray(mask))
+
+
+def vectors_of(dim: int) -> Vectors:
+    """Return 0 to 3 vectors for each example; of three, one is NULL."""
+    mask = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 0], [1, 1, 0], [1, 0, 0], [1, 1, 1]], np.bool_)
+    values = np.random.default_rng(SEED).normal(size=(EXAMPLES, LONGEST, dim)).astype(np.float32)
+    return Vectors(jnp.asarray(values * mask[:, :, None]), jnp.asarray(mask))
 
 
 def assert_close(found: Any, expected: Any, what: str) -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.inputs import History, Inputs
+from ..algorithms.inputs import History, Inputs, Vectors
 from ..algorithms.lines import CommonLines, Group
 
 EXAMPLES, PADDING, ROWS, LONGEST = 6, 4, 24, 3
@@ -19,7 +19,7 @@ COMMON_BAG = 0
 
 
 def padded(inputs: Inputs, examples: int) -> Inputs:
-    """Return the batch with more examples, of weight 0 and without features, and longer histories."""
+    """Return the batch with more examples, of weight 0 and without features, and longer histories and arrays."""
     return inputs._replace(
         scalar=jnp.pad(jnp.asarray(inputs.scalar), ((0, 0), (0, examples)), constant_values=ABSENT),
         dense=jnp.pad(inputs.dense, ((0, examples), (0, 0))),
@@ -31,6 +31,12 @@ def padded(inputs: Inputs, examples: int) -> Inputs:
                 jnp.pad(history.mask, ((0, examples), (0, PADDING))),
             )
             for history in inputs.histories
+        ),
+        vector_arrays=tuple(
+            Vectors(
+                jnp.pad(one.values, ((0, examples), (0, PADDING), (0, 0))), jnp.pad(one.mask, ((0, examples), (0, PADDING)))
+            )
+            for one in inputs.vector_arrays
         ),
     )
 
@@ -49,6 +55,7 @@ def alone(inputs: Inputs, example: int) -> Inputs:
         label=inputs.label[:, one],
         weight=inputs.weight[one],
         histories=tuple(History(history.rows[:, one], history.mask[one]) for history in inputs.histories),
+        vector_arrays=tuple(Vectors(own.values[one], own.mask[one]) for own in inputs.vector_arrays),
     )
 
 
@@ -68,6 +75,7 @@ def repeated(inputs: Inputs) -> tuple[Inputs, NDArray[np.intp]]:
         label=inputs.label[:, owner] * (jnp.arange(batch) % 3 > 0),
         weight=inputs.weight[owner],
         histories=tuple(History(history.rows[:, owner], history.mask[owner]) for history in inputs.histories),
+        vector_arrays=tuple(Vectors(one.values[owner], one.mask[owner]) for one in inputs.vector_arrays),
     ), owner
 
 

@@ -10,9 +10,10 @@ from .continuous import CONTINUOUS
 from .multi import MULTI
 from .sequence import SEQUENCE
 from .vector import VECTOR
+from .vector_array import VECTOR_ARRAY
 from .weighted import WEIGHTED
 
-KINDS: tuple[Kind, ...] = (CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, SEQUENCE)
+KINDS: tuple[Kind, ...] = (CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, SEQUENCE, VECTOR_ARRAY)
 
 
 def kind_named(name: str) -> Kind:

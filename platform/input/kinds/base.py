@@ -1,6 +1,6 @@
 """The contract of slot kinds: which columns they take, and what a column becomes in a chunk.
 
-A kind is a file, with an object of one of the four classes below, and a line in KINDS. There is a class for each place that
+A kind is a file, with an object of one of the five classes below, and a line in KINDS. There is a class for each place that
 chunks, layouts and inputs have for values. What negatives, matrices and searches need to know of a kind is an attribute here.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ....algorithms.chunk import Bag
+from ....algorithms.chunk import Bag, VectorArrays
 from ..slot import Slot
 from ..vocabulary import Codes, Vocabulary, keys_of
 
@@ -48,7 +48,7 @@ class Kind(ABC):
         role: the role that an option gives its columns; "" for columns that no option names.
         features: its values are features with rows: other slots may use them, and vectors of values are compared.
         raw: its numbers are learned as they are, not standardised.
-        sized: `Slot.dim` is the number of elements that every value of the slot has, see `size`.
+        sized: its values are vectors, or arrays of them, and `Slot.dim` is the number of elements that every vector has.
     """
 
     name: str
@@ -70,9 +70,14 @@ class Kind(ABC):
         """Return whether values of type `now` have other keys than the same values of type `before` had."""
         return False
 
+    def vectors(self, column: pa.Array) -> tuple[pa.Array, NDArray[np.intp]]:
+        """Return the vectors of a column of a kind that is `sized`, and the row of each."""
+        raise NotImplementedError(f"{self.name} has no vectors")
+
     def size(self, column: pa.Array) -> int:
-        """Return how many elements a value of the column has; 0 where none tells."""
-        return 0
+        """Return how many elements the first vector of a column has; 0 where it has none."""
+        lengths = self.vectors(column)[0].value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        return int(lengths[lengths > 0][0]) if lengths.any() else 0
 
 
 class ScalarKind(Kind):
@@ -156,3 +161,15 @@ class SequenceKind(Kind):
     @abstractmethod
     def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Elements:
         """Return the elements of a column, the last `slot.length` of each row."""
+
+
+class VectorArrayKind(Kind):
+    """Any number of vectors per example, in order: one of `Inputs.vector_arrays`. They have no rows."""
+
+    features = False
+    raw = True
+    sized = True
+
+    @abstractmethod
+    def encode(self, column: pa.ChunkedArray, slot: Slot) -> VectorArrays:
+        """Return the vectors of a column, the last `slot.length` of each row, not a number where one is NULL."""

@@ -25,29 +25,29 @@ class Vector(DenseKind):
     def accepts(self, type: pa.DataType, role: str) -> bool:
         return not role and is_list(type) and is_number(type.value_type)
 
-    def size(self, column: pa.Array) -> int:
-        lengths = column.value_lengths().fill_null(0).to_numpy()
-        return int(lengths[lengths > 0][0]) if lengths.any() else 0
+    def vectors(self, column: pa.Array) -> tuple[pa.Array, NDArray[np.intp]]:
+        return column, np.arange(len(column))
 
     def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Lines:
-        vectors = vector_lines(column, slot)
-        return Lines(list(vectors), encoding.add(hashed_keys(slot.name, pa.array(np.arange(len(vectors)))), slot))
+        lines = vector_lines(column.combine_chunks(), slot, f"WHERE size({slot.name}) = {slot.dim}").T
+        return Lines(list(lines), encoding.add(hashed_keys(slot.name, pa.array(np.arange(len(lines)))), slot))
 
 
-def vector_lines(column: pa.ChunkedArray, slot: Slot) -> NDArray[np.float32]:
-    """Return a vector column as float32[dim, rows]; a NULL vector is all absent.
+def vector_lines(array: pa.Array, slot: Slot, fitting: str) -> NDArray[np.float32]:
+    """Return vectors as float32[n, dim]; a NULL vector is all NaN.
+
+    Args:
+        fitting: the condition that rows meet whose vectors have the slot's length, for messages.
 
     Raises:
         DataError: a vector has another length than the slot's.
     """
-    array = column.combine_chunks()
-    lengths = array.value_lengths().fill_null(slot.dim).to_numpy()
+    lengths = array.value_lengths().fill_null(slot.dim).to_numpy(zero_copy_only=False)
     if len(wrong := lengths[lengths != slot.dim]):
-        fitting = f"WHERE size({slot.name}) = {slot.dim}"
         raise DataError(f"The vectors of {slot.name} have {slot.dim} elements; one has {wrong[0]}. {fitting} leaves it out.")
     vectors = np.full((len(array), slot.dim), np.nan, np.float32)
     vectors[array.is_valid().to_numpy(zero_copy_only=False)] = floats(array.flatten()).reshape(-1, slot.dim)
-    return vectors.T
+    return vectors
 
 
 VECTOR = Vector()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....algorithms.base import Algorithm, Inputs, Parameters, Supervised
-from ....algorithms.inputs import History
+from ....algorithms.inputs import History, Vectors
 from ....algorithms.layers.running import learning
 from ....algorithms.lines import CommonLines, Group
 from ...input.batches import Batch
@@ -136,7 +136,8 @@ def inputs_of(batch: Batch, dense: NDArray[np.float32], random: NDArray[np.uint3
         scalar = CommonLines(common.scalar, batch.scalar, common.owner, common.lines)  # type: ignore[arg-type]
         values = common.bag_index, common.bag_owner, common.bag_slot, common.bag_weight
         group = Group(common.owner, *values, common.scalar.shape[1], common.bags)  # type: ignore[arg-type]
-    everything: list[Any] = [scalar, *bags, *rest, tuple(map(History._make, batch.histories)), None, group]
+    histories, arrays = tuple(map(History._make, batch.histories)), tuple(map(Vectors._make, batch.vector_arrays))
+    everything: list[Any] = [scalar, *bags, *rest, histories, None, group, arrays]
     return Inputs(*everything)
 
 

@@ -1,0 +1,48 @@
+"""Slots of arrays of vectors: what an example has any number of, such as the frames of a film, each a vector of one length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ....algorithms.chunk import VectorArrays
+from ..slot import Slot
+from .base import VectorArrayKind
+from .sequence import last_of
+from .types import is_list, is_number
+from .vector import vector_lines
+
+
+class VectorArray(VectorArrayKind):
+    """The last `length` vectors of an array, in order; a NULL vector is absent and keeps its place, a NULL array has none.
+
+    The column is named by an option with the role `vectors`.
+    """
+
+    name = "vector_array"
+    types = "arrays of vectors, array<array<float>>"
+    role = "vectors"
+
+    def accepts(self, type: pa.DataType, role: str) -> bool:
+        return role == self.role and is_list(type) and is_list(type.value_type) and is_number(type.value_type.value_type)
+
+    def vectors(self, column: pa.Array) -> tuple[pa.Array, NDArray[np.intp]]:
+        return column.flatten(), np.repeat(np.arange(len(column)), lengths_of(column))
+
+    def encode(self, column: pa.ChunkedArray, slot: Slot) -> VectorArrays:
+        array = column.combine_chunks()
+        lengths = lengths_of(array)
+        fitting = f"WHERE forall({slot.name}, v -> v IS NULL OR size(v) = {slot.dim})"
+        values = vector_lines(last_of(array.flatten(), lengths, slot.length), slot, fitting)
+        offsets = np.concatenate([[0], np.cumsum(np.minimum(lengths, slot.length))]).astype(np.int64)
+        return VectorArrays(values, offsets, slot.length)
+
+
+def lengths_of(array: pa.Array) -> NDArray[np.int64]:
+    """Return how many elements each array has, a NULL one none."""
+    found: NDArray[np.int64] = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+VECTOR_ARRAY = VectorArray()
