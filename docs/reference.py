@@ -74,8 +74,9 @@ CLAUSE_HELP = {
     "`QUANTILES(x, n)`, `MEAN(x)`, `STDDEV(x)`, `MIN(x)`, `MAX(x)`, `MODE(x)` and `VOCABULARY(x, least_count)` are constants "
     "of the training's rows. The model keeps it, and every reader of rows applies it: see [transform.md](transform.md).",
     "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named. "
-    "`safety`, `regularize` and `decay (w = ...)` act on dense parameters, too, line by line; their gradients are means over "
-    "examples already. `ON` names the tables that an operator acts on, or `dense`: `regularize (strength = 1) ON vectors`.",
+    "`safety`, `regularize`, `decay` of w, `gradient_average`, `staleness_discount` and `delay_compensation` act on dense "
+    "parameters, too, line by line. `ON` names the tables that an operator acts on, or `dense`: "
+    "`regularize (strength = 1) ON vectors`.",
     "EVALUATE": "After every m batches of a pass the next n are scored before they are learned from: a window, which is a row "
     "of ML.TRAINING_INFO; with BY, one more for each value of a column.",
     "TUNE": "Options of the algorithm are tried, those written as `HPARAM_RANGE(low, high)` or `HPARAM_CANDIDATES(a, b)`, and "

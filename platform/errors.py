@@ -119,6 +119,10 @@ class TrainingError(XpsqlError):
     """A training that failed after it had started."""
 
 
+class NumberError(TrainingError):
+    """Numbers that became NaN."""
+
+
 class LostError(TrainingError):
     """A process, machine or connection that is gone, or does not answer; what it did can be done again elsewhere."""
 
@@ -131,11 +135,11 @@ class EngineEndedError(CancelledError):
     """The application of the engine has ended, and with it all that it ran; a new session may go on."""
 
 
-def no_number(what: str) -> TrainingError:
+def no_number(what: str) -> NumberError:
     """Return the error of numbers that became NaN."""
-    return TrainingError(
+    return NumberError(
         f"{what}: numbers grew beyond what float32 holds. Look for huge values in continuous columns, vectors or WEIGHT, or "
-        "lower the learning rate; OPERATORS (safety), where it is not on yet, refuses such updates."
+        "lower the learning rate."
     )
 
 

@@ -107,13 +107,15 @@ class Column(NamedTuple):
 class TableSpec(NamedTuple):
     """What an algorithm asks of a table: its name, floats per row, and how new weights start (None: zeros).
 
-    `slots` has the training's slots and their numbers, where an operator that applies to some of them is in use.
+    `slots` has the training's slots and their numbers, where an operator that applies to some of them is in use. `dense` tells
+    that the rows are the lines of a dense parameter.
     """
 
     name: str
     dim: int
     init: Callable[[int, jax.Array], jax.Array] | None = None
     slots: tuple[tuple[str, int], ...] = ()
+    dense: bool = False
 
 
 class Counting(NamedTuple):
@@ -176,7 +178,8 @@ class Operator(NamedTuple):
         expire: (rows as read, context) -> bool[n], whether a row has ended; a function of the row and of its age, so that
             nobody can tell when the server took it away.
         counting: what `admit` needs to know of features without a row.
-        dense: True where it acts on dense parameters, too, by `before` and `after`, whose lines are rows of the greatest count.
+        dense: True where it acts on dense parameters, too, by `read`, `before` and `after`. Their lines are rows of the
+            greatest count, and of the parameter's updates, staleness and age.
         trial: where `admit` judges a row by all that it has earned: the numbers of the slots that it concerns, none for all.
     """
 

@@ -37,7 +37,7 @@ def decay(options: DecayOptions, table: TableSpec) -> Operator:
     half_life: by 2^(-age / half_life), where age is the TIME passed since the row's last update. Applied when a row is read,
     by a pull or a push, and stored by the push: exact however often and by whom the row was read between.
 
-    Dense parameters are multiplied by the factor on w, too; they have neither z and n nor a TIME.
+    The w of dense parameters decays, too, by both; they have neither z nor n.
 
     Source: exponential forgetting as in Gama et al., "A Survey on Concept Drift Adaptation", ACM Computing Surveys 2014,
     section 3.1.
@@ -63,7 +63,7 @@ def decay(options: DecayOptions, table: TableSpec) -> Operator:
         name="decay",
         needs=tuple(name for name in DECAYED[1:] if name in factors or name in halves),
         needs_time=bool(halves),
-        dense=factors.keys() == {"w"} and not halves,
+        dense={*factors, *halves} == {"w"},
     )
 
 

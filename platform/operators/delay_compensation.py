@@ -22,7 +22,7 @@ def delay_compensation(options: DelayCompensationOptions, table: TableSpec) -> O
 
     It estimates the gradient at today's weights by a Taylor expansion, in which g^2 stands for the curvature: an answer to
     staleness that keeps the gradient's size, where staleness_discount takes it away. The pulled weights travel with the
-    gradients, so a push of such a table is twice as large. Without staleness nothing changes.
+    gradients, so a push of such a table, or of dense parameters, is twice as large. Without staleness nothing changes.
 
     Source: Zheng et al., "Asynchronous Stochastic Gradient Descent with Delay Compensation", ICML 2017, equation 10 (with a
     constant lambda, 0.04 in its experiments).
@@ -31,7 +31,7 @@ def delay_compensation(options: DelayCompensationOptions, table: TableSpec) -> O
     def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
         return gradients + options.lambda_ * gradients * gradients * (rows["w"] - context.pulled), rows
 
-    return Operator({}, before, name="delay_compensation")
+    return Operator({}, before, name="delay_compensation", dense=True)
 
 
 DELAY_COMPENSATION = Part("delay_compensation", DelayCompensationOptions, delay_compensation)

@@ -33,19 +33,23 @@ def gradient_average(options: GradientAverageOptions, table: TableSpec) -> Opera
     sqrt(c), or 1 + log(c); f(1) = 1 always. By `push`, c counts the push; by `count`, it is the row's `count` with this push: a
     rare feature then learns at the full rate, a frequent one ever more slowly.
 
+    The gradient of a dense parameter is a mean over the batch's examples already, which `push` leaves as it is; by `count`, c
+    is the number of the parameter's updates.
+
     Source: the mean is mini-batch gradient descent per key; sqrt(c) keeps the variance of a sum of independent gradients, as
     in Hoffer et al., "Train longer, generalize better", NeurIPS 2017, section 4 (learning rate ~ sqrt(batch size)).
     """
-    if options.mode == "none":
-        return Operator({}, name="gradient_average")
+    if options.mode == "none" or (table.dense and options.by == "push"):
+        return Operator({}, name="gradient_average", dense=True)
     divisor = DIVISORS[options.mode]
 
     def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
-        before = 0 if options.by == "push" else jnp.minimum(rows["count"], ~context.count)  # counts saturate
+        so_far = rows["updates" if table.dense else "count"]
+        before = 0 if options.by == "push" else jnp.minimum(so_far, ~context.count)  # counts saturate
         count = jnp.maximum(context.count + before, 1).astype(jnp.float32)
         return gradients / divisor(count)[:, None], rows
 
-    return Operator({}, before, name="gradient_average")
+    return Operator({}, before, name="gradient_average", dense=True)
 
 
 GRADIENT_AVERAGE = Part("gradient_average", GradientAverageOptions, gradient_average)

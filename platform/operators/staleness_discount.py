@@ -25,7 +25,7 @@ class StalenessDiscountOptions:
 def staleness_discount(options: StalenessDiscountOptions, table: TableSpec) -> Operator:
     """Multiply a gradient by a discount that falls with its staleness s.
 
-    s is the number of updates that the row has had since the worker pulled it; no discount at s = 0:
+    s is the number of updates that the row, or the dense parameter, has had since the worker pulled it; no discount at s = 0:
 
         inverse      1 / (1 + rate s)
         exponential  exp(-rate s)
@@ -47,7 +47,7 @@ def staleness_discount(options: StalenessDiscountOptions, table: TableSpec) -> O
     def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
         return gradients * discount(context.staleness.astype(jnp.float32))[:, None], rows
 
-    return Operator({}, before, name="staleness_discount")
+    return Operator({}, before, name="staleness_discount", dense=True)
 
 
 STALENESS_DISCOUNT = Part("staleness_discount", StalenessDiscountOptions, staleness_discount)

@@ -30,6 +30,7 @@ Arrays = Mapping[str, Array]
 
 NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
 NO_DENSE: Arrays = MappingProxyType({})
+NO_UPDATES: Mapping[str, int] = MappingProxyType({})
 NO_MOMENTS = no_moments(0)
 
 
@@ -92,6 +93,7 @@ class Pulled(NamedTuple):
         dense: dense parameter -> its values, float32; never changed in place.
         moments: of all values of continuous slots so far; of the first shard.
         offered: table name -> float32[size, k], what operators offer of each row; of the table that has such operators.
+        dense_updates: dense parameter -> the updates that it has had; where operators use them.
     """
 
     weights: dict[str, Floats]
@@ -99,6 +101,7 @@ class Pulled(NamedTuple):
     dense: dict[str, Array]
     moments: Moments
     offered: dict[str, Floats]
+    dense_updates: Mapping[str, int] = NO_UPDATES
 
 
 class Push(NamedTuple):
@@ -112,6 +115,8 @@ class Push(NamedTuple):
         dense: dense parameter -> gradient in its shape, averaged over examples; those of other shards are ignored.
         moments: of the batch's values of continuous slots; shards but the first ignore them.
         worker: who pushes; a gang's pushes are applied in the order of their workers.
+        dense_updates: dense parameter -> its updates as pulled; where operators use them.
+        dense_weights: dense parameter -> its values as pulled; where operators use them.
     """
 
     touched: Touched
@@ -121,6 +126,8 @@ class Push(NamedTuple):
     dense: Arrays = NO_DENSE
     moments: Moments = NO_MOMENTS
     worker: int = 0
+    dense_updates: Mapping[str, int] = NO_UPDATES
+    dense_weights: Arrays = NO_DENSE
 
 
 class Stored(NamedTuple):

@@ -88,6 +88,8 @@ def parts_of(push: Push, placement: Placement, dense: Sequence[Sequence[str]]) -
             gradients=gradients[i],
             weights=weights[i],
             dense={name: push.dense[name] for name in dense[i]},
+            dense_updates={name: push.dense_updates[name] for name in dense[i] if name in push.dense_updates},
+            dense_weights={name: push.dense_weights[name] for name in dense[i] if name in push.dense_weights},
         )
         for i, keys in enumerate(placement.keys)
     ]
@@ -108,7 +110,8 @@ def merged(parts: Sequence[Pulled], placement: Placement, size: int) -> Pulled:
         for name, counts in part.updates.items():
             put_rows(updates[name], where, counts)
     dense = {name: values for part in parts for name, values in part.dense.items()}
-    return Pulled(weights, updates, dense, parts[0].moments, offered)
+    dense_updates = {name: count for part in parts for name, count in part.dense_updates.items()}
+    return Pulled(weights, updates, dense, parts[0].moments, offered, dense_updates)
 
 
 def joined(parts: Sequence[Mapping[str, Floats]], placement: Placement, size: int) -> dict[str, Floats]:

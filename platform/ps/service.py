@@ -64,7 +64,7 @@ def pull_handler(source: Callable[[Keys, int], Pulled]) -> Handler[Pull, Pulled]
             return pulled
         weights = {name: rows[:n] for name, rows in pulled.weights.items()}
         offered = {name: rows[:n] for name, rows in pulled.offered.items()}
-        return Pulled(weights, pulled.updates, pulled.dense, pulled.moments, offered)
+        return pulled._replace(weights=weights, offered=offered)
 
     return Handler(PULL, pull)
 

@@ -60,7 +60,7 @@ class Shard:
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """Return the rows of unique keys, padded to `size`, and the dense parameters; creates no row."""
-        pulled = Pulled({}, {}, self.dense.pull(), self.moments, {})
+        pulled = Pulled({}, {}, self.dense.pull(), self.moments, {}, self.dense.updates())
         gone: Mask | None = None
         for name, table in self.tables.items():
             weights, updates, offered, gone = table.pull(keys, size, self.now, gone)
@@ -103,7 +103,7 @@ class Shard:
                 ) from error
             self._report(report)
         self._sweep(len(push.touched.keys), gate)
-        self._report(self.dense.push(push.dense))
+        self._report(self.dense.push(push.dense, self.now, push.dense_updates, push.dense_weights))
         if len(self.moments.count):
             self.moments = merged(self.moments, push.moments)
 

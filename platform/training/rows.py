@@ -131,7 +131,7 @@ def load(
     for number, shard in shards.items():
         shard.now = now
         shard.count(examples, examples * (parent.manifest.base_rate or 0.0))
-        shard.dense.load(dense)
+        shard.dense.load(dense, now)
         if number == 0:
             shard.moments = moments_of_version(parent, columns)
         load_candidates(shard, number, num_shards, parent, now)

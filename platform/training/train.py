@@ -13,7 +13,7 @@ from ...warehouse.segments import append_segment
 from ...warehouse.version import Version
 from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks
-from ..errors import TrainingError
+from ..errors import NumberError, TrainingError
 from ..input.columns import Columns
 from .compiled import compilations, prepare_jax
 from .conclusion import by_hand, conclude, slot_entries, summary
@@ -127,6 +127,10 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
             held = strategy_of(recipe.algorithm).learn(prepared, tasks, draft, monitor)
         monitor.write(held.described, held.saved.weights)
         ended = f"{plan.model} v{draft.number}: {monitor.passes.examples:,} examples learned"
+    except NumberError as error:
+        if any(use.name == "safety" for use in plan.operators):
+            raise
+        raise NumberError(f"{error} OPERATORS (safety) refuses such updates.") from error
     finally:
         reporter.finish(ended)
     failing = conclude(prepared, draft, held, monitor, models)

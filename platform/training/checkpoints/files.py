@@ -180,7 +180,7 @@ def restore_one(
         shard.moments = head.state.moments
     entries = [entry for source in sources for entry in entries_of(source, own, shard.dense.names, source is head)]
     shard.watermarks = Watermarks.from_entries(entries, epoch)
-    shard.dense.load({(a.name, a.column): a.values for source in sources for a in source.state.dense})
+    shard.dense.load({(a.name, a.column): a.values for source in sources for a in source.state.dense}, shard.now)
     for source in sources:
         if source.part.slices[0] in own:  # reports are sums over shards: they go to one
             for name, value in source.state.reports.items():

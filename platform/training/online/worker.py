@@ -44,6 +44,7 @@ class Worker:
         assert isinstance(learns, Online)  # those that learn otherwise have no workers of this kind
         self._step = learn_step(recipe.algorithm)
         self._returned: Sequence[str] = [name for rows in row_programs(recipe.programs) for name in rows.needs_pulled]
+        self._dense_returned = recipe.dense.pulled
         self._seed = recipe.dense.seed if learns.random else None
         self._standardised = recipe.algorithm.standardised
         self._done = done
@@ -112,5 +113,7 @@ class Worker:
         arrays = (batch.keys, batch.slots, batch.counts, batch.clicks)
         touched = Touched(*arrays, batch.time_seconds, batch.id, batch.examples, positives)
         weights = {name: pulled.weights[name] for name in self._returned}
-        push = Push(touched, pulled.updates, gradients, weights, learned.dense, moments, self._number)
+        dense = {name: pulled.dense[name] for name in self._dense_returned}
+        rest = learned.dense, moments, self._number, pulled.dense_updates, dense
+        push = Push(touched, pulled.updates, gradients, weights, *rest)
         return self._client.start_push(push)

@@ -31,7 +31,7 @@ def copied(snapshot: Snapshot, number: int, num_shards: int, prepared: Prepared)
     with snapshot:
         shard.now, shard.moments, shard.reports = state.now, state.moments, dict(state.reports)
         shard.count(state.examples, state.positives)
-        shard.dense.load({(array.name, array.column): array.values for array in state.dense})
+        shard.dense.load({(array.name, array.column): array.values for array in state.dense}, state.now)
         own = slices_of(number, num_shards)
         restore_candidates(shard, OldShard([Link("", CheckpointPart(number), state)], own))
         for name, table in shard.tables.items():
