@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -20,11 +21,16 @@ class Known(NamedTuple):
         start: float64[n], their first values.
         counts: float64[n], how often the feature of each occurs.
         intercept: bool[n], those of the intercept, which have no penalty.
+        l1, l2: float64[n] or 0, the strengths of penalties that operators ask for beside the algorithm's own.
+        most: what |w| may be; infinity for no limit.
     """
 
     start: Doubles
     counts: Doubles
     intercept: NDArray[np.bool_]
+    l1: Doubles | float = 0.0
+    l2: Doubles | float = 0.0
+    most: float = math.inf
 
 
 Solve = Callable[[Objective, Known, Callable[[int, float], None]], Doubles]

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from xpsql.platform.operators import OPERATORS
-from xpsql.platform.operators.base import Operator, TableSpec, chain
+from xpsql.platform.operators.base import Operator, TableSpec
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.messages import Touched
 from xpsql.platform.ps.programs import Programs

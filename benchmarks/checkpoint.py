@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from xpsql.platform.operators.base import TableSpec, chain
+from xpsql.platform.operators.base import TableSpec
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.sgd import SgdOptions, sgd
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.dense import DenseProgram

@@ -61,7 +61,8 @@ def all_keys(rows: int) -> Keys:
 
 def new_shard(optimizer: str, number: int, num_shards: int) -> Shard:
     from xpsql.platform.operators import OPERATORS
-    from xpsql.platform.operators.base import TableSpec, chain
+    from xpsql.platform.operators.base import TableSpec
+    from xpsql.platform.operators.chains import chain
     from xpsql.platform.ps._native import Store
     from xpsql.platform.ps.dense import DenseProgram
     from xpsql.platform.ps.programs import Programs

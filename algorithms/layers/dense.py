@@ -9,8 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ...platform.operators.base import DenseSpec
-from ...platform.operators.draws import mixed
+from ...platform.operators.base import DenseSpec, mixed
 from .activations import ACTIVATIONS
 from .running import MOMENTUM, follow, running
 from .stacked import Stacked

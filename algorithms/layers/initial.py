@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from ...platform.operators.draws import mixed
+from ...platform.operators.base import mixed
 
 
 def uniform(scale: float, dim: int) -> Callable[[int, jax.Array], jax.Array]:

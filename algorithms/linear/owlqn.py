@@ -48,7 +48,8 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
 
     Every worker keeps its examples encoded in memory, 4 bytes for each value; their gradients are summed for each step.
     CONTINUE begins at the weights of the version that it continues and minimises over the new data; features that these lack
-    stay as they are. Its training's metrics are of the weights found, on the examples that they were found on.
+    stay as they are. Its training's metrics are of the weights found, on the examples that they were found on. Of operators it
+    takes `regularize`, with penalties by frequency, and `safety (max_weight = x)`.
 
     Source: Andrew and Gao, "Scalable Training of L1-Regularized Log-Linear Models", ICML 2007; Liu and Nocedal, "On the Limited
     Memory BFGS Method for Large Scale Optimization", Mathematical Programming 1989.
@@ -59,7 +60,8 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
         return linear_scores(parameters["weights"], inputs)
 
     def solve(objective: Objective, known: Known, report: Callable[[int, float], None]) -> Doubles:
-        l1, l2 = (np.where(known.intercept, 0.0, strength) for strength in (options.l1, options.l2))
+        strengths = options.l1 + known.l1, options.l2 + known.l2
+        l1, l2 = (np.where(known.intercept, 0.0, strength) for strength in strengths)
         unit = 1 / np.sqrt(CURVATURE[options.loss] * known.counts + l2)  # weights are sought in these: all bend about alike
 
         def smooth(z: Doubles) -> tuple[float, Doubles]:
@@ -70,8 +72,9 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
             gradient *= unit
             return value + 0.5 * float(shrinking @ x), gradient
 
-        found = minimise(smooth, known.start / unit, l1 * unit, options.iterations, options.tolerance, options.history, report)
-        return unit * found
+        settings = options.iterations, options.tolerance, options.history
+        found = unit * minimise(smooth, known.start / unit, l1 * unit, known.most / unit, *settings, report)
+        return found.clip(-known.most, known.most)  # but for rounding it is
 
     return Algorithm(
         tables=(TableSpec("weights", 1),),

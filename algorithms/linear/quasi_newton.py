@@ -19,7 +19,8 @@ CURVATURE = 1e-10
 
 
 class Point(NamedTuple):
-    """Where the search is: x, the smooth part's gradient there, the value of all, and the pseudo-gradient of all."""
+    """Where the search is: x, the smooth part's gradient there, the value of all, and the pseudo-gradient of all; both 0 for
+    variables that their limit holds."""
 
     x: Doubles
     gradient: Doubles
@@ -65,12 +66,13 @@ def minimise(
     function: Function,
     start: Doubles,
     l1: Doubles,
+    most: Doubles,
     iterations: int,
     tolerance: float,
     history: int,
     report: Callable[[int, float], None],
 ) -> Doubles:
-    """Return where function(x) + sum of l1 |x| is least.
+    """Return where function(x) + sum of l1 |x| is least, among x of |x| <= most.
 
     The search ends after `iterations`, or when the mean relative improvement of the last five is below `tolerance`.
 
@@ -78,26 +80,38 @@ def minimise(
         function: x -> value and gradient of the smooth part.
         start: float64[n].
         l1: float64[n], the penalty of each variable; 0 for none.
+        most: float64[n], the limit of each variable; infinity for none.
         history: steps from which curvature is estimated.
         report: called with the iteration and the value, after each.
 
     Source: Andrew and Gao, "Scalable Training of L1-Regularized Log-Linear Models", ICML 2007; without a penalty it is L-BFGS.
+    Variables that rest on their limit stay there while the slope leads beyond: Bertsekas, "Projected Newton Methods for
+    Optimization Problems with Simple Constraints", SIAM Journal on Control and Optimization 1982.
     """
+    limited = bool(np.isfinite(most).any())
 
     def evaluated(x: Doubles) -> Point:
+        x = x.clip(-most, most) if limited else x
         value, gradient = function(x)
-        return Point(x, gradient, value + float(l1 @ np.abs(x)), pseudo_gradient(x, gradient, l1))
+        slope = pseudo_gradient(x, gradient, l1)
+        if limited:  # those that are held are no variables here
+            held = (np.abs(x) >= most) & (slope * x < 0)
+            slope, gradient = np.where(held, 0.0, slope), np.where(held, 0.0, gradient)
+        return Point(x, gradient, value + float(l1 @ np.abs(x)), slope)
 
     at, memory = evaluated(start), Memory(history)
     values = deque([at.value], maxlen=RECENT + 1)
     for iteration in range(1, iterations + 1):
-        found = line_search(evaluated, at, memory.direction(at.slope), l1)
+        found = line_search(evaluated, at, memory.direction(at.slope), l1, most)
         if found is None:
             memory.clear()  # curvature may mislead; steepest descent cannot
-            found = line_search(evaluated, at, memory.direction(at.slope), l1)
+            found = line_search(evaluated, at, memory.direction(at.slope), l1, most)
         if found is None:
             break
-        memory.add(found.x - at.x, found.gradient - at.gradient)
+        if limited and ((found.gradient == 0) != (at.gradient == 0)).any():
+            memory.clear()  # what it knows is of other variables
+        else:
+            memory.add(found.x - at.x, found.gradient - at.gradient)
         at = found
         values.append(at.value)
         report(iteration, at.value)
@@ -118,13 +132,17 @@ def pseudo_gradient(x: Doubles, gradient: Doubles, l1: Doubles) -> Doubles:
     return np.where(x == 0, at_zero, gradient + l1 * np.sign(x))
 
 
-def line_search(evaluated: Callable[[Doubles], Point], at: Point, direction: Doubles, l1: Doubles) -> Point | None:
+def line_search(
+    evaluated: Callable[[Doubles], Point], at: Point, direction: Doubles, l1: Doubles, most: Doubles
+) -> Point | None:
     """Return the first point along a direction, halving the step, that is low enough; None where there is none.
 
     The direction loses, in place, what leads uphill.
 
-    Variables with a penalty keep their sign, or become 0: they are projected on the orthant that the search is in.
+    Variables with a penalty keep their sign, or become 0: they are projected on the orthant that the search is in. Those on
+    their limit do not move outwards.
     """
+    direction[(np.abs(at.x) >= most) & (direction * at.x > 0)] = 0
     penalised = np.flatnonzero(l1)
     downhill = direction[penalised] * at.slope[penalised] < 0
     direction[penalised] *= downhill
@@ -137,7 +155,7 @@ def line_search(evaluated: Callable[[Doubles], Point], at: Point, direction: Dou
         x = at.x + step * direction
         x[penalised] *= np.sign(x[penalised]) == orthant
         found = evaluated(x)
-        if found.value <= at.value + DECREASE * float(at.slope @ (x - at.x)):
+        if found.value <= at.value + DECREASE * float(at.slope @ (found.x - at.x)):
             return found
         step /= 2
     return None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ...platform.operators.draws import mixed
+from ...platform.operators.base import mixed
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Losses, Online, Parameters, Supervised
 from ..inputs import History

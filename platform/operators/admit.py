@@ -11,8 +11,7 @@ import jax.numpy as jnp
 
 from ..errors import OptionError, Subject
 from ..options import Part, option
-from .base import Context, Counting, Operator, Rows, TableSpec
-from .draws import uniform
+from .base import Context, Counting, Operator, Rows, TableSpec, uniform
 from .duration import duration_seconds
 from .lifecycle import among, information_of, numbers_of, utility_of
 

@@ -35,12 +35,14 @@ a valid entry.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import optax
@@ -130,6 +132,22 @@ class Counting(NamedTuple):
     within_seconds: float
 
 
+class Whole(NamedTuple):
+    """What an operator means to an algorithm that finds the weights of all examples at once.
+
+    Attributes:
+        penalty: occurrences of features, float64[n] -> the strengths of the L1 and L2 penalties on their weights, float64[n]
+            each; None for none.
+        most: what |w| may be.
+    """
+
+    penalty: Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None
+    most: float = math.inf
+
+
+NO_BATCHES = "changes updates batch by batch"
+
+
 class DenseSpec(NamedTuple):
     """What an algorithm asks of a dense parameter: its name (dots make a tree), shape, how it starts, a function of the seed
     (None: zeros), what makes an optimizer of its own (None: the algorithm's), and whether scoring and exports do without it."""
@@ -181,6 +199,7 @@ class Operator(NamedTuple):
         dense: True where it acts on dense parameters, too, by `read`, `before` and `after`. Their lines are rows of the
             greatest count, and of the parameter's updates, staleness and age.
         trial: where `admit` judges a row by all that it has earned: the numbers of the slots that it concerns, none for all.
+        whole: what it means where weights are found from all examples at once; else why it means nothing there.
     """
 
     columns: Mapping[str, Column]
@@ -202,128 +221,12 @@ class Operator(NamedTuple):
     counting: Counting | None = None
     trial: tuple[frozenset[int], ...] = ()
     dense: bool = False
+    whole: Whole | str = NO_BATCHES
 
     @property
     def lives(self) -> bool:
         """Whether it decides which rows there are."""
         return self.admit is not None or self.expire is not None
-
-
-def chain(*operators: Operator) -> Operator:
-    """Compose operators into one, in the order given; the last one is the optimizer.
-
-    Raises:
-        ValueError: no optimizer at the end, one before the end, two operators that keep the same column, declare a transient
-            one differently or offer the same, or an operator that needs a column which none keeps.
-    """
-    check_order(operators)
-    columns = joined_columns(operators)
-    *others, optimizer = operators
-    kept = {"w", *optimizer.columns}
-    counting = [operator for operator in others if operator.counts]
-    in_order_after = (*reversed([operator for operator in others if not operator.counts]), *counting)
-
-    def settled(rows: Rows, changed: Rows, context: Context) -> Rows:
-        moved = any(changed[name] is not rows[name] for name in kept & changed.keys())
-        return optimizer.settle(rows, changed, context) if moved else changed
-
-    def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
-        for operator in operators:
-            gradients, rows = operator.before(gradients, rows, context)
-        return gradients, rows
-
-    def after(old: Rows, new: Rows, context: Context) -> Rows:
-        new = optimizer.after(old, new, context)
-        for operator in in_order_after:
-            new = settled(new, operator.after(old, new, context), context)
-        return new
-
-    def read(rows: Rows, context: Context) -> Rows:
-        rows = optimizer.read(rows, context)
-        for operator in others:
-            rows = settled(rows, operator.read(rows, context), context)
-        return rows
-
-    return Operator(
-        columns,
-        before,
-        after,
-        read,
-        optimizer.settle,
-        optimizer=True,
-        name=", ".join(o.name for o in operators),
-        needs_time=any(o.needs_time for o in operators),
-        offers=joined_offers(operators),
-        offer=joined_offer([o.offer for o in operators if o.offer]),
-        one_pass=any(o.one_pass for o in operators),
-        state=tuple(optimizer.columns),
-        admit=joined(jnp.logical_and, [o.admit for o in operators if o.admit]),
-        expire=joined(jnp.logical_or, [o.expire for o in operators if o.expire]),
-        counting=joined_counting(operators),
-        trial=tuple(slots for o in operators for slots in o.trial),
-    )
-
-
-Test = Callable[[Rows, Context], jax.Array]
-
-
-def joined(combine: Callable[[jax.Array, jax.Array], jax.Array], tests: Sequence[Test]) -> Test | None:
-    """Return one test of all, None where there is none."""
-    return (lambda rows, context: functools.reduce(combine, (test(rows, context) for test in tests))) if tests else None
-
-
-def joined_counting(operators: tuple[Operator, ...]) -> Counting | None:
-    """Return what satisfies all operators; raise ValueError where they forget after different times."""
-    asked = [o.counting for o in operators if o.counting]
-    if len({one.within_seconds for one in asked}) > 1:
-        raise ValueError("operators that count occurrences `within` a time must name the same time.")
-    return max(asked) if asked else None
-
-
-def check_order(operators: tuple[Operator, ...]) -> None:
-    """Raise ValueError unless the last operator, and no other, is an optimizer."""
-    names = ", ".join(o.name for o in operators) or "nothing"
-    if not operators or not operators[-1].optimizer:
-        raise ValueError(
-            f"a chain of operators ends with an optimizer (ftrl, adagrad, ...), which moves the weights; this one is: {names}. "
-            "A step after the optimizer would change a gradient that is spent: put it before."
-        )
-    early = next((o.name for o in operators[:-1] if o.optimizer), None)
-    if early is not None:
-        raise ValueError(f"a chain of operators has one optimizer, at its end; {early} stands before the end of: {names}.")
-
-
-def joined_columns(operators: tuple[Operator, ...]) -> dict[str, Column]:
-    """Return the columns of all operators; raise ValueError where two disagree or a needed one is missing."""
-    columns: dict[str, Column] = {}
-    for operator in operators:
-        for name, column in operator.columns.items():
-            if name in columns and not column.transient:
-                raise ValueError(
-                    f"{operator.name} keeps the column {name!r}, as one before it does: name such an operator once."
-                )
-            if columns.setdefault(name, column) != column:
-                raise ValueError(f"{operator.name} declares the column {name!r} differently from an operator before it.")
-    for operator in operators:
-        for name in operator.needs:
-            if name not in columns:
-                raise ValueError(f"{operator.name} changes the column {name!r}, which {operators[-1].name} does not keep.")
-    return columns
-
-
-def joined_offers(operators: tuple[Operator, ...]) -> tuple[str, ...]:
-    """Return what all operators offer, in order; raise ValueError where two offer the same."""
-    offers = tuple(name for operator in operators for name in operator.offers)
-    twice = next((name for name in offers if offers.count(name) > 1), None)
-    if twice is not None:
-        names = " and ".join(o.name for o in operators if twice in o.offers)
-        raise ValueError(f"{names} both offer {twice}: name such an operator once.")
-    return offers
-
-
-def joined_offer(parts: list[Callable[[Rows, Context], jax.Array]]) -> Callable[[Rows, Context], jax.Array] | None:
-    """Return one function of all that operators offer, None where there is none."""
-    return (lambda rows, context: jnp.concatenate([part(rows, context) for part in parts], 1)) if parts else None
 
 
 def pull(chain: Operator, rows: Rows, context: Context) -> jax.Array:
@@ -351,3 +254,22 @@ def updated(chain: Operator, rows: Rows, gradients: jax.Array, context: Context)
     counters = {name: jnp.zeros((len(gradients), c.dim), jnp.float32) for name, c in chain.columns.items() if c.transient}
     old = chain.read({**rows, **counters}, context)
     return chain.after(old, chain.before(gradients, old, context)[1], context)
+
+
+def mixed(bits: jax.Array) -> jax.Array:
+    """Return well-mixed 32-bit integers.
+
+    Source: the finalizer of MurmurHash3 (Appleby, 2011).
+    """
+    bits = (bits ^ (bits >> 16)) * jnp.uint32(0x85EBCA6B)
+    bits = (bits ^ (bits >> 13)) * jnp.uint32(0xC2B2AE35)
+    return bits ^ (bits >> 16)
+
+
+def uniform(context: Context) -> jax.Array:
+    """Return float32[n] in [0, 1), a function of (seed, key, pass, split, batch), so that a replay draws the same."""
+    state = jnp.uint32(0x9E3779B9)
+    for value in context.draw:
+        state = mixed(state ^ value) + jnp.uint32(0x9E3779B9)
+    bits = mixed(context.keys[:, 0] ^ mixed(context.keys[:, 1] ^ state))
+    return (bits >> 8).astype(jnp.float32) / (1 << 24)

@@ -9,13 +9,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import OptionError, Subject
 from ..options import Part, as_float32, option
-from .base import Context, Operator, Rows, TableSpec
+from .base import Context, Operator, Rows, TableSpec, Whole
 
 BY_FREQUENCY = Subject("OPERATORS", "regularize", "by_frequency")
 
+Doubles = NDArray[np.float64]
 Proximal = Callable[[jax.Array, jax.Array], jax.Array]
 
 
@@ -40,7 +43,8 @@ def regularize(options: RegularizeOptions, table: TableSpec) -> Operator:
     by_frequency = ((10, 1e-3), (1000, 1e-5)): s is 1e-3 for rows that occurred at most 10 times, this push included, 1e-5 up
     to 1000, and `strength` beyond.
 
-    Of dense parameters each line is a row, whose strength is `strength`.
+    Of dense parameters each line is a row, whose strength is `strength`. `owlqn`, which has no updates, adds the penalties
+    whose steps these are to what it minimises: s |w|, s / 2 w^2; `group` is l1 there, as its rows have one weight.
 
     Source: Parikh and Boyd, "Proximal Algorithms", Foundations and Trends in Optimization 2014, section 6.5; group lasso: Yuan
     and Lin, "Model selection and estimation in regression with grouped variables", JRSS B 2006.
@@ -62,7 +66,14 @@ def regularize(options: RegularizeOptions, table: TableSpec) -> Operator:
             strength = jnp.where(seen <= bound, value, strength)
         return {**new, "w": step(new["w"], strength[:, None])}
 
-    return Operator({}, after=after, name="regularize", dense=True)
+    def penalty(counts: Doubles) -> tuple[Doubles, Doubles]:
+        strength = np.full(len(counts), options.strength)
+        for bound, value in reversed(ranges):
+            strength[counts <= bound] = value
+        share = {"l2": 0.0, "elastic": ratio}.get(options.penalty, 1.0)
+        return share * strength, (1 - share) * strength
+
+    return Operator({}, after=after, name="regularize", dense=True, whole=Whole(penalty))
 
 
 def soft_threshold(w: jax.Array, s: jax.Array) -> jax.Array:

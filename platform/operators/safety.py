@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ..options import Part, option
-from .base import Column, Context, Operator, Rows, TableSpec
+from .base import Column, Context, Operator, Rows, TableSpec, Whole
 
 ROUNDING = 1e-6  # a weight that rests on its limit is derived again within a few units of float32's last place
 FLAG = Column(1, transient=True)
@@ -36,7 +36,8 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
     Its place in the chain says which gradient is limited (before or after averaging). The first operator of a chain has
     the last word on weights: `decay` and `regularize` act on a row that is refused, too, where they stand before `safety`.
 
-    Of dense parameters each line is a row: of a kernel the weights of one input, of a bias all.
+    Of dense parameters each line is a row: of a kernel the weights of one input, of a bias all. `owlqn`, which has no updates,
+    seeks its weights within max_weight, and takes nothing else.
 
     Source: clipping by value, Pascanu et al., "On the difficulty of training recurrent neural networks", ICML 2013,
     section 3.2, per element.
@@ -62,7 +63,16 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
         new = flagged({**new, "w": w}, differs(new["w"], w), broken)
         return {**new, **{name: jnp.where(new["refused"] > 0, old[name], new[name]) for name in values}}
 
-    return Operator(dict.fromkeys(flags, FLAG), before, after, name="safety", dense=True)
+    return Operator(dict.fromkeys(flags, FLAG), before, after, name="safety", dense=True, whole=whole(options))
+
+
+def whole(options: SafetyOptions) -> Whole | str:
+    """Return what it means where there are no updates: the limit of weights."""
+    if options.max_gradient is not None or options.max_update is not None or options.on_violation != "clip":
+        return "limits gradients and updates, which come batch by batch; max_weight alone has a meaning"
+    if options.max_weight is None:
+        return "keeps NaN out of updates, which come batch by batch; max_weight alone has a meaning"
+    return Whole(most=options.max_weight)
 
 
 def clip(values: jax.Array, limit: float | None, center: jax.Array | float = 0.0) -> jax.Array:

@@ -22,7 +22,7 @@ from ..operators.base import Context, DenseSpec, Operator, Rows, TableSpec
 from ..operators.from_optax import state_names
 from .messages import NO_DENSE, NO_UPDATES, Array, Arrays, Stored
 from .placement import dealt
-from .program import used
+from .program import probe, used
 
 if TYPE_CHECKING:
     import optax
@@ -93,8 +93,8 @@ class DenseProgram:
 
     def _needs(self, name: str) -> frozenset[str]:
         values, state = jax.eval_shape(lambda: self.initial(name))
-        number = jax.ShapeDtypeStruct((), jnp.uint32)
-        lived = Lived(number, number, jax.ShapeDtypeStruct((), jnp.float32), values)._asdict()
+        number, age = probe("uint32", None), probe("float32", None)
+        lived = Lived(number, number, age, values)._asdict()
 
         def update(lived: Mapping[str, Any]) -> Any:
             w, held = jnp.zeros_like(values), jax.tree.map(jnp.zeros_like, state)
@@ -320,6 +320,6 @@ class ShardDense:
                 yield Stored(name, column, np.asarray(leaf))
         for name in set(self.names) & set(self._program.operated):
             if UPDATES in self._program.needs:
-                yield Stored(name, UPDATES, np.uint32(self._updates[name]).reshape(()))
+                yield Stored(name, UPDATES, np.array(self._updates[name], np.uint32))
             if "age_seconds" in self._program.needs:
-                yield Stored(name, LAST_SEEN, np.uint32(self._last_seen[name]).reshape(()))
+                yield Stored(name, LAST_SEEN, np.array(self._last_seen[name], np.uint32))

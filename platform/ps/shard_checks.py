@@ -80,9 +80,9 @@ class PushChecks:
         dense = self._shard.dense
         check_names("dense parameters as pulled", push.dense_weights, push.dense.keys() & dense.pulled, push.dense)
         check_names("updates of dense parameters", push.dense_updates, push.dense.keys() & dense.dated, push.dense)
-        for name, values in push.dense_weights.items():
+        for name, pulled in push.dense_weights.items():
             if name in self._shapes:
-                check_shape(f"the values of {name}", values, self._shapes[name])
+                check_shape(f"the values of {name}", pulled, self._shapes[name])
         if num_slots := len(self._shard.moments.count):
             for name, values in zip(push.moments._fields, push.moments, strict=True):
                 check_shape(f"{name} of continuous slots", values, (num_slots,))

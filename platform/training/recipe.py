@@ -21,7 +21,8 @@ from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from
 from ..input.roles import CROSS, LABEL
 from ..input.slots import columns_of, offered_slots
-from ..operators.base import Context, Operator, Rows, TableSpec, chain
+from ..operators.base import Context, Operator, Rows, TableSpec
+from ..operators.chains import chain
 from ..options import of_optimizer, written
 from ..ps.dense import DenseProgram, size
 from ..ps.ladder import Ladder
@@ -153,7 +154,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     columns = columns_of(schema, plan.roles, parent)
     # Before operators are made: JAX runs where one is probed.
     limit_threads(num_threads(planned(plan, columns.layout)))
-    made = [make_operator(parts.OPERATOR.find(use.name, None), use.options, TableSpec("", 1)) for use in plan.operators]
+    made = used_operators(plan)
     offers = tuple(name for operator in made for name in operator.offers)
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
     check_crosses(plan, columns)
@@ -174,6 +175,11 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         standardised=algorithm.standardised,
         chained=algorithm.chained,
     )
+
+
+def used_operators(plan: Plan) -> list[Operator]:
+    """Return the operators that a statement names, as a table of one float has them."""
+    return [make_operator(parts.OPERATOR.find(use.name, None), use.options, TableSpec("", 1)) for use in plan.operators]
 
 
 def check_offered(plan: Plan, columns: Columns, operator: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.optimize
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 from sklearn.linear_model import Lasso, LogisticRegression
@@ -119,8 +120,9 @@ def test_a_version_that_continues_begins_where_its_parent_ended(session: xpsql.S
 @pytest.mark.parametrize(
     ("clause", "message"),
     [
-        ("OPERATORS (ftrl)", "OPERATORS changes updates batch by batch"),
-        ("OPERATORS (safety)", "OPERATORS changes updates batch by batch"),
+        ("OPERATORS (ftrl)", r"Operator ftrl changes updates batch by batch; owlqn learns all examples at once"),
+        ("OPERATORS (safety)", "Operator safety keeps NaN out of updates, which come batch by batch; max_weight alone"),
+        ("OPERATORS (safety (max_weight = 1, max_update = 1))", "Operator safety limits gradients and updates"),
         ("EVALUATE EVERY 1 BATCHES ON 1 BATCHES", "EVALUATE scores batches before"),
         ("WITH (passes = 2)", "passes = 2 has no effect"),
     ],
@@ -128,6 +130,54 @@ def test_a_version_that_continues_begins_where_its_parent_ended(session: xpsql.S
 def test_clauses_that_mean_nothing_are_refused(session: xpsql.Session, clause: str, message: str) -> None:
     with pytest.raises(StatementError, match=message):
         session.sql(f"TRAIN MODEL m USING owlqn {clause} AS SELECT 1 AS label, 'a' AS city")
+
+
+@pytest.mark.parametrize(
+    ("operator", "l1", "l2"),
+    [
+        ("regularize (strength = 2)", 0, 2),
+        ("regularize (penalty = 'elastic', strength = 4, l1_ratio = 0.75)", 3, 1),
+        ("regularize (penalty = 'l1', strength = 9, by_frequency = (1000000, 3))", 3, 0),
+        ("regularize (penalty = 'l1', strength = 1), regularize (penalty = 'group', strength = 2)", 3, 0),
+    ],
+)
+def test_penalties_of_regularize_are_those_of_its_own_options(
+    session: xpsql.Session, log: Log, operator: str, l1: float, l2: float
+) -> None:
+    expected, _ = learned(session, log, f"owlqn (l1 = {l1}, l2 = {l2}, tolerance = 1e-9)")
+    found, _ = learned(session, log, f"owlqn (l2 = 0, tolerance = 1e-9) OPERATORS ({operator})")
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_rare_features_are_regularised_by_their_frequency(session: xpsql.Session, log: Log) -> None:
+    """Numbers occur in all rows, cities in less than 200."""
+    weights, _ = learned(
+        session, log, "owlqn (l2 = 0) OPERATORS (regularize (penalty = 'l1', strength = 0, by_frequency = (200, 1000)))"
+    )
+    assert not weights[len(NAMES) :].any()
+    assert np.abs(weights[: len(NAMES)]).min() > 0.1
+
+
+@pytest.mark.parametrize("l1", [0.0, 3.0])
+def test_weights_within_a_limit_are_the_best_of_those(session: xpsql.Session, log: Log, l1: float) -> None:
+    """Against a bounded search of another kind, each weight as its positive and its negative part."""
+    most, n = 0.5, log.matrix.shape[1]
+    weights, intercept = learned(
+        session, log, f"owlqn (l1 = {l1}, l2 = 2, tolerance = 1e-10) OPERATORS (safety (max_weight = {most}))"
+    )
+
+    def function(x: Doubles) -> tuple[float, Doubles]:
+        w = x[:n] - x[n:-1]
+        score = log.matrix @ w + x[-1]
+        slope = log.matrix.T @ (1 / (1 + np.exp(-score)) - log.clicks) + 2 * w
+        by_intercept = (1 / (1 + np.exp(-score)) - log.clicks).sum()
+        value = np.logaddexp(0, score).sum() - log.clicks @ score + l1 * x[:-1].sum() + w @ w
+        return float(value), np.concatenate([slope + l1, l1 - slope, [by_intercept]])
+
+    bounds = [(0, most)] * (2 * n) + [(-most, most)]
+    peer = scipy.optimize.minimize(function, np.zeros(2 * n + 1), jac=True, bounds=bounds, options={"ftol": 1e-13})
+    assert np.abs([*weights, intercept]).max() == pytest.approx(most)
+    assert objective(log, weights, intercept, l1, 2) == pytest.approx(peer.fun, rel=1e-7)
 
 
 @needs_spark_4  # whose SQL has EXCEPT (columns)
@@ -149,7 +199,7 @@ def test_the_search_ends_at_the_least_of_a_quadratic_with_kinks() -> None:
         return float(rest @ rest) / 2, a.T @ rest
 
     steps: list[Any] = []
-    found = minimise(function, np.zeros(8), l1, 200, 0.0, 5, lambda *told: steps.append(told))
+    found = minimise(function, np.zeros(8), l1, np.full(8, np.inf), 200, 0.0, 5, lambda *told: steps.append(told))
     _, gradient = function(found)
     np.testing.assert_allclose(pseudo_gradient(found, gradient, l1), 0, atol=1e-4)
     assert (found == 0).any()

@@ -15,7 +15,8 @@ from tests.operators.examples import make
 from tests.operators.numpy_operators import AutoSession, Row
 from xpsql.platform.errors import OptionError
 from xpsql.platform.operators.auto_session import AUTO_SESSION, AutoSessionOptions
-from xpsql.platform.operators.base import Operator, chain
+from xpsql.platform.operators.base import Operator
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.ftrl import FTRL
 from xpsql.testing.operators import DIM, SIZE, OperatorTrial, any_padded_size_gives_the_same_bits, context
 

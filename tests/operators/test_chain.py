@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.operators.examples import make
-from xpsql.platform.operators.base import Column, Context, Operator, Rows, chain, push
+from xpsql.platform.operators.base import Column, Context, Operator, Rows, push
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.safety import SafetyOptions
 from xpsql.testing.operators import SIZE, context, keys, new_rows

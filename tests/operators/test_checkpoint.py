@@ -9,7 +9,8 @@ import optax
 import pytest
 
 from tests.operators.examples import PARTS, make
-from xpsql.platform.operators.base import Operator, chain
+from xpsql.platform.operators.base import Operator
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram

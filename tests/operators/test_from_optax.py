@@ -14,7 +14,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from tests.operators.examples import make
-from xpsql.platform.operators.base import chain, push
+from xpsql.platform.operators.base import push
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.from_optax import check_per_row, from_optax
 from xpsql.testing.operators import DIM, SEED, TABLE, context, initial_weights, keys, new_rows
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.operators.examples import make
-from xpsql.platform.operators.base import TableSpec, chain, pull
+from xpsql.platform.operators.base import TableSpec, pull
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.ftrl import FTRL, FtrlOptions, ftrl
 from xpsql.testing.operators import SIZE, TABLE, OperatorTrial, context, initial_weights, keys, new_rows

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from tests.ps.life_stream import EXAMPLES, SIZE, Batch, Move, Stream, new, push
 from tests.ps.plain_life import Event, Plain, PlainRow, drawn, information, utility
 from xpsql.platform.operators.admit import AdmitOptions, admit
-from xpsql.platform.operators.base import Operator, TableSpec, chain
+from xpsql.platform.operators.base import Operator, TableSpec
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.expire import ExpireOptions, expire
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.recent import RecentOptions, recent

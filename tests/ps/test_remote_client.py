@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from tests.ps.serving import HOST, SECRET, tcp
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.operators.adagrad import AdagradOptions, adagrad
-from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
+from xpsql.platform.operators.base import DenseSpec, TableSpec
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.safety import SafetyOptions, safety
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions, staleness_discount

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from tests.operators.examples import EXAMPLES
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.operators import OPERATORS
-from xpsql.platform.operators.base import Operator, TableSpec, chain
+from xpsql.platform.operators.base import Operator, TableSpec
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.decay import DecayOptions, decay
 from xpsql.platform.operators.delay_compensation import DelayCompensationOptions, delay_compensation
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from xpsql.platform.errors import TrainingError
-from xpsql.platform.operators.base import DenseSpec, TableSpec, chain
+from xpsql.platform.operators.base import DenseSpec, TableSpec
+from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.dense import DenseProgram

@@ -18,7 +18,8 @@ from ..algorithms.base import Algorithm, Inputs, Layout, Online, Solved
 from ..algorithms.inputs import History, Vectors
 from ..algorithms.solver import Doubles, Known, Solve
 from ..platform.operators import OPERATORS
-from ..platform.operators.base import Context, Operator, Rows, TableSpec, chain, pull, push
+from ..platform.operators.base import Context, Operator, Rows, TableSpec, pull, push
+from ..platform.operators.chains import chain
 from ..platform.options import Part
 from ..platform.training.online.step import Learned, learn_step, objective_step, say, score_step
 from .changed import ABSENT, EXAMPLES, LONGEST, PADDING, ROWS, alone, compacted, padded, repeated

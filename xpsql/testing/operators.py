@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..platform.operators import OPERATORS
-from ..platform.operators.base import Context, Operator, Rows, TableSpec, chain, pull, push
+from ..platform.operators.base import Context, Operator, Rows, TableSpec, pull, push
+from ..platform.operators.chains import chain
 from ..platform.operators.ftrl import FTRL
 from ..platform.options import Part
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from ...engines.tasks import Tasks
 from ...errors import StatementError, Subject
 from ...input.columns import Columns
+from ...operators.base import NO_BATCHES
 from ..held import Held
 from ..monitor import Monitor
 from ..plan import Plan
 from ..prepared import Prepared
-from ..recipe import Recipe
+from ..recipe import Recipe, used_operators
 from ..solved import strategy as solved
 from .learn import learn_here, learn_on
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, tasks: Tasks | None) -> None:
     """See Strategy: refuse what a package cannot do, beside what means nothing where there are no batches."""
-    solved.check(plan, recipe, columns, parent, tasks)
+    for operator in used_operators(plan):
+        solved.refuse_operator(plan, operator, NO_BATCHES)
+    solved.check_batches(plan)
     if parent is not None:
         check_slots(columns, parent)
     if tasks is not None and plan.settings.encrypt and plan.settings.workers != 1:

@@ -16,7 +16,7 @@ from ....algorithms.solver import Known
 from ....warehouse.rows import rows_schema
 from ...engines.tasks import Tasks
 from ...errors import LostError
-from ...operators.base import INTERCEPT_NUMBER
+from ...operators.base import INTERCEPT_NUMBER, Whole
 from ...ps.messages import Description
 from ...ps.moments import Moments, merged
 from ..checkpoints.recovery import Recoveries, begun_again
@@ -25,6 +25,7 @@ from ..metrics.metrics import Tally
 from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
+from ..recipe import Recipe
 from ..row_columns import values
 from ..rows import carried_rows, moments_of_version
 from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures
@@ -130,13 +131,21 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
 
     counts, intercept = data.features.counts.astype(np.float64), data.features.slots == INTERCEPT_NUMBER
     start = started(data.features, before, table.dim).reshape(-1)
-    known = Known(start, np.repeat(counts, table.dim), np.repeat(intercept, table.dim))
+    every, (penalty, most) = np.repeat(counts, table.dim), whole_of(prepared.recipe)
+    known = Known(start, every, np.repeat(intercept, table.dim), *(penalty(every) if penalty else (0.0, 0.0)), most)
     weights = algorithm.learns.solve(objective, known, monitor.iterated).reshape(shape)
     for tallies in data.measure(weights):
         monitor.passes.take([PassTally(0, tallies)])
     saved = write(draft, rows_of(data.features, weights, before))
     now = int(data.features.last_seen.max(initial=0))
     return Held(saved, Description(saved.rows, 0, now, {}, moments, saved.min_weight, saved.max_weight))
+
+
+def whole_of(recipe: Recipe) -> Whole:
+    """Return what the operators of a statement mean here."""
+    (programs,) = recipe.programs
+    assert isinstance(programs.chain.whole, Whole)  # that of a chain
+    return programs.chain.whole
 
 
 def stored_rows(prepared: Prepared, table: str) -> Columns:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ...engines.tasks import Tasks
-from ...errors import StatementError
+from ...errors import StatementError, Subject
 from ...input.columns import Columns
+from ...operators.base import Operator
 from ..held import Held
 from ..monitor import Monitor
-from ..plan import EVALUATE, OPERATORS, PASSES, Plan
+from ..plan import EVALUATE, PASSES, Plan
 from ..prepared import Prepared
-from ..recipe import Recipe
+from ..recipe import Recipe, used_operators
 from .solve import solve_here, solve_on
 
 if TYPE_CHECKING:
@@ -21,10 +22,21 @@ if TYPE_CHECKING:
 
 def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, tasks: Tasks | None) -> None:
     """See Strategy: refuse what means nothing where there are no batches."""
+    for operator in used_operators(plan):
+        if isinstance(operator.whole, str):
+            refuse_operator(plan, operator, operator.whole)
+    check_batches(plan)
+
+
+def refuse_operator(plan: Plan, operator: Operator, reason: str) -> NoReturn:
+    """Raise the error of an operator that means nothing to the algorithm."""
+    subject, what = Subject("OPERATORS", operator.name), f"{plan.algorithm.name} learns all examples at once"
+    raise StatementError(f"{subject} {reason}; {what}. Leave it out.", subject=subject)
+
+
+def check_batches(plan: Plan) -> None:
+    """Refuse clauses about batches and passes."""
     name = plan.algorithm.name
-    if plan.operators:
-        message = f"{OPERATORS} changes updates batch by batch; {name} learns all examples at once. Leave it out."
-        raise StatementError(message, subject=OPERATORS)
     if plan.evaluate is not None:
         message = f"{EVALUATE} scores batches before they are learned from; {name} learns all examples at once."
         raise StatementError(message, subject=EVALUATE)
