@@ -132,7 +132,8 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
     counts, intercept = data.features.counts.astype(np.float64), data.features.slots == INTERCEPT_NUMBER
     start = started(data.features, before, table.dim).reshape(-1)
     every, (penalty, most) = np.repeat(counts, table.dim), whole_of(prepared.recipe)
-    known = Known(start, every, np.repeat(intercept, table.dim), *(penalty(every) if penalty else (0.0, 0.0)), most)
+    l1, l2 = penalty(every) if penalty else (0.0, 0.0)
+    known = Known(start, every, np.repeat(intercept, table.dim), l1, l2, most)
     weights = algorithm.learns.solve(objective, known, monitor.iterated).reshape(shape)
     for tallies in data.measure(weights):
         monitor.passes.take([PassTally(0, tallies)])
