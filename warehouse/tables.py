@@ -6,6 +6,9 @@
     <warehouse>/tables/.drafts/<id>/             files that are being written
     <warehouse>/tables/.locks/<name>             held by who changes the table
 
+Each file of a partitioned table has rows of one partition, whose values it holds like those of other columns, and the manifest
+too.
+
 A writer makes its files durable in a draft, and only then takes the table's lock, moves them into `_data` and replaces the
 manifest, which is the step that counts. Files of the state before stay until the next change, so a reader that knows their
 names goes on reading them.
@@ -16,11 +19,11 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..platform.errors import ModelError, StatementError
 from ..platform.spark_types import type_words
@@ -28,7 +31,10 @@ from .durable import clear, make_folder, replace_text, storing, sync, sync_tree
 from .locks import Lock, held
 from .names import folder_name, model_name
 
-FORMAT = 1
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = 2  # 1 knows no partitions, and is written for tables that have none
 MANIFEST = "_manifest.json"
 DATA = "_data"
 WAIT_SECONDS = 30.0
@@ -41,11 +47,26 @@ FITTED = ("append", "overwrite")
 
 @dataclass(frozen=True)
 class Contents:
-    """What a table's manifest says: names of files in order, those of the state before, and how many changes there were."""
+    """What a table's manifest says.
+
+    Attributes:
+        files: their names, in order.
+        before: those of the state before.
+        generation: how many changes there were.
+        partitioned_by: the columns that tell partitions apart.
+        partitions: of each file that has rows, the values of these columns.
+    """
 
     files: tuple[str, ...]
     before: tuple[str, ...]
     generation: int
+    partitioned_by: tuple[str, ...] = ()
+    partitions: dict[str, list[str | None]] = field(default_factory=dict)
+
+    def within(self, file: str, only: Mapping[str, str | None]) -> bool:
+        """Return whether a file is of the partitions whose columns have some values; with none, every file is."""
+        values = dict(zip(self.partitioned_by, self.partitions.get(file, ()), strict=False))
+        return not only or (bool(values) and all(values[name] == value for name, value in only.items()))
 
 
 class Tables:
@@ -68,6 +89,25 @@ class Tables:
             ModelError: its manifest is damaged, or of a newer xpsql.
         """
         return self._paths(name, self._contents(name))
+
+    def partitioned_by(self, name: str) -> tuple[str, ...]:
+        """Return the columns that a table is partitioned by.
+
+        Raises:
+            ModelError: see `files`.
+        """
+        contents = self._contents(name)
+        return () if contents is None else contents.partitioned_by
+
+    def partitions(self, name: str) -> list[tuple[str | None, ...]]:
+        """Return the values that tell the partitions of a table apart, sorted as texts.
+
+        Raises:
+            ModelError: see `files`.
+        """
+        contents = self._contents(name)
+        found = {tuple(values) for values in contents.partitions.values()} if contents is not None else set()
+        return sorted(found, key=lambda values: [(value is not None, value or "") for value in values])
 
     def linked(self, name: str) -> tuple[str, ...] | None:
         """Return what `files` does, with the links in line for those who read them; a killed writer leaves them as they were.
@@ -103,8 +143,19 @@ class Tables:
             clear(folder.with_suffix(".lock"))
             lock.release()
 
-    def put(self, name: str, draft: Path, change: Change) -> bool:
+    def put(
+        self,
+        name: str,
+        draft: Path,
+        change: Change,
+        partitioned_by: Sequence[str] = (),
+        only: Mapping[str, pa.Scalar[pa.DataType]] | None = None,
+    ) -> bool:
         """Make the files of a draft durable, and then a table's.
+
+        Args:
+            partitioned_by: the columns that the table is partitioned by; a file of the draft has rows of one partition.
+            only: the values of partitions that `overwrite` takes the place of, by column; all where it is empty.
 
         Returns:
             False where there is such a table already (`new`), or none any more (`append`, `overwrite`); nothing changed then.
@@ -119,14 +170,20 @@ class Tables:
             old = self._contents(name)
             if (old is None and change in FITTED) or (old is not None and change == "new"):
                 return False
-            folder, old, drafted = self._folder(name), old or Contents((), (), 0), sorted(draft.glob("*.parquet"))
+            folder, old, drafted = self._folder(name), old or Contents((), (), 0), sorted(draft.rglob("*.parquet"))
+            by = tuple(partitioned_by)
             if change in FITTED:
-                _check_fits(name, folder / DATA / old.files[0], drafted[0])
+                _check_fits(name, folder / DATA / old.files[0], drafted[0], old.partitioned_by == by)
+            values = [_values(file, by) for file in drafted]
             new = self._move(drafted, folder / DATA, old.generation + 1)
-            files = (*old.files, *new) if change == "append" else new
+            replaced = {column: _text(value) for column, value in (only or {}).items()}
+            kept = {"append": old.files, "overwrite": [f for f in old.files if not old.within(f, replaced)]}.get(change, ())
+            files = (*kept, *new)
             before = tuple(file for file in old.files if file not in files)
-            contents = Contents(files, before, old.generation + 1)
-            replace_text(folder / MANIFEST, json.dumps({"format": FORMAT, **asdict(contents)}, indent=1))
+            parts = {**old.partitions, **dict(zip(new, values, strict=True))}
+            known = {file: value for file in files if (value := parts.get(file))}
+            contents = Contents(files, before, old.generation + 1, by, known)
+            replace_text(folder / MANIFEST, json.dumps(entry(contents), indent=1))
             with suppress(ModelError):  # the rows are in the table; `linked` and the next change try again
                 _tidy(folder, contents)
         return True
@@ -161,7 +218,8 @@ class Tables:
             values = json.loads(path.read_text(encoding="utf-8"))
             if values["format"] > FORMAT:
                 raise ModelError(f"Table {name} was written by a newer xpsql (format {values['format']}). Upgrade xpsql.")
-            return Contents(tuple(values["files"]), tuple(values["before"]), int(values["generation"]))
+            by, parts = tuple(values.get("partitioned_by", ())), dict(values.get("partitions", {}))
+            return Contents(tuple(values["files"]), tuple(values["before"]), int(values["generation"]), by, parts)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -195,9 +253,19 @@ class Tables:
             lock.release()
 
 
-def _check_fits(name: str, file: Path, drafted: Path) -> None:
+def entry(contents: Contents) -> dict[str, object]:
+    """Return what a manifest holds, so that an older xpsql reads what it knows."""
+    values = asdict(contents)
+    if contents.partitioned_by:
+        return {"format": FORMAT, **values}
+    return {"format": 1, **{name: values[name] for name in ("files", "before", "generation")}}
+
+
+def _check_fits(name: str, file: Path, drafted: Path, partitioned_alike: bool) -> None:
     """Require that rows have the columns of the table that they were made for, which may be another one by now."""
     has, given = _columns(file), _columns(drafted)
+    if not partitioned_alike:
+        raise StatementError(f"Table {name} was replaced by one with other partitions meanwhile. Run the statement again.")
     if has != given:
         raise StatementError(
             f"Table {name} was replaced while the rows for it were computed: it has the columns {has} now, the rows have "
@@ -209,6 +277,23 @@ def _columns(file: Path) -> str:
     import pyarrow.parquet as pq
 
     return ", ".join(f"{field.name} {type_words(field.type).upper()}" for field in pq.read_schema(file))
+
+
+def _values(file: Path, columns: Sequence[str]) -> list[str | None]:
+    """Return the values of some columns in a file whose rows all have the same; none of a file without rows."""
+    import pyarrow.parquet as pq
+
+    if not columns:
+        return []
+    with pq.ParquetFile(file) as opened:
+        first = next(opened.iter_batches(1, columns=list(columns)), None)
+    return [] if first is None else [_text(first[column][0]) for column in columns]
+
+
+def _text(value: pa.Scalar[pa.DataType]) -> str | None:
+    import pyarrow as pa
+
+    return value.cast(pa.string()).as_py() if value.is_valid else None
 
 
 def _tidy(folder: Path, contents: Contents) -> None:

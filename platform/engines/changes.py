@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
 from ...warehouse.tables import Tables
 from ...warehouse.views import Views
 from ..errors import StatementError
-from ..spark_types import is_known
+from ..quoting import quoted
+from ..spark_types import is_known, spark_type
 from .missing import absent
 from .spark_sql.tree import CreateView, Insert, Name
 
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 OR_REPLACE, WITH_REPLACE = "use OR REPLACE", "use WITH (replace = true)"
 
 
@@ -69,6 +71,69 @@ def check_columns(schema: pa.Schema) -> None:
             raise StatementError(f"The column {field.name} is {field.type}, which tables cannot hold; CAST it in the query.")
 
 
+def check_partitioning(name: Name, partitioned_by: Sequence[str], schema: pa.Schema) -> tuple[str, ...]:
+    """Return the columns that a new table is partitioned by, as the table names them.
+
+    Raises:
+        StatementError: one is missing or twice there, cannot tell partitions apart, or no other column is left.
+    """
+    own = {field.name.lower(): field for field in schema}
+    for column in partitioned_by:
+        if column.lower() not in own:
+            raise absent(f"column of {name.name} named", column, schema.names, name.position)
+        if pa.types.is_nested(own[column.lower()].type):
+            raise StatementError(f"{column} is {own[column.lower()].type}, by which no table is partitioned.", name.position)
+    by = tuple(own[column.lower()].name for column in partitioned_by)
+    if len(set(by)) < len(by):
+        raise StatementError("PARTITIONED BY names a column twice.", name.position)
+    if by and len(by) == len(schema):
+        raise StatementError("PARTITIONED BY names all columns. Leave one for the rows.", name.position)
+    return by
+
+
+def check_partition(statement: Insert, partitioned_by: Sequence[str]) -> None:
+    """Require that PARTITION names what the table is partitioned by, values first.
+
+    Raises:
+        StatementError: it does not.
+    """
+    if not statement.partition:
+        return
+    name, given = statement.name, {column.lower() for column, _ in statement.partition}
+    by = [column.lower() for column in partitioned_by]
+    if not by:
+        raise StatementError(f"{name.name} has no partitions: CREATE TABLE ... PARTITIONED BY makes them.", name.position)
+    if given != set(by) or len(statement.partition) != len(by):
+        told = ", ".join(column for column, _ in statement.partition)
+        raise StatementError(f"{name.name} is partitioned by {', '.join(partitioned_by)}; PARTITION has {told}.", name.position)
+    free = [column not in statement.fixed for column in by]
+    if free != sorted(free):
+        raise StatementError("Columns with a value stand before those without one in PARTITION.", name.position)
+
+
+def fixed_values(statement: Insert, table: pa.Schema, run: Callable[[str], pa.Table]) -> dict[str, pa.Scalar[pa.DataType]]:
+    """Return the values that PARTITION gives to columns, in the types of the table.
+
+    Args:
+        run: runs a query in Spark SQL.
+    """
+    fields = [field for field in table if field.name.lower() in statement.fixed]
+    if not fields:
+        return {}
+    items = (f"CAST({statement.fixed[field.name.lower()]} AS {spark_type(field.type, quoted)})" for field in fields)
+    try:
+        row = run(f"SELECT {', '.join(items)}")
+    except StatementError as error:
+        raise StatementError(f"PARTITION has a value that the table does not take: {error}", statement.name.position) from error
+    return {field.name: row.column(i)[0].cast(field.type) for i, field in enumerate(fields)}
+
+
+def partition_rows(by: Sequence[str], values: Sequence[Sequence[str | None]]) -> pa.Table:
+    """Return the rows of SHOW PARTITIONS, as Spark writes them."""
+    texts = ["/".join(f"{c}={NO_VALUE if v is None else v}" for c, v in zip(by, row, strict=True)) for row in values]
+    return pa.table({"partition": pa.array(texts, pa.string())})
+
+
 def places_of(statement: Insert, found: Sequence[str], columns: Sequence[str]) -> dict[str, int]:
     """Return which columns an INSERT fills: name in lower case -> place in the query's columns.
 
@@ -80,10 +145,13 @@ def places_of(statement: Insert, found: Sequence[str], columns: Sequence[str]) -
         StatementError: another number of columns, or a name that the table does not have.
     """
     name = statement.name
-    given = [column.lower() for column in statement.columns or (found if statement.by_name else columns)]
+    free = [column for column in columns if column.lower() not in statement.fixed]
+    given = [column.lower() for column in statement.columns or (found if statement.by_name else free)]
     for column in given:
         if column not in map(str.lower, columns):
             raise absent(f"column of {name.name} named", column, columns, name.position)
+        if column in statement.fixed:
+            raise StatementError(f"PARTITION gives {column} its value; leave it out of the columns.", name.position)
     if len(given) != len(found) or len(set(given)) != len(given):
         raise StatementError(f"{name.name} takes {', '.join(given)} here, the query has {len(found)} columns.", name.position)
     return {column: place for place, column in enumerate(given)}

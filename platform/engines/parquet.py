@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from ...warehouse.durable import storing
+from ...warehouse.names import part_name
 
 ROW_GROUP_ROWS = 122_880
 
@@ -30,6 +34,34 @@ def write(path: Path, rows: pa.RecordBatchReader) -> int:
             writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
             count += group.num_rows
     return count
+
+
+def write_parts(folder: Path, rows: pa.RecordBatchReader, columns: Sequence[str]) -> int:
+    """Write a stream of rows to a file for each run of the same values in some columns, and return how many rows there are.
+
+    Raises:
+        ModelError: see write.
+    """
+    count = number = 0
+    for number, (_, pieces) in enumerate(groupby(runs(rows, columns), itemgetter(0)), 1):
+        part = pa.RecordBatchReader.from_batches(rows.schema, map(itemgetter(1), pieces))
+        count += write(folder / part_name(number), part)
+    if not number:
+        write(folder / part_name(0), rows.schema.empty_table().to_reader())
+    return count
+
+
+def runs(rows: pa.RecordBatchReader, columns: Sequence[str]) -> Iterator[tuple[tuple[object, ...], pa.RecordBatch]]:
+    """Cut a stream of rows where a value of some columns changes; yield the values and the rows that have them."""
+    for batch in rows:
+        if not batch.num_rows:
+            continue
+        changes = np.zeros(max(batch.num_rows - 1, 0), bool)
+        for column in columns:
+            codes = batch.column(column).dictionary_encode(null_encoding="encode").indices.to_numpy()
+            changes |= codes[1:] != codes[:-1]
+        for start, end in pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), batch.num_rows]):
+            yield tuple(batch.column(column)[start].as_py() for column in columns), batch.slice(start, end - start)
 
 
 def row_groups(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import pyarrow as pa
@@ -9,25 +10,49 @@ import pyarrow as pa
 from ....warehouse.tables import Change, Tables
 from ....warehouse.views import View, Views
 from ...errors import StatementError
-from ...spark_types import quoted, type_words
+from ...spark_types import quoted, spark_schema, type_words
 from .. import parquet
 from ..base import INTERNAL
-from ..changes import OR_REPLACE, WITH_REPLACE, check_columns, check_new_table, check_width, exists
+from ..changes import (
+    OR_REPLACE,
+    WITH_REPLACE,
+    check_columns,
+    check_new_table,
+    check_partition,
+    check_partitioning,
+    check_width,
+    exists,
+    fixed_values,
+    partition_rows,
+)
 from ..missing import absent
 from ..spark_sql.columns import column_types
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import name_sql
-from ..spark_sql.tree import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, QueryText, ShowTables
+from ..spark_sql.tree import (
+    CreateTable,
+    CreateView,
+    Definition,
+    Describe,
+    Drop,
+    FileView,
+    Insert,
+    InsertDirectory,
+    Name,
+    QueryText,
+    ShowPartitions,
+    ShowTables,
+)
 from .connection import cursor
+from .directories import write_directory
 from .failures import explained
 from .files.source import open_source
-from .inserts import fitted
+from .inserts import fitted, grouped
 from .queries import Queries
 from .relations import Relations
-from .results import streamed
+from .results import found_schema, simplified, streamed
 
 DESCRIPTION = pa.schema([(name, pa.string()) for name in ("col_name", "data_type", "comment")])
-Definition = FileView | CreateView | CreateTable | Insert | Drop | ShowTables | Describe
 
 
 class Definitions:
@@ -49,6 +74,8 @@ class Definitions:
         match statement:
             case ShowTables():
                 return self._show(statement)
+            case ShowPartitions():
+                return self._show_partitions(statement.name)
             case Describe():
                 return self._describe(statement)
             case FileView():
@@ -59,6 +86,8 @@ class Definitions:
                 self._create_table(statement)
             case Insert():
                 self._insert(statement)
+            case InsertDirectory():
+                self._insert_directory(statement)
             case Drop():
                 self._drop(statement)
         return None
@@ -77,6 +106,13 @@ class Definitions:
         rows = [{"namespace": "" if n in temporary else "default", column: n, "isTemporary": n in temporary} for n in shown]
         fields = [("namespace", pa.string()), (column, pa.string()), ("isTemporary", pa.bool_())]
         return pa.Table.from_pylist(rows, pa.schema(fields))
+
+    def _show_partitions(self, name: Name) -> pa.Table:
+        by = self._tables.partitioned_by(name.name)
+        if not by:
+            self._relations.find(name.name, name.position)
+            raise StatementError(f"{name.name} has no partitions.", name.position)
+        return partition_rows(by, self._tables.partitions(name.name))
 
     def _describe(self, statement: Describe) -> pa.Table:
         if statement.name is not None:
@@ -116,14 +152,26 @@ class Definitions:
         if statement.if_absent and self._tables.exists(name.name):
             return
         check_new_table(name, self._tables, self._views, statement.replace, OR_REPLACE)
-        rows = self._no_rows(statement) if statement.query is None else self._queries.stream(statement.query)
-        self._put(name, rows, "replace" if statement.replace else "new")
+        if statement.query is None:
+            sql = self._no_rows(statement)
+            schema = spark_schema(found_schema(self._queries.wide, sql))
+            by = check_partitioning(name, statement.partitioned_by, schema)
+            rows = streamed(cursor(self._queries.wide), grouped(sql, schema.names, by), "")
+        elif not statement.partitioned_by:
+            by, rows = (), self._queries.stream(statement.query)
+        else:
+            schema = self._queries.schema(statement.query)
+            check_columns(schema)
+            by = check_partitioning(name, statement.partitioned_by, schema)
+            with self._queries.ready(statement.query, self._queries.wide) as (connection, sql):
+                rows = streamed(connection, grouped(sql, schema.names, by), statement.query.text)
+        self._put(name, rows, "replace" if statement.replace else "new", by)
 
-    def _no_rows(self, statement: CreateTable) -> pa.RecordBatchReader:
-        """Return an empty stream of the columns that a statement lists."""
+    def _no_rows(self, statement: CreateTable) -> str:
+        """Return DuckDB's query of no rows with the columns that a statement lists."""
         columns = column_types(statement.columns or "", statement.name.position)
         items = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(column)}" for column, kind in columns.items())
-        return streamed(cursor(self._queries.wide), f"SELECT {items} LIMIT 0", "")
+        return f"SELECT {items} LIMIT 0"
 
     def _insert(self, statement: Insert) -> None:
         name = statement.name
@@ -131,9 +179,18 @@ class Definitions:
             self._relations.find(name.name, name.position)
             raise StatementError(f"{name.name} is a view; INSERT takes a table.", name.position)
         schema = self._queries.schema(whole(name))
+        by = self._tables.partitioned_by(name.name)
+        check_partition(statement, by)
+        fixed = fixed_values(statement, schema, lambda query: self._queries.stream(QueryText(query)).read_all())
         with self._queries.ready(statement.query, self._queries.wide) as (connection, sql):
-            rows = streamed(connection, fitted(connection, sql, schema, statement), statement.query.text)
-        self._put(name, rows, "overwrite" if statement.overwrite else "append")
+            made = grouped(fitted(connection, sql, schema, statement, fixed), schema.names, by)
+            rows = streamed(connection, made, statement.query.text)
+        self._put(name, rows, "overwrite" if statement.overwrite else "append", by, fixed)
+
+    def _insert_directory(self, statement: InsertDirectory) -> None:
+        text = statement.query.text
+        with self._queries.ready(statement.query, self._queries.wide) as (connection, sql), explained(text):
+            write_directory(connection, simplified(connection, sql), statement)
 
     def _drop(self, statement: Drop) -> None:
         name = statement.name
@@ -149,12 +206,19 @@ class Definitions:
         elif not statement.if_exists:
             raise absent(statement.kind.lower(), name.name, self._relations.names(), name.position)
 
-    def _put(self, name: Name, rows: pa.RecordBatchReader, change: Change) -> int:
+    def _put(
+        self,
+        name: Name,
+        rows: pa.RecordBatchReader,
+        change: Change,
+        partitioned_by: Sequence[str] = (),
+        only: Mapping[str, pa.Scalar[pa.DataType]] | None = None,
+    ) -> int:
         """Write rows to a file, make it a table or a part of one, and return how many rows there are."""
         check_columns(rows.schema)
         with self._tables.draft() as draft:
-            count = parquet.write(draft / "part.parquet", rows)
-            if not self._tables.put(name.name, draft, change):
+            count = parquet.write_parts(draft, rows, partitioned_by)
+            if not self._tables.put(name.name, draft, change, partitioned_by, only):
                 known = self._relations.names()
                 raise exists("table", name) if change == "new" else absent("table", name.name, known, name.position)
         return count

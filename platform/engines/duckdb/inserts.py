@@ -1,7 +1,8 @@
-"""Rows of a query in the columns of the table that they are inserted into."""
+"""Rows of a query in the columns and the order of the table that they are inserted into."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,12 +18,19 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def fitted(connection: DuckDBPyConnection, sql: str, table: pa.Schema, statement: Insert) -> str:
+def fitted(
+    connection: DuckDBPyConnection,
+    sql: str,
+    table: pa.Schema,
+    statement: Insert,
+    fixed: Mapping[str, pa.Scalar[pa.DataType]],
+) -> str:
     """Return DuckDB's query of the rows that an INSERT adds, cast as Spark does; columns that it does not name are NULL.
 
     Args:
         sql: DuckDB's query of what is inserted.
         table: the table's columns.
+        fixed: the values of columns that PARTITION gives.
 
     Raises:
         StatementError: another number of columns, or a name that the table does not have.
@@ -32,9 +40,23 @@ def fitted(connection: DuckDBPyConnection, sql: str, table: pa.Schema, statement
     items = []
     for field in table:
         place, to = places.get(field.name.lower()), exp.DataType.build(duckdb_type(field.type), dialect="duckdb")
-        value = exp.cast(exp.null(), to) if place is None else spark_cast(exp.column(f"c{place}"), found.types[place], to)
+        if place is not None:
+            value = spark_cast(exp.column(f"c{place}"), found.types[place], to)
+        elif field.name in fixed and fixed[field.name].is_valid:
+            value = exp.cast(exp.Literal.string(str(fixed[field.name].cast(pa.string()))), to)
+        else:
+            value = exp.cast(exp.null(), to)
         items.append(f"{value.sql('duckdb')} AS {quoted(field.name)}")
     columns = ", ".join(f"c{place}" for place in places.values())
     made = f"SELECT {', '.join(items)} FROM ({sql}) AS inserted({columns})"
     make(made, connection)
     return made
+
+
+def grouped(sql: str, columns: Sequence[str], partitioned_by: Sequence[str]) -> str:
+    """Return DuckDB's query of the same rows with the columns of partitions last, partition by partition, in their order."""
+    if not partitioned_by:
+        return sql
+    names = [quoted(column) for column in (*(c for c in columns if c not in partitioned_by), *partitioned_by)]
+    order = ", ".join([*(f"{quoted(column)} NULLS FIRST" for column in partitioned_by), "xpsql_place"])
+    return f"SELECT {', '.join(names)} FROM (SELECT *, row_number() OVER () AS xpsql_place FROM ({sql})) ORDER BY {order}"

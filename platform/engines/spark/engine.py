@@ -69,6 +69,8 @@ class SparkEngine:
         """Run one statement."""
         text = sent(statement)
         with self._explained(text), described(self.spark, f"xpsql: {headline(statement)}"):
+            if (partitions := self._tables.partitions(statement)) is not None:
+                return partitions
             if self._tables.run(statement):
                 return None
             self._tables.prepare(statement)

@@ -6,7 +6,7 @@ import re
 import shutil
 import socket
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from ....warehouse.durable import storing
 from ....warehouse.names import part_name
 from ....warehouse.scratch import scratch
 from ...errors import ModelError
+from ...quoting import quoted
 from .. import parquet
 from ..base import WriteFile
 from ..tasks import unshared
@@ -42,15 +43,29 @@ class SparkFiles:
         self._warehouse = warehouse.absolute()
         self._shared = on_one_machine(str(spark.sparkContext.master))
 
-    def write(self, frame: DataFrame, folder: Path) -> None:
+    def write_parts(self, frame: DataFrame, folder: Path, columns: Sequence[str]) -> None:
+        """Run a query and write its rows as Parquet, those with other values in some columns in files of their own.
+
+        Raises:
+            ModelError: see write.
+        """
+        kept = {f"xpsql_part_{number}": frame[quoted(column)] for number, column in enumerate(columns)}
+        self.write(frame.withColumns(kept) if kept else frame, folder, tuple(kept))
+        if next(folder.rglob("*.parquet"), None) is None:
+            parquet.write(folder / part_name(0), schema_of(frame).empty_table().to_reader())
+
+    def write(self, frame: DataFrame, folder: Path, apart: Sequence[str] = ()) -> None:
         """Run a query and write its rows as Parquet, a file for each partition, named in the order of rows.
+
+        Args:
+            apart: columns that tell rows of different files apart, in the names of folders alone.
 
         Raises:
             ModelError: executors do not see the warehouse, and what they write would be lost.
         """
         self._check_shared()
         with configured(self._spark, WRITING):
-            writer = frame.write.mode("append").options(**WRITTEN)
+            writer = frame.write.mode("append").options(**WRITTEN).partitionBy(*apart)
             writer.option("parquet.block.row.count.limit", parquet.ROW_GROUP_ROWS).parquet(location(folder))
 
     def write_with(self, frame: DataFrame, folder: Path, suffix: str, write: WriteFile) -> int:

@@ -15,33 +15,45 @@ whichever statement or program would write. What would change a name in the cata
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....warehouse.tables import MANIFEST, Change, Tables
+from ....warehouse.tables import Change, Tables
 from ....warehouse.views import View, Views
 from ...errors import ModelError, StatementError
-from ...quoting import literal, quoted
-from ...spark_types import spark_type
-from ..changes import OR_REPLACE, WITH_REPLACE, check_columns, check_new_table, check_width, exists, places_of
+from ...quoting import quoted
+from ..changes import (
+    OR_REPLACE,
+    WITH_REPLACE,
+    check_columns,
+    check_new_table,
+    check_partition,
+    check_partitioning,
+    check_width,
+    exists,
+    fixed_values,
+    partition_rows,
+    places_of,
+)
 from ..missing import absent
 from ..spark_sql.statements import opened, read, relation
-from ..spark_sql.tree import CreateTable, CreateView, Drop, Insert, Name, Statement
-from .calls import sent
+from ..spark_sql.tree import CreateTable, CreateView, Drop, Insert, Name, ShowPartitions, Statement
+from .catalog import CatalogNames
 from .catalog_names import SPARKS, full, state_of, words_of
 from .failures import ONLY_OURS
-from .files import SparkFiles, pattern
-from .frames import configured, instants, schema_of
+from .files import SparkFiles
+from .frames import collected, instants, schema_of
 from .start import ended
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    Values = Mapping[str, pa.Scalar[pa.DataType]]
+
 VALID = re.compile(r"[a-z0-9_]+")
-TWO_PATHS = f"{{,/{MANIFEST}}}"
-NO_LOG = {"spark.sql.streaming.fileStreamSink.ignoreMetadata": "true"}  # Spark warns, with a stack, that two paths have none
 # What Spark would do to a name in its catalog, or refuse in words about catalogs.
 CHANGES = (
     "ALTER TABLE",
@@ -72,6 +84,7 @@ class SparkTables:
         self._spark = spark
         self._files = files
         self._stamp = f"xpsql {warehouse.absolute()} "
+        self._catalog = CatalogNames(spark, self._stamp)
         self._tables = Tables(warehouse)
         self._views = Views(warehouse)
         self._analyse = analyse
@@ -138,6 +151,19 @@ class SparkTables:
                 return False
         return True
 
+    def partitions(self, text: str) -> pa.Table | None:
+        """Return the rows of SHOW PARTITIONS of a table of the warehouse; None for other statements."""
+        try:
+            statement = read(text) if self.are_default else None
+        except StatementError:
+            return None
+        if not isinstance(statement, ShowPartitions) or not self._tables.exists(statement.name.name):
+            return None
+        by = self._tables.partitioned_by(statement.name.name)
+        if not by:
+            raise StatementError(f"{statement.name.name} has no partitions.", statement.name.position)
+        return partition_rows(by, self._tables.partitions(statement.name.name))
+
     def write(self, name: Name, frame: DataFrame, replace: bool) -> None:
         """Make the rows of a frame a table."""
         self._check_new(name, replace, WITH_REPLACE)
@@ -148,7 +174,7 @@ class SparkTables:
         if not self._in_memory or ended(self._spark):
             return  # a catalog in memory ends with the application
         for name in list(self._shown):
-            if (self._known(name) or "").startswith(self._stamp):
+            if (self._catalog.known(name) or "").startswith(self._stamp):
                 self._hide(name)
 
     def _ours(self, text: str) -> Statement | None:
@@ -195,20 +221,26 @@ class SparkTables:
             frame = self._analyse(statement.query.text)
         else:
             frame = self._spark.createDataFrame([], (statement.columns or "").strip())
-        self._save(name, frame, "replace" if statement.replace else "new")
+        schema = schema_of(frame)
+        check_columns(schema)
+        by = check_partitioning(name, statement.partitioned_by, schema)
+        ordered = frame.select(*(quoted(c) for c in (*(c for c in schema.names if c not in by), *by)))
+        self._save(name, ordered, "replace" if statement.replace else "new", by)
 
     def _insert(self, statement: Insert) -> None:
         self._show(statement.name.name, asked=True)
-        table = self._spark.table(full(statement.name.name)).schema
+        table, by = self._spark.table(full(statement.name.name)).schema, self._tables.partitioned_by(statement.name.name)
+        check_partition(statement, by)
+        fixed = fixed_values(statement, schema_of(self._spark.table(full(statement.name.name))), self._rows)
         found = self._analyse(statement.query.text)
         places = places_of(statement, found.columns, table.names)
         values = instants(found.toDF(*(f"c{i}" for i in range(len(places)))))
-        items = [
-            f"CAST({f'c{places[field.name.lower()]}' if field.name.lower() in places else 'NULL'} "
-            f"AS {field.dataType.simpleString()}) AS {quoted(field.name)}"
-            for field in table.fields
-        ]
-        self._save(statement.name, values.selectExpr(*items), "overwrite" if statement.overwrite else "append")
+        items = []
+        for field in table.fields:
+            place, given = places.get(field.name.lower()), statement.fixed.get(field.name.lower(), "NULL")
+            value = given if place is None else f"c{place}"
+            items.append(f"CAST({value} AS {field.dataType.simpleString()}) AS {quoted(field.name)}")
+        self._save(statement.name, values.selectExpr(*items), "overwrite" if statement.overwrite else "append", by, fixed)
 
     def _create_view(self, statement: CreateView) -> None:
         name = statement.name
@@ -222,7 +254,7 @@ class SparkTables:
         check_width(statement, len(self._analyse(statement.query.text).columns))
         view = View(statement.query.text.strip(), statement.columns)
         state = state_of(view)
-        self._define(name.name, view, state)  # Spark refuses a view of itself, and of what ends with the session
+        self._catalog.define(name.name, view, state)  # Spark refuses a view of itself, and of what ends with the session
         self._views.put(name.name, view)
         self._shown[name.name] = state
 
@@ -245,20 +277,23 @@ class SparkTables:
         """Require that Spark's catalog takes a name, and has no table of its own by it."""
         if not VALID.fullmatch(name.name):
             raise StatementError("On Spark, a table's name has letters, digits and _ only.", name.position)
-        if self._known(name.name) == "":
+        if self._catalog.known(name.name) == "":
             raise StatementError(
                 f"Spark's catalog has a table {name.name} of its own. Drop it, or choose another name.", name.position
             )
 
-    def _save(self, name: Name, frame: DataFrame, change: Change) -> None:
+    def _rows(self, query: str) -> pa.Table:
+        return collected(self._analyse(query))
+
+    def _save(self, name: Name, frame: DataFrame, change: Change, by: Sequence[str] = (), only: Values | None = None) -> None:
         """Write the rows of a frame to files, a partition each, and make them a table or a part of one."""
         check_columns(schema_of(frame))
         with self._tables.draft() as draft:
-            self._files.write(instants(frame), draft)
-            self._put(name, draft, change)
+            self._files.write_parts(instants(frame), draft, by)
+            self._put(name, draft, change, by, only)
 
-    def _put(self, name: Name, draft: Path, change: Change) -> None:
-        if not self._tables.put(name.name, draft, change):
+    def _put(self, name: Name, draft: Path, change: Change, by: Sequence[str], only: Values | None) -> None:
+        if not self._tables.put(name.name, draft, change, by, only):
             raise exists("table", name) if change == "new" else absent("table", name.name, self.names(), name.position)
         with suppress(ModelError):  # the rows are in the table; the next statement that names it tries again
             self._show(name.name, asked=True)
@@ -283,17 +318,17 @@ class SparkTables:
             self._show(name, asked)  # another process changed it meanwhile
 
     def _make_known(self, name: str, view: View | None, files: tuple[str, ...] | None, state: str) -> None:
-        known = self._known(name)
+        known = self._catalog.known(name)
         if view is None and files is None:
             self._hide(name)
             return
         if view is not None and known != "":
             self._refine(name, view, state)
         elif files is not None and known == self._stamp + state:
-            self._refresh(name)  # another session showed it; this one may remember files that are gone
+            self._catalog.refresh(name)  # another session showed it; this one may remember files that are gone
         elif files is not None and known != "":
             self._hide(name)
-            self._create(name, files, state)
+            self._catalog.create(name, files, state)
         self._shown[name] = state
 
     def _refine(self, name: str, view: View, state: str) -> None:
@@ -303,45 +338,14 @@ class SparkTables:
         self._refining.add(name)
         try:
             self._analyse(view.query)
-            self._define(name, view, state)
+            self._catalog.define(name, view, state)
         except StatementError as error:
             # Its position is one in the view's text, not in the statement's.
             raise StatementError(f"The view {name} cannot be read: {error}") from error
         finally:
             self._refining.discard(name)
 
-    def _create(self, name: str, files: tuple[str, ...], state: str) -> None:
-        import pyarrow.parquet as pq
-
-        columns = ", ".join(f"{quoted(field.name)} {spark_type(field.type, quoted)}" for field in pq.read_schema(files[0]))
-        schema = self._spark.createDataFrame([], columns).schema
-        folder = pattern(Path(files[0]).parents[1]) + TWO_PATHS
-        with configured(self._spark, NO_LOG):
-            self._spark.catalog.createTable(full(name), folder, "parquet", schema, self._stamp + state)
-
-    def _refresh(self, name: str) -> None:
-        """Let Spark look at the files of a table again."""
-        with configured(self._spark, NO_LOG):
-            self._spark.catalog.refreshTable(full(name))
-            self._spark.table(full(name))  # Spark looks now, and remembers
-
-    def _define(self, name: str, view: View, state: str) -> None:
-        """Make a view one of Spark's; an expression without a name is one of its columns, as in a query."""
-        columns = f" ({', '.join(map(quoted, view.columns))})" if view.columns else ""
-        comment = literal(self._stamp + state)
-        with configured(self._spark, {"spark.sql.legacy.allowAutoGeneratedAliasForView": "true"}):
-            self._spark.sql(f"CREATE OR REPLACE VIEW {full(name)}{columns} COMMENT {comment} AS {sent(view.query).text}")
-
     def _hide(self, name: str) -> None:
         """Remove a name from Spark's catalog, where it is one of a warehouse."""
         self._shown.pop(name, None)
-        if self._known(name):
-            kind = "VIEW" if self._spark.catalog.getTable(full(name)).tableType == "VIEW" else "TABLE"
-            self._spark.sql(f"DROP {kind} {full(name)}")
-
-    def _known(self, name: str) -> str | None:
-        """Return the stamp of a name in Spark's catalog; empty for a table of Spark's own, None where there is nothing."""
-        if not self._spark.catalog.tableExists(full(name)):
-            return None
-        told = self._spark.catalog.getTable(full(name)).description or ""
-        return told if told.startswith("xpsql ") else ""
+        self._catalog.remove(name)

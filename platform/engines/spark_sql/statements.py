@@ -9,15 +9,29 @@ from itertools import pairwise
 
 from ...errors import NotAvailableError, Position, StatementError
 from ...quoting import quoted
+from .column_lists import column_names, comment, partition_item, partitioning
 from .cursor import Cursor
 from .lexer import Token, level, tokenize, unquote
 from .passage import Passage
-from .tree import CreateTable, CreateView, Describe, Drop, FileView, Insert, Name, QueryText, ShowTables, Statement
+from .tree import (
+    CreateTable,
+    CreateView,
+    Describe,
+    Drop,
+    FileView,
+    Insert,
+    InsertDirectory,
+    Name,
+    QueryText,
+    ShowPartitions,
+    ShowTables,
+    Statement,
+)
 
 DATABASES = ("default", "spark_catalog")
 QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "(")
 FORMATS = ("parquet", "csv", "json")
-RUNS = "SELECT, CREATE TABLE, CREATE VIEW, INSERT, DROP, SHOW TABLES and DESCRIBE"
+RUNS = "SELECT, CREATE TABLE, CREATE VIEW, INSERT, DROP, SHOW TABLES, SHOW PARTITIONS and DESCRIBE"
 
 
 def read(text: str) -> Statement:
@@ -113,7 +127,7 @@ def query_inside(text: str) -> str | None:
         statement = read(text)
     except StatementError:
         return None
-    if isinstance(statement, CreateTable | Insert):
+    if isinstance(statement, CreateTable | Insert | InsertDirectory):
         return statement.query.text if statement.query is not None else None
     return statement.text if isinstance(statement, QueryText) else None
 
@@ -149,7 +163,9 @@ def create_view(cursor: Cursor, replace: bool, temporary: bool) -> Statement:
     if cursor.accept("USING"):
         if not temporary:
             raise NotAvailableError("A view of files is temporary: CREATE TEMPORARY VIEW ... USING.", name.position)
-        return FileView(name, replace, file_format(cursor), *options(cursor), columns)
+        view = FileView(name, replace, file_format(cursor), *options(cursor), columns)
+        cursor.done()
+        return view
     names: tuple[str, ...] = ()
     if columns is not None:
         cursor.index = start
@@ -166,17 +182,26 @@ def create_table(cursor: Cursor, replace: bool) -> CreateTable:
     if cursor.accept("USING") and file_format(cursor) != "parquet":
         raise NotAvailableError("Tables of the warehouse are Parquet: USING parquet, or nothing.", name.position)
     comment(cursor)
+    columns, by = partitioning(cursor, columns)
+    comment(cursor)
     if columns is not None:
         cursor.done()
-        return CreateTable(name, replace, if_absent, None, columns)
+        return CreateTable(name, replace, if_absent, None, columns, by)
     if not cursor.accept("AS") and not starts_query(cursor):
         raise cursor.expected("(columns) or AS query")
-    return CreateTable(name, replace, if_absent, query(cursor), None)
+    return CreateTable(name, replace, if_absent, query(cursor), None, by)
 
 
-def insert(cursor: Cursor, overwrite: bool) -> Insert:
+def insert(cursor: Cursor, overwrite: bool) -> Insert | InsertDirectory:
+    if overwrite and (cursor.accept("LOCAL", "DIRECTORY") or cursor.accept("DIRECTORY")):
+        return insert_directory(cursor)
     cursor.accept("TABLE")
     name = relation(cursor)
+    partition: tuple[tuple[str, str | None], ...] = ()
+    if cursor.accept("PARTITION"):
+        cursor.expect("(")
+        partition = cursor.listed(lambda: partition_item(cursor))
+        cursor.expect(")")
     by_name = cursor.accept("BY", "NAME")
     columns: tuple[str, ...] = ()
     start = cursor.index
@@ -184,10 +209,25 @@ def insert(cursor: Cursor, overwrite: bool) -> Insert:
         parenthesised = starts_query(cursor)
         cursor.index = start
         columns = () if parenthesised else column_names(cursor)
-    return Insert(name, overwrite, by_name, columns, query(cursor))
+    return Insert(name, overwrite, by_name, columns, query(cursor), partition)
 
 
-def insert_inside(cursor: Cursor, at: int) -> Insert:
+def insert_directory(cursor: Cursor) -> InsertDirectory:
+    position, path = cursor.position(), ""
+    if not cursor.peek("USING"):
+        path = cursor.string("a 'path'")
+    format = "parquet"
+    found: dict[str, str] = {}
+    places: dict[str, Position] = {}
+    if cursor.accept("USING") or cursor.accept("STORED", "AS"):
+        format = file_format(cursor)
+    if cursor.peek("OPTIONS"):
+        found, places = options(cursor)
+    path = path or found.pop("path", "")
+    return InsertDirectory(path, places.get("path", position), format, found, places, query(cursor))
+
+
+def insert_inside(cursor: Cursor, at: int) -> Insert | InsertDirectory:
     """Step over a query with an INSERT inside, at a token: `WITH ... INSERT INTO t SELECT ...`."""
     cursor.index = at + 2
     statement = insert(cursor, overwrite=cursor.tokens[at + 1].text.upper() == "OVERWRITE")
@@ -212,6 +252,12 @@ def show(cursor: Cursor, kind: str) -> ShowTables:
         pattern = cursor.string("a 'string'")
     cursor.done()
     return ShowTables(kind, pattern)
+
+
+def show_partitions(cursor: Cursor) -> ShowPartitions:
+    name = relation(cursor)
+    cursor.done()
+    return ShowPartitions(name)
 
 
 def describe(cursor: Cursor) -> Describe:
@@ -239,28 +285,10 @@ STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
     "DROP VIEW": partial(drop, kind="VIEW"),
     "SHOW TABLES": partial(show, kind="TABLES"),
     "SHOW VIEWS": partial(show, kind="VIEWS"),
+    "SHOW PARTITIONS": show_partitions,
     "DESCRIBE": describe,
     "DESC": describe,
 }
-
-
-def column_names(cursor: Cursor) -> tuple[str, ...]:
-    """Step over `(name [COMMENT 'text'], ...)`."""
-    cursor.expect("(")
-    names = cursor.listed(lambda: column_name(cursor))
-    cursor.expect(")")
-    return names
-
-
-def column_name(cursor: Cursor) -> str:
-    name = cursor.identifier("a column")
-    comment(cursor)
-    return name
-
-
-def comment(cursor: Cursor) -> None:
-    if cursor.accept("COMMENT"):
-        cursor.string("a 'string'")
 
 
 def file_format(cursor: Cursor) -> str:
@@ -288,7 +316,6 @@ def options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Position]]:
         places[name.lower()] = cursor.span(first)
         if not cursor.accept(",") and not cursor.peek(")"):
             raise cursor.expected("',' or ')'")
-    cursor.done()
     return found, places
 
 

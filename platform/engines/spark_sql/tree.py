@@ -52,23 +52,45 @@ class CreateView:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name, of a query or of a list of columns."""
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name [PARTITIONED BY (column, ...)], of a query or of a list of columns."""
 
     name: Name
     replace: bool
     if_absent: bool
     query: QueryText | None
     columns: str | None
+    partitioned_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Insert:
-    """INSERT INTO | OVERWRITE [TABLE] name [BY NAME | (column, ...)] query; WITH and FROM of the query may stand before it."""
+    """INSERT INTO | OVERWRITE [TABLE] name [PARTITION (column [= value], ...)] [BY NAME | (column, ...)] query.
+
+    WITH and FROM of the query may stand before it. `partition` has the columns that it names, with the text of their value.
+    """
 
     name: Name
     overwrite: bool
     by_name: bool
     columns: tuple[str, ...]
+    query: QueryText
+    partition: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def fixed(self) -> dict[str, str]:
+        """The columns whose value the statement gives, in lower case, and the text of that value."""
+        return {name.lower(): value for name, value in self.partition if value is not None}
+
+
+@dataclass(frozen=True)
+class InsertDirectory:
+    """INSERT OVERWRITE [LOCAL] DIRECTORY 'path' [USING format [OPTIONS (...)]] query."""
+
+    path: str
+    position: Position | None
+    format: str
+    options: dict[str, str]
+    places: dict[str, Position]
     query: QueryText
 
 
@@ -90,6 +112,13 @@ class ShowTables:
 
 
 @dataclass(frozen=True)
+class ShowPartitions:
+    """SHOW PARTITIONS name."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
 class Describe:
     """DESCRIBE [TABLE] name, or DESCRIBE [QUERY] query."""
 
@@ -97,4 +126,5 @@ class Describe:
     query: QueryText | None
 
 
-Statement = QueryText | FileView | CreateView | CreateTable | Insert | Drop | ShowTables | Describe
+Definition = FileView | CreateView | CreateTable | Insert | InsertDirectory | Drop | ShowTables | ShowPartitions | Describe
+Statement = QueryText | Definition

@@ -1,0 +1,101 @@
+"""Rows of a query as files of a folder: INSERT OVERWRITE DIRECTORY."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ....warehouse.durable import clear, storing, sync_tree
+from ....warehouse.names import part_name
+from ...errors import StatementError, suggestion
+from ...local import local_path
+from ...spark_types import quoted
+from ..spark_sql.tree import InsertDirectory
+from ..waiting import awaited
+from .files.paths import literal, visible
+from .translation.casts import string_of
+from .translation.kinds import INSTANT
+from .translation.macros import make
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+ISO = "%Y-%m-%dT%H:%M:%S.%gZ"
+OPTIONS = {"parquet": {}, "csv": {"header": "false", "sep": ",", "nullvalue": ""}, "json": {}}
+
+
+def write_directory(connection: DuckDBPyConnection, sql: str, statement: InsertDirectory) -> None:
+    """Write the rows of a query into a folder, whose files it takes the place of in one step.
+
+    Raises:
+        StatementError: an option is unknown, or the folder has something else than files of rows.
+        ModelError: the folder cannot be written.
+    """
+    if not statement.path:
+        raise StatementError("Expected the folder to write: DIRECTORY 'path', or OPTIONS (path 'path').", statement.position)
+    folder = local_path(statement.path, "What INSERT OVERWRITE DIRECTORY writes to", statement.position)
+    options = checked(statement)
+    if folder.exists() and not holds_rows(folder):
+        message = f"{folder} is a file, or has more than files of rows. Choose another folder, or empty it."
+        raise StatementError(message, statement.position)
+    draft, old = (folder.with_name(f".{folder.name}-{uuid.uuid4().hex}{end}") for end in ("", "-old"))
+    try:
+        with storing(draft):
+            draft.mkdir(parents=True)
+            copy(connection, sql, draft / part_name(0, f".{statement.format}"), statement.format, options)
+            sync_tree(draft)
+            if folder.exists():
+                folder.rename(old)
+            draft.rename(folder)
+    finally:
+        clear(draft)
+        clear(old)
+
+
+def checked(statement: InsertDirectory) -> dict[str, str]:
+    """Return the options of a format, with those that the statement gives.
+
+    Raises:
+        StatementError: it gives one that is not known.
+    """
+    known = OPTIONS[statement.format]
+    given = {("sep" if name == "delimiter" else name): value for name, value in statement.options.items()}
+    for name in statement.options:
+        if name != "delimiter" and name not in known:
+            told = f"There is no option {name!r} of {statement.format} files that are written.{suggestion(name, known)}"
+            raise StatementError(told, statement.places.get(name, statement.position))
+    return {**known, **given}
+
+
+def holds_rows(folder: Path) -> bool:
+    """Return whether a folder has only what a statement like this one left in it."""
+    return folder.is_dir() and all(path.is_file() and is_part(path) for path in folder.iterdir())
+
+
+def is_part(path: Path) -> bool:
+    return path.name.startswith("part-") or not visible(path)
+
+
+def copy(connection: DuckDBPyConnection, sql: str, path: Path, format: str, options: dict[str, str]) -> None:
+    """Run a query and write its rows to a file, with values as Spark writes them."""
+    found = connection.sql(sql)
+    items = []
+    for name, kind in zip(found.columns, found.types, strict=True):
+        value: exp.Expr = exp.column(exp.to_identifier(name, quoted=True))
+        if format != "parquet" and kind.id == INSTANT:
+            value = exp.func("strftime", value, exp.Literal.string(ISO))
+        elif format == "csv":
+            value = string_of(value, kind)
+        items.append(f"{value.sql('duckdb')} AS {quoted(name)}")
+    how = {"parquet": "FORMAT parquet, COMPRESSION zstd", "json": "FORMAT json"}.get(format) or csv_format(options)
+    made = f"COPY (SELECT {', '.join(items)} FROM ({sql})) TO {literal(str(path))} ({how})"
+    make(made, connection)
+    awaited(connection, lambda: connection.execute(made))
+
+
+def csv_format(options: dict[str, str]) -> str:
+    sep, null = literal(options["sep"]), literal(options["nullvalue"])
+    return f"FORMAT csv, HEADER {options['header']}, DELIM {sep}, NULLSTR {null}, QUOTE '\"', ESCAPE '\\'"
