@@ -7,6 +7,7 @@ from collections.abc import Collection
 import pyarrow as pa
 from sqlglot import exp
 
+from ..objects import schema_of
 from ..spark_types import is_known
 
 CLAUSES = ("expressions", "from_", "where", "kind", "hint")
@@ -19,9 +20,7 @@ def bare(node: exp.Expr, clauses: Collection[str]) -> bool:
 
 def stored_schema(files: tuple[str, ...]) -> pa.Schema | None:
     """Return the columns of files; None where they differ, or have a type that Spark does not."""
-    import pyarrow.parquet as pq
-
-    schemas = [pq.read_schema(file) for file in files]
+    schemas = [schema_of(file) for file in files]
     same = all(schema.equals(schemas[0]) for schema in schemas)
     return schemas[0] if same and all(map(is_known, schemas[0].types)) else None
 

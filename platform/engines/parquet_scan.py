@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 
 from ...warehouse.manifest import RowGroup, Split
 from ..errors import DataError
+from ..objects import metadata_of, parquet_file, stamp
 from ..spark_types import is_category
 from .base import Bounds
 
@@ -52,12 +52,11 @@ class ParquetScan:
         splits: list[Split] = []
         for path in self.files:
             try:
-                stat = Path(path).stat()
-                metadata = pq.read_metadata(path)
+                written, metadata = stamp(path), metadata_of(path)
             except (OSError, pa.ArrowException) as error:
                 raise DataError(f"{path} cannot be read as Parquet: {error}. Write it again or leave it out.") from error
             groups = range(metadata.num_row_groups)
-            splits += [RowGroup(path, stat.st_size, stat.st_mtime_ns, i, metadata.row_group(i).num_rows) for i in groups]
+            splits += [RowGroup(path, *written, i, metadata.row_group(i).num_rows) for i in groups]
         return splits
 
     def read(self, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]:
@@ -77,7 +76,7 @@ class ParquetScan:
         chosen = [as_row_group(split) for split in splits]
         groups = {(split.path, split.row_group) for split in chosen}
         for path in dict.fromkeys(split.path for split in chosen):
-            metadata, where = pq.read_metadata(path), "the query" if self.staged else path
+            metadata, where = metadata_of(path), "the query" if self.staged else path
             names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
             index = names.index(self.columns[self.own_names([column])[0]])
             for group in (i for i in range(metadata.num_row_groups) if (path, i) in groups):
@@ -110,9 +109,9 @@ class ParquetScan:
         columns = returned if self.project else [self.columns[name] for name in returned]
         needed = list(self.needed) if self.project else list(dict.fromkeys(columns))
         categories = [] if self.project else [self.columns[n] for n in returned if of_categories(self.schema.field(n).type)]
-        metadata = pq.read_metadata(split.path, memory_map=True)
+        metadata = metadata_of(split.path)
         coded = in_dictionaries(metadata.row_group(split.row_group), categories)
-        with pq.ParquetFile(split.path, metadata=metadata, read_dictionary=coded, memory_map=True) as file:
+        with parquet_file(split.path, metadata=metadata, read_dictionary=coded) as file:
             for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=needed, use_threads=pa.cpu_count() > 1):
                 table = pa.Table.from_batches([batch])
                 made = table if self.project is None else self.project(table)
@@ -143,13 +142,13 @@ def check_unchanged(split: RowGroup) -> None:
         DataError: it changed or is gone; names it.
     """
     try:
-        stat = Path(split.path).stat()
+        found = stamp(split.path)
     except OSError as error:
         raise DataError(
             f"{split.path} is gone since the training began ({error.strerror}): the file was deleted, or its table replaced or "
             "dropped. Train again with what is there now."
         ) from error
-    if (stat.st_size, stat.st_mtime_ns) != (split.size, split.modified):
+    if found != (split.size, split.modified):
         raise DataError(
             f"{split.path} changed since the training began, which needs files that stay as they are. "
             "Train again with what is there now."

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from ...warehouse.dense import copy_dense
-from ...warehouse.durable import clear, remove, storing, sync, sync_tree
+from ...warehouse.durable import storing
 from ...warehouse.manifest import FILE
-from ...warehouse.scratch import sweep
 from ...warehouse.version import Version
 from ..engines.base import WriteFile
 from ..engines.parquet import row_groups
-from ..errors import ModelError, XpsqlError
+from ..engines.targets import Target
+from ..errors import ModelError
 from .weights import weights
 
 if TYPE_CHECKING:
@@ -41,19 +40,19 @@ def export_table(version: Version, engine: Engine, table: str, replace: bool, fo
         return engine.write_table(table, relation.select(), replace, format)
 
 
-def export_files(version: Version, engine: Engine, folder: Path, format: str, replace: bool) -> int:
-    """Write the columns of ML.WEIGHTS to a folder, which appears whole, and return how many rows it has.
+def export_files(version: Version, engine: Engine, target: Target, format: str, replace: bool) -> int:
+    """Write the columns of ML.WEIGHTS to a folder, as Target does, and return how many rows it has.
 
     The rows are one file, on Spark one for each partition that has any, which executors write into the warehouse first.
     Beside the rows stand `_manifest.json`, with what is needed to score elsewhere (scales of continuous slots), `_dense` where
     predictions need dense parameters, and `_package` where another package learned it; readers of folders of files
-    skip names that begin with `_`. What exports that were killed left beside it goes after a week.
+    skip names that begin with `_`.
 
     Raises:
         ModelError: the folder holds something else than an export, or one of another format that is not to be replaced, or
             cannot be written.
     """
-    with writing(version, folder, format, replace) as (draft, write):
+    with writing(version, target, format, replace) as (draft, write):
         with storing(draft):
             copy_dense(version.stored("dense"), draft / DENSE, version.manifest.train_only)
         version.copy("package", draft / PACKAGE)
@@ -62,69 +61,30 @@ def export_files(version: Version, engine: Engine, folder: Path, format: str, re
 
 
 @contextmanager
-def writing(version: Version, folder: Path, format: str, replace: bool) -> Iterator[tuple[Path, WriteFile]]:
-    """Give an empty folder with the version's manifest, and what writes a file of a format; the folder is `folder` at the end.
+def writing(version: Version, target: Target, format: str, replace: bool) -> Iterator[tuple[Path, WriteFile]]:
+    """Give an empty folder with the version's manifest, and what writes a file of a format; at the end it is the target.
 
     Raises:
         ModelError: see export_files.
     """
     chosen = next(f for f in FORMATS if f.name == format)
-    _check_free(folder, chosen, replace)
-    draft = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
-    try:
+    _check_free(target, chosen, replace)
+    with target.replacing(last=MANIFEST) as draft:
         with storing(draft):
-            draft.mkdir(parents=True)
-            sweep(left_beside(folder))
             shutil.copyfile(version.folder / FILE, draft / MANIFEST)
         yield draft, chosen.write
-        with storing(folder):
-            sync_tree(draft)
-            replace_folder(folder, draft)
-    except BaseException as error:
-        clear_draft(draft, error)
-        raise
 
 
-def _check_free(folder: Path, chosen: Format, replace: bool) -> None:
-    """Require that nothing is lost when `folder` is replaced, and nobody who reads its format is left without it."""
-    if folder.is_dir() and ((folder / MANIFEST).exists() or not any(folder.iterdir())):
-        others = [f.name for f in FORMATS if f is not chosen and any(folder.glob(f"part-*.{f.name}"))]
-        if others and not replace:
-            raise ModelError(
-                f"{folder} has an export as {others[0]}. "
-                f"Choose another path, or use FORMAT {chosen.name} WITH (replace = true)."
-            )
-        return
-    if folder.exists():
-        raise ModelError(f"{folder} exists and is no export of a model. Choose another path, or remove it.")
-
-
-def left_beside(folder: Path) -> list[Path]:
-    """Return the drafts and replaced folders of exports to a folder."""
-    name = re.compile(rf"\.{re.escape(folder.name)}-[0-9a-f]{{32}}(-old)?")
-    return [path for path in folder.parent.iterdir() if name.fullmatch(path.name)]
-
-
-def replace_folder(folder: Path, draft: Path) -> None:
-    """Put a whole draft in the place of a folder that may exist."""
-    old = draft.with_name(f"{draft.name}-old")
-    try:
-        if folder.exists():
-            folder.rename(old)
-        draft.rename(folder)
-    except BaseException:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        raise
-    sync(folder.parent)
-    clear(old)
-
-
-def clear_draft(draft: Path, error: BaseException) -> None:
-    try:
-        remove(draft)
-    except XpsqlError as second:
-        error.add_note(f"Its unfinished files are left: {second}")
+def _check_free(target: Target, chosen: Format, replace: bool) -> None:
+    """Require that nothing is lost when a folder is replaced, and nobody who reads its format is left without it."""
+    names = target.names()
+    if names and MANIFEST not in names:
+        raise ModelError(f"{target} exists and is no export of a model. Choose another path, or remove it.")
+    others = [f.name for f in FORMATS if f is not chosen and any(fnmatchcase(name, f"part-*.{f.name}") for name in names or ())]
+    if others and not replace:
+        raise ModelError(
+            f"{target} has an export as {others[0]}. Choose another path, or use FORMAT {chosen.name} WITH (replace = true)."
+        )
 
 
 def write_parquet(path: Path, rows: pa.RecordBatchReader) -> int:

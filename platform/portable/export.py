@@ -11,7 +11,6 @@ READY           is written last
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...algorithms.base import Algorithm, Packaged
-from ...warehouse.durable import storing, sync_tree
+from ...warehouse.durable import storing
 from ...warehouse.package import read_package
-from ...warehouse.scratch import sweep
 from ..engines.base import Engine
+from ..engines.targets import Target
 from ..errors import ModelError, StatementError
 from ..input.columns import columns_from
 from ..input.scaling import Scales
-from ..models.exports import clear_draft, left_beside, replace_folder
 from ..scoring.scorer import Scorer
 from ..training.recipe import algorithm_of
 from ..training.rows import moments_of_version
@@ -132,8 +130,8 @@ class PortableModel:
         return found | {one.name: self.inputs[one.name] for one in (*self.interface.numbers, *self.interface.vector_arrays)}
 
 
-def export_portable(version: Version, engine: Engine, folder: Path, kind: str, half: bool, parity: str, replace: bool) -> int:
-    """Write a version to a folder, which appears whole, and return how many keys have rows there.
+def export_portable(version: Version, engine: Engine, target: Target, kind: str, half: bool, parity: str, replace: bool) -> int:
+    """Write a version to a folder, as Target does, and return how many keys have rows there.
 
     Args:
         kind: SERVING or ONNX.
@@ -145,29 +143,20 @@ def export_portable(version: Version, engine: Engine, folder: Path, kind: str, h
         StatementError: the packages that it needs are not installed, or the rows to compare cannot be read.
         ModelError: the folder holds something else, a graph cannot be made, or it gives other predictions.
     """
-    check_free(folder, kind, replace)
+    check_free(target, kind, replace)
     what = f"{kind}, the algorithm {version.manifest.algorithm.name},"
     model = PortableModel(version, parity_rows(version, engine, parity))
     if not model.packaged:
         needed(kind)
     elif kind == ONNX:
         raise StatementError(f"{version.manifest.algorithm.name} has a model of its own: use FORMAT serving, which writes it.")
-    draft = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
-    try:
-        with storing(draft):
-            draft.mkdir(parents=True)
-            sweep(left_beside(folder))
-            stored = model.write_rows(draft, half)
-            graph, largest = write_graph(model, draft, stored, kind, what)
-            write_parity(draft / PARITY, model.table, model.inputs, model.said)
-            more = {"kind": kind, "graph": graph, "largest_difference": largest, "difference_by_fp16": model.lost}
-            write_description(model, draft, stored, more)
-            sync_tree(draft)
-            (draft / READY).touch()
-            replace_folder(folder, draft)
-    except BaseException as error:
-        clear_draft(draft, error)
-        raise
+    with target.replacing(last=READY) as draft, storing(draft):
+        stored = model.write_rows(draft, half)
+        graph, largest = write_graph(model, draft, stored, kind, what)
+        write_parity(draft / PARITY, model.table, model.inputs, model.said)
+        more = {"kind": kind, "graph": graph, "largest_difference": largest, "difference_by_fp16": model.lost}
+        write_description(model, draft, stored, more)
+        (draft / READY).touch()
     return sum(one.layout.rows for one in stored[:1])
 
 
@@ -199,18 +188,18 @@ def write_description(model: PortableModel, folder: Path, stored: list[StoredRow
     (folder / FILE).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 
-def check_free(folder: Path, kind: str, replace: bool) -> None:
-    """Require that nothing is lost when `folder` is replaced.
+def check_free(target: Target, kind: str, replace: bool) -> None:
+    """Require that nothing is lost when a folder is replaced.
 
     Raises:
         ModelError: it holds something else than an export as `kind`.
     """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    if not target.names():
         return
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))["kind"]
+        found = json.loads(target.read(FILE))["kind"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"{folder} exists and is no export as {SERVING} or {ONNX}. Choose another path, or remove it."
+        message = f"{target} exists and is no export as {SERVING} or {ONNX}. Choose another path, or remove it."
         raise ModelError(message) from error
     if found != kind and not replace:
-        raise ModelError(f"{folder} has an export as {found}. Choose another path, or use FORMAT {kind} WITH (replace = true).")
+        raise ModelError(f"{target} has an export as {found}. Choose another path, or use FORMAT {kind} WITH (replace = true).")

@@ -300,7 +300,7 @@ def test_parquet_columns_must_have_names_of_their_own(engine: DuckDBEngine, tmp_
         ("SELECT * FROM parquet.`{path}/nowhere`", "nowhere does not exist"),
         ("SELECT * FROM parquet.`{path}/*.none`", "does not exist"),
         ("SELECT * FROM parquet.`{path}`", "has no files to read"),
-        ("SELECT * FROM parquet.`s3://bucket/a`", "Mount s3:// as a folder"),
+        ("SELECT * FROM parquet.`hdfs://bucket/a`", "Mount hdfs:// as a folder"),
         ("CREATE TEMPORARY VIEW v USING csv OPTIONS (header 'true')", "must have path"),
         ("CREATE TEMPORARY VIEW v USING csv OPTIONS (path '{path}', headr 'true')", "Did you mean header"),
         ("CREATE TEMPORARY VIEW v USING orc OPTIONS (path '{path}')", "Valid: parquet, csv, json"),

@@ -552,7 +552,7 @@ def test_export_replaces_files_of_another_format_only_where_it_says_so(session: 
     assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["_manifest.json", "part-00000.csv"]
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket/x", "s3:/bucket/x", "hdfs://name/x"])
+@pytest.mark.parametrize("uri", ["s3:/bucket/x", "hdfs://name/x"])
 def test_export_refuses_what_is_no_local_path(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str
 ) -> None:

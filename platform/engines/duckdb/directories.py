@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ....warehouse.durable import clear, storing, sync_tree
+from ....warehouse.durable import storing
 from ....warehouse.names import part_name
-from ...errors import StatementError, suggestion
-from ...local import local_path
+from ...errors import NotAvailableError, StatementError, suggestion
 from ...spark_types import quoted
 from ..spark_sql.tree import InsertDirectory
+from ..targets import Target
 from ..waiting import awaited
 from .files.paths import literal, visible
 from .translation.casts import string_of
@@ -28,7 +27,7 @@ OPTIONS = {"parquet": {}, "csv": {"header": "false", "sep": ",", "nullvalue": ""
 
 
 def write_directory(connection: DuckDBPyConnection, sql: str, statement: InsertDirectory) -> None:
-    """Write the rows of a query into a folder, whose files it takes the place of in one step.
+    """Write the rows of a query into a folder, in the place of its files, as Target does.
 
     Raises:
         StatementError: an option is unknown, or the folder has something else than files of rows.
@@ -36,23 +35,13 @@ def write_directory(connection: DuckDBPyConnection, sql: str, statement: InsertD
     """
     if not statement.path:
         raise StatementError("Expected the folder to write: DIRECTORY 'path', or OPTIONS (path 'path').", statement.position)
-    folder = local_path(statement.path, "What INSERT OVERWRITE DIRECTORY writes to", statement.position)
+    target = Target.of(statement.path, "What INSERT OVERWRITE DIRECTORY writes to", statement.position)
     options = checked(statement)
-    if folder.exists() and not holds_rows(folder):
-        message = f"{folder} is a file, or has more than files of rows. Choose another folder, or empty it."
+    if not all(map(is_part, target.names() or ())):
+        message = f"{target} is a file, or has more than files of rows. Choose another folder, or empty it."
         raise StatementError(message, statement.position)
-    draft, old = (folder.with_name(f".{folder.name}-{uuid.uuid4().hex}{end}") for end in ("", "-old"))
-    try:
-        with storing(draft):
-            draft.mkdir(parents=True)
-            copy(connection, sql, draft / part_name(0, f".{statement.format}"), statement.format, options)
-            sync_tree(draft)
-            if folder.exists():
-                folder.rename(old)
-            draft.rename(folder)
-    finally:
-        clear(draft)
-        clear(old)
+    with target.replacing() as draft, storing(draft):
+        copy(connection, sql, draft / part_name(0, f".{statement.format}"), statement.format, options)
 
 
 def checked(statement: InsertDirectory) -> dict[str, str]:
@@ -61,7 +50,10 @@ def checked(statement: InsertDirectory) -> dict[str, str]:
     Raises:
         StatementError: it gives one that is not known.
     """
-    known = OPTIONS[statement.format]
+    known = OPTIONS.get(statement.format)
+    if known is None:
+        message = f"Files are written as {', '.join(OPTIONS)}, got {statement.format}."
+        raise NotAvailableError(message, statement.position)
     given = {("sep" if name == "delimiter" else name): value for name, value in statement.options.items()}
     for name in statement.options:
         if name != "delimiter" and name not in known:
@@ -70,13 +62,9 @@ def checked(statement: InsertDirectory) -> dict[str, str]:
     return {**known, **given}
 
 
-def holds_rows(folder: Path) -> bool:
-    """Return whether a folder has only what a statement like this one left in it."""
-    return folder.is_dir() and all(path.is_file() and is_part(path) for path in folder.iterdir())
-
-
-def is_part(path: Path) -> bool:
-    return path.name.startswith("part-") or not visible(path)
+def is_part(name: str) -> bool:
+    """Return whether a statement like this one leaves a file of this name."""
+    return bool(name) and (name.startswith("part-") or not visible(Path(name)))
 
 
 def copy(connection: DuckDBPyConnection, sql: str, path: Path, format: str, options: dict[str, str]) -> None:

@@ -18,8 +18,8 @@ from ..spark_sql.limits import MOST_TOKENS
 from ..spark_sql.statements import QUERY_STARTS, STATEMENTS, name_sql, read, read_name, read_query
 from ..spark_sql.tree import QueryText
 from .definitions import Definitions
+from .files.memory import MemorySource
 from .files.source import FileSource, check_names
-from .memory import MemorySource
 from .queries import Queries
 from .relations import Relations
 from .scans import scan_of
@@ -83,7 +83,7 @@ class DuckDBEngine:
             StatementError: the first file's columns are not told apart by their names.
         """
         if files:
-            check_names(files[0])
+            check_names(str(files[0]))
         self._relations.temporary[name.lower()] = FileSource.of_files([str(file.absolute()) for file in files])
 
     def register_rows(self, name: str, rows: pa.Table) -> None:

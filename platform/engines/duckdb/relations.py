@@ -20,8 +20,8 @@ from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import FORMATS, unqualified
 from .connection import cursor
 from .failures import explained
+from .files.memory import MemorySource
 from .files.source import FileSource, open_source
-from .memory import MemorySource
 from .results import simplified
 from .translation.transpile import translate
 

@@ -49,7 +49,7 @@ def row_wise(query: str, view: str, file: str, warehouse: Path) -> ParquetScan |
     tree = parse_query(query)
     if (more := next((name for kind, name in PARTS.items() if tree.find(kind) is not None), None)) is not None:
         return f"the query has {more}"
-    check_names(Path(file))
+    check_names(file)
     relations = Relations(Tables(warehouse), Views(warehouse))
     relations.temporary[view] = FileSource.of_files([file])
     scan = scan_of(read_query(query), relations, Queries(relations))

@@ -11,8 +11,8 @@ from ..in_place import CLAUSES, as_stored, bare, stored_schema
 from ..parquet_scan import ParquetScan
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.tree import QueryText
+from .files.memory import MemorySource
 from .files.source import FileSource
-from .memory import MemorySource
 from .projection import PIECE, projection_of
 from .references import references
 from .relations import Relations, names_in, rename

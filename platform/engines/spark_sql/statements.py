@@ -30,7 +30,7 @@ from .tree import (
 
 DATABASES = ("default", "spark_catalog")
 QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "(")
-FORMATS = ("parquet", "csv", "json")
+FORMATS = ("parquet", "csv", "json", "delta")
 RUNS = "SELECT, CREATE TABLE, CREATE VIEW, INSERT, DROP, SHOW TABLES, SHOW PARTITIONS and DESCRIBE"
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ...engines.spark_sql.passage import Passage
+from ...engines.targets import Target
 from ...errors import StatementError, Subject
-from ...local import local_path
 from ...options import Value, option
 from ...options import parse as parse_options
 from ..base import Statement
@@ -92,7 +91,7 @@ class ExportFiles:
     """Write the columns of ML.WEIGHTS to files in a folder, with the manifest and the dense parameters beside them."""
 
     named: NamedVersion
-    folder: Path
+    target: Target
     format: str
     replace: bool
 
@@ -100,9 +99,9 @@ class ExportFiles:
         from ...models.exports import DENSE, export_files
 
         with context.models.reading(*self.named) as version:
-            rows = export_files(version, context.engine, self.folder, self.format, self.replace)
-        dense = str(self.folder / DENSE) if version.dense.exists() else None
-        return answer(version.manifest.model, version.number, rows, str(self.folder), dense)
+            rows = export_files(version, context.engine, self.target, self.format, self.replace)
+        dense = self.target.below(DENSE) if version.dense.exists() else None
+        return answer(version.manifest.model, version.number, rows, str(self.target), dense)
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,8 @@ class ExportVectors:
                 target, format = to.table.text, to.options.format
                 rows = context.engine.write_table(target, query, to.options.replace, format)
             else:
-                target = str(to.folder)
-                with writing(version, to.folder, to.format, to.replace) as (draft, write):
+                target = str(to.target)
+                with writing(version, to.target, to.format, to.replace) as (draft, write):
                     rows = context.engine.write_files(query, draft, f".{to.format}", write)
             return answer(version.manifest.model, version.number, rows, target, None)
 
@@ -141,7 +140,7 @@ class ExportPortable:
     """Write files with which programs without xpsql score."""
 
     named: NamedVersion
-    folder: Path
+    target: Target
     format: str
     options: PortableOptions
 
@@ -150,8 +149,8 @@ class ExportPortable:
 
         with context.models.reading(*self.named) as version:
             given = self.options
-            rows = export_portable(version, context.engine, self.folder, self.format, given.fp16, given.parity, given.replace)
-        return answer(version.manifest.model, version.number, rows, str(self.folder), None)
+            rows = export_portable(version, context.engine, self.target, self.format, given.fp16, given.parity, given.replace)
+        return answer(version.manifest.model, version.number, rows, str(self.target), None)
 
 
 def answer(model: str, version: int, rows: int, target: str, dense: str | None) -> pa.Table:
@@ -195,23 +194,23 @@ def parse_table(cursor: Cursor, named: NamedVersion, table: Passage, base: int |
 def parse_folder(cursor: Cursor, named: NamedVersion) -> ExportFiles | ExportPortable:
     from ...models.exports import FORMATS
 
-    folder, format, given = read_folder(cursor, [*(format_.name for format_ in FORMATS), *PORTABLE])
+    target, format, given = read_folder(cursor, [*(format_.name for format_ in FORMATS), *PORTABLE])
     if format in PORTABLE:
-        return ExportPortable(named, folder, format, parse_options(PortableOptions, given, Subject("WITH")))
-    return ExportFiles(named, folder, format, parse_options(FileOptions, given, Subject("WITH")).replace)
+        return ExportPortable(named, target, format, parse_options(PortableOptions, given, Subject("WITH")))
+    return ExportFiles(named, target, format, parse_options(FileOptions, given, Subject("WITH")).replace)
 
 
 def parse_files(cursor: Cursor, named: NamedVersion) -> ExportFiles:
     from ...models.exports import FORMATS
 
-    folder, format, given = read_folder(cursor, [format_.name for format_ in FORMATS])
-    return ExportFiles(named, folder, format, parse_options(FileOptions, given, Subject("WITH")).replace)
+    target, format, given = read_folder(cursor, [format_.name for format_ in FORMATS])
+    return ExportFiles(named, target, format, parse_options(FileOptions, given, Subject("WITH")).replace)
 
 
-def read_folder(cursor: Cursor, names: Sequence[str]) -> tuple[Path, str, Mapping[str, Value]]:
+def read_folder(cursor: Cursor, names: Sequence[str]) -> tuple[Target, str, Mapping[str, Value]]:
     """Return a folder, the format of what is written there, one of some names, and the options of WITH."""
     position = cursor.position()
-    folder = local_path(cursor.string("TABLE name or 'path'"), "What EXPORT MODEL writes to", position)
+    target = Target.of(cursor.string("TABLE name or 'path'"), "What EXPORT MODEL writes to", position)
     if cursor.peek("DELTA"):
         message = "DELTA is written to a table, not to files: EXPORT MODEL name TO TABLE table DELTA FROM VERSION k."
         raise StatementError(message, cursor.position())
@@ -219,7 +218,7 @@ def read_folder(cursor: Cursor, names: Sequence[str]) -> tuple[Path, str, Mappin
     if not any(cursor.peek(name) for name in names):
         raise cursor.expected("a format", names)
     format = cursor.identifier("a format").lower()
-    return folder, format, cursor.options() if cursor.accept("WITH") else {}
+    return target, format, cursor.options() if cursor.accept("WITH") else {}
 
 
 EXPORT_MODEL = Statement(

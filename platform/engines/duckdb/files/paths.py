@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import gzip
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from urllib.parse import unquote
 
 from ....errors import Position, StatementError
 from ....local import local_path
+from ....objects import below, is_object, located
 
 PARTITION = re.compile(r"(?P<name>[^=]+)=(?P<value>.*)", re.DOTALL)
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -32,10 +34,6 @@ class Listing:
     partitions: dict[str, str]
 
     @property
-    def first(self) -> Path:
-        return Path(self.files[0])
-
-    @property
     def array(self) -> str:
         """The files as an array of DuckDB's SQL; characters of globs in their names stand for themselves."""
         return "[" + ", ".join(literal(glob.escape(file)) for file in self.files) + "]"
@@ -51,7 +49,16 @@ class Listing:
 
 def opener(file: str) -> Callable[..., IO[Any]]:
     """Return what opens a file, compressed or not."""
+    if is_object(file):
+        return opened_object
     return gzip.open if file.endswith(".gz") else open
+
+
+def opened_object(uri: str, mode: str, **how: Any) -> IO[Any]:
+    """Open a file of an object store for reading, compressed or not."""
+    files, key = located(uri)
+    stream = io.BufferedReader(files.open_input_stream(key))
+    return io.TextIOWrapper(stream, **how) if mode == "rt" else stream
 
 
 def listing(path: str, position: Position | None) -> Listing:
@@ -62,6 +69,8 @@ def listing(path: str, position: Position | None) -> Listing:
     Raises:
         StatementError: nothing is there.
     """
+    if is_object(path):
+        return objects(path, position)
     local = local_path(path, "What a query reads", position)
     roots = [local] if local.exists() else [Path(p) for p in sorted(glob.glob(str(local))) if visible(Path(p))]  # noqa: PTH207
     if not roots:
@@ -69,6 +78,29 @@ def listing(path: str, position: Position | None) -> Listing:
     pairs = [pair for root in roots for pair in (files_below(root, {}) if root.is_dir() else [(str(root), {})])]
     if not pairs:
         raise StatementError(f"The folder {path} has no files to read.", position)
+    return Listing(tuple(file for file, _ in pairs), partition_kinds([values for _, values in pairs]))
+
+
+def objects(uri: str, position: Position | None) -> Listing:
+    """Find the files of a URI: itself, or those of a folder in sorted order.
+
+    Raises:
+        StatementError: nothing is there, or the store does not answer.
+    """
+    try:
+        found = below(uri.rstrip("/"))
+    except OSError as error:
+        raise StatementError(f"{uri} cannot be read: {error}.", position) from error
+    root, pairs = uri.rstrip("/"), []
+    for file in found:
+        inside = file.removeprefix(root).strip("/")
+        *folders, name = inside.split("/") if inside else [file]
+        values = [PARTITION.fullmatch(folder) for folder in folders]
+        if all(values) and all(visible(Path(part)) for part in (*folders, Path(name).name)):
+            pairs.append((file, {match["name"]: unquote(match["value"]) for match in values if match}))
+    if not pairs:
+        told = "there is no file, or none in folders named column=value; patterns are for local paths"
+        raise StatementError(f"The path {uri} has no files to read: {told}.", position)
     return Listing(tuple(file for file, _ in pairs), partition_kinds([values for _, values in pairs]))
 
 

@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ....errors import Position, StatementError, suggestion
+from ....objects import schema_of
 from ....spark_types import quoted
 from .csv import CSV_OPTIONS, csv_sql, truth
+from .delta import DELTA_OPTIONS, delta_files
 from .json import JSON_OPTIONS, json_sql
+from .memory import MemorySource
+from .objects import let_read
 from .paths import Listing, listing
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 TRUTHS = ("true", "false")
-OPTIONS = {"csv": CSV_OPTIONS, "json": JSON_OPTIONS, "parquet": {"path": None, "mergeschema": "false"}}
+OPTIONS: dict[str, Mapping[str, str | None]] = {
+    "csv": CSV_OPTIONS,
+    "json": JSON_OPTIONS,
+    "parquet": {"path": None, "mergeschema": "false"},
+    "delta": DELTA_OPTIONS,
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ def open_source(
     columns: Mapping[str, str] | None,
     position: Position | None,
     places: Mapping[str, Position],
-) -> FileSource:
+) -> FileSource | MemorySource:
     """Return what a format and its options make of files.
 
     Args:
@@ -75,11 +83,19 @@ def open_source(
             raise StatementError(f"The option {name} takes true or false, got {value!r}.", places.get(name, position))
     if not options.get("path"):
         raise StatementError("OPTIONS must have path: the file, folder or glob to read.", position)
+    if format == "delta":
+        if columns is not None:
+            raise StatementError("A Delta table says what its columns are. Leave their list out.", position)
+        files = delta_files(options, places.get("path", position))
+        if isinstance(files, tuple):
+            let_read(connection, files)
+        return FileSource.of_files(files) if isinstance(files, tuple) else files
     found = listing(options["path"], places.get("path", position))
+    let_read(connection, found.files)
     given = {name: value for name, value in {**OPTIONS[format], **options}.items() if value is not None}
     if format != "parquet":
         return FileSource((csv_sql if format == "csv" else json_sql)(connection, found, given, columns))
-    check_names(found.first, places.get("path", position))
+    check_names(found.files[0], places.get("path", position))
     source = FileSource.of_parquet(found, truth(given, "mergeschema"))
     if columns is None:
         return source
@@ -87,16 +103,14 @@ def open_source(
     return FileSource(f"SELECT {items} FROM ({source.sql})")
 
 
-def check_names(file: Path, position: Position | None = None) -> None:
+def check_names(file: str, position: Position | None = None) -> None:
     """Require that the columns of a Parquet file have names that tell them apart, whatever their case.
 
     Raises:
         StatementError: they do not, or the file cannot be read.
     """
-    import pyarrow.parquet as pq
-
     try:
-        names = pq.read_schema(file).names
+        names = schema_of(file).names
     except (pa.ArrowException, OSError) as error:
         raise StatementError(f"{file} cannot be read as Parquet: {error}.", position) from error
     count = Counter(map(str.lower, names))

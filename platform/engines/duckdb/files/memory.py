@@ -1,4 +1,4 @@
-"""Tables in memory as relations: DuckDB scans Arrow's own memory."""
+"""Tables and datasets of Arrow as relations: DuckDB scans Arrow's own memory, and of a dataset what a query needs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..base import internal_name
+from ...base import internal_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from pyarrow.dataset import Dataset
 
 
 @dataclass(frozen=True)
 class MemorySource:
-    """A table that the session was given.
+    """A table that the session was given, or a dataset of files.
 
     Attributes:
         rows: its rows, which no query copies.
         name: what a connection knows them by.
     """
 
-    rows: pa.Table
+    rows: pa.Table | Dataset
     name: str = field(default_factory=lambda: internal_name("rows"))
 
     def open(self, *connections: DuckDBPyConnection) -> str:

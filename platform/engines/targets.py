@@ -1,0 +1,123 @@
+"""Folders that statements write, which take the place of what is there: local ones, or those of an object store."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...warehouse.durable import clear, remove, storing, sync, sync_tree
+from ...warehouse.scratch import sweep
+from ..errors import ModelError, Position, XpsqlError
+from ..local import local_path
+from ..objects import below, is_object, read, upload
+
+
+@dataclass(frozen=True)
+class Target:
+    """A folder to write.
+
+    Attributes:
+        place: an absolute path, or a URI of an object store.
+    """
+
+    place: str
+
+    @classmethod
+    def of(cls, text: str, what: str, position: Position | None) -> Target:
+        """Return the folder that a text names.
+
+        Raises:
+            StatementError: a URI of another kind.
+        """
+        return cls(text.rstrip("/") if is_object(text) else str(local_path(text, what, position)))
+
+    def __str__(self) -> str:
+        return self.place
+
+    def below(self, name: str) -> str:
+        """Return the path or URI of a file in it."""
+        return f"{self.place}/{name}"
+
+    def names(self) -> set[str] | None:
+        """Return what is in it, {""} where it is a file, or None where there is nothing.
+
+        Raises:
+            ModelError: the store does not answer.
+        """
+        if not is_object(self.place):
+            folder = Path(self.place)
+            return {path.name for path in folder.iterdir()} if folder.is_dir() else {""} if folder.exists() else None
+        try:
+            return {file.removeprefix(self.place).strip("/").partition("/")[0] for file in below(self.place)} or None
+        except OSError as error:
+            raise ModelError(f"{self.place} cannot be looked into: {error}.") from error
+
+    def read(self, name: str) -> str:
+        """Return the text of a file in it.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        return read(self.below(name)).decode()
+
+    @contextmanager
+    def replacing(self, last: str = "") -> Iterator[Path]:
+        """Give an empty local folder, whose files are here once the block has ended without an error.
+
+        A local folder appears whole, in one step. A store has no such step: files come one by one, that named `last` after all
+        others, and those that are no more go then. What was killed left beside a local folder goes after a week.
+
+        Raises:
+            ModelError: it cannot be written.
+        """
+        if is_object(self.place):
+            with tempfile.TemporaryDirectory(prefix="xpsql-") as made:
+                yield Path(made)
+                upload(Path(made), self.place, last)
+            return
+        folder = Path(self.place)
+        draft = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+        try:
+            with storing(draft):
+                draft.mkdir(parents=True)
+                sweep(left_beside(folder))
+            yield draft
+            with storing(folder):
+                sync_tree(draft)
+                _replace(folder, draft)
+        except BaseException as error:
+            _clear_draft(draft, error)
+            raise
+
+
+def left_beside(folder: Path) -> list[Path]:
+    """Return the drafts and replaced folders that were left beside a folder."""
+    name = re.compile(rf"\.{re.escape(folder.name)}-[0-9a-f]{{32}}(-old)?")
+    return [path for path in folder.parent.iterdir() if name.fullmatch(path.name)]
+
+
+def _replace(folder: Path, draft: Path) -> None:
+    """Put a whole draft in the place of a folder that may exist."""
+    old = draft.with_name(f"{draft.name}-old")
+    try:
+        if folder.exists():
+            folder.rename(old)
+        draft.rename(folder)
+    except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise
+    sync(folder.parent)
+    clear(old)
+
+
+def _clear_draft(draft: Path, error: BaseException) -> None:
+    try:
+        remove(draft)
+    except XpsqlError as second:
+        error.add_note(f"Its unfinished files are left: {second}")

@@ -1,0 +1,167 @@
+"""Files of object stores, by URIs that Arrow knows: s3://bucket/key, gs://, abfss://; beside them local paths, as they are.
+
+The environment says where a store is and who asks, as its own tools take it: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID;
+GOOGLE_APPLICATION_CREDENTIALS; AZURE_CLIENT_ID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from .errors import ModelError
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+    from pyarrow.fs import FileSystem
+
+SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
+
+
+class Stamp(NamedTuple):
+    """Bytes of a file, and when it was written, in nanoseconds; what tells that it is still the same one."""
+
+    size: int
+    modified: int
+
+
+def is_object(path: str) -> bool:
+    """Return whether a path is a URI of an object store."""
+    return path.partition("://")[0].lower() in SCHEMES and "://" in path
+
+
+def located(uri: str) -> tuple[FileSystem, str]:
+    """Return the filesystem of a URI, and the path in it.
+
+    Raises:
+        OSError: no filesystem answers to it.
+    """
+    scheme, _, rest = uri.partition("://")
+    bucket, _, key = rest.partition("/")
+    files, root = _store(f"{scheme.lower()}://{bucket}")
+    return files, f"{root.rstrip('/')}/{key}".rstrip("/")
+
+
+@lru_cache(maxsize=64)
+def _store(bucket: str) -> tuple[FileSystem, str]:
+    from pyarrow.fs import FileSystem
+
+    try:
+        files, root = FileSystem.from_uri(bucket)
+    except (pa.ArrowException, ValueError) as error:
+        raise OSError(str(error)) from error
+    return files, root
+
+
+def stamp(path: str) -> Stamp:
+    """Return the size and the time of a file.
+
+    Raises:
+        OSError: it is not there, or its store does not answer.
+    """
+    if not is_object(path):
+        stat = Path(path).stat()
+        return Stamp(stat.st_size, stat.st_mtime_ns)
+    files, key = located(path)
+    info = files.get_file_info(key)
+    if not info.is_file:
+        raise FileNotFoundError(2, "no such object", path)
+    return Stamp(info.size, info.mtime_ns)
+
+
+@contextmanager
+def parquet_file(path: str, **how: Any) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; what is near each other in it is asked of a store at once.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    import pyarrow.parquet as pq
+
+    if not is_object(path):
+        with pq.ParquetFile(path, memory_map=True, **how) as file:
+            yield file
+        return
+    files, key = located(path)
+    with files.open_input_file(key) as source, pq.ParquetFile(source, pre_buffer=True, **how) as file:
+        yield file
+
+
+def metadata_of(path: str) -> pq.FileMetaData:
+    """Return the metadata of a Parquet file."""
+    with parquet_file(path) as file:
+        return file.metadata
+
+
+def schema_of(path: str) -> pa.Schema:
+    """Return the columns of a Parquet file."""
+    with parquet_file(path) as file:
+        return file.schema_arrow
+
+
+def below(uri: str) -> list[str]:
+    """Return the URIs of the files of a folder of a store, and of those below it, sorted; of a file its own.
+
+    Raises:
+        OSError: the store does not answer.
+    """
+    from pyarrow.fs import FileSelector
+
+    files, key = located(uri)
+    scheme = uri.partition("://")[0]
+    info = files.get_file_info(key)
+    if info.is_file:
+        return [uri]
+    found = files.get_file_info(FileSelector(key, recursive=True, allow_not_found=True))
+    return sorted(f"{scheme}://{one.path}" for one in found if one.is_file)
+
+
+def read(path: str) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not is_object(path):
+        return Path(path).read_bytes()
+    files, key = located(path)
+    with files.open_input_file(key) as file:
+        return bytes(file.read())
+
+
+def upload(folder: Path, uri: str, last: str) -> None:
+    """Put the files of a local folder into one of a store, in the place of those that are there.
+
+    Readers see files come one by one; the one named `last`, if there is one, after all others.
+
+    Raises:
+        ModelError: the store does not take them.
+    """
+    files, key = located(uri)
+    new = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    try:
+        before = below(uri)
+        for name in sorted(new, key=lambda name: (name == last, name)):
+            with files.open_output_stream(f"{key}/{name}") as out, new[name].open("rb") as source:
+                while part := source.read(1 << 23):
+                    out.write(part)
+        kept = {f"{uri.rstrip('/')}/{name}" for name in new}
+        for old in before:
+            if old not in kept:
+                _delete(files, located(old)[1])
+    except OSError as error:
+        raise ModelError(f"{uri} cannot be written: {error}. Look at its permissions, and run the statement again.") from error
+
+
+def _delete(files: FileSystem, key: str) -> None:
+    """Delete an object; Arrow then makes a marker of its folder, which not every store takes."""
+    try:
+        files.delete_file(key)
+    except OSError:
+        if files.get_file_info(key).is_file:
+            raise
