@@ -221,8 +221,7 @@ class SparkTables:
             frame = self._analyse(statement.query.text)
         else:
             frame = self._spark.createDataFrame([], (statement.columns or "").strip())
-        schema = schema_of(frame)
-        check_columns(schema)
+        check_columns(schema := schema_of(frame))
         by = check_partitioning(name, statement.partitioned_by, schema)
         ordered = frame.select(*(quoted(c) for c in (*(c for c in schema.names if c not in by), *by)))
         self._save(name, ordered, "replace" if statement.replace else "new", by)
