@@ -26,6 +26,8 @@ from .sums import Sums
 if TYPE_CHECKING:
     import optax
 
+    from .layers.side_network import SideNetwork
+
 __all__ = [
     "Algorithm",
     "Augment",
@@ -84,6 +86,7 @@ class Algorithm(metaclass=FormerArguments):
         least_batch: examples per update of a short log, at least, where the statement does not say.
         compact: its functions see slots by way of the look-ups and poolings of `algorithms/layers` alone, so that what
             neighbouring examples have in common may come once, see `Inputs.group`.
+        sides: the networks over vectors with ids, one for each of `Layout.sides`.
     """
 
     tables: tuple[TableSpec, ...]
@@ -104,6 +107,7 @@ class Algorithm(metaclass=FormerArguments):
     large_batches: bool = False
     least_batch: int = 1
     compact: bool = False
+    sides: tuple[SideNetwork, ...] = ()
 
     @property
     def goal(self) -> Supervised | Unsupervised:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,7 @@ class Chunk(NamedTuple):
         vector_arrays: one per slot of arrays of vectors.
         drawn: (pass, number of a batch in its split) -> codes of features drawn at random for it; None where none are.
         runs: what neighbouring examples agree in; None where nobody looked, or they agree in too little.
+        sides: of the vectors with ids of each kind, which of them each feature has; see `platform.input.side.table.SideCodes`.
     """
 
     keys: NDArray[np.uint64]
@@ -142,3 +143,4 @@ class Chunk(NamedTuple):
     vector_arrays: tuple[VectorArrays, ...] = ()
     drawn: Callable[[int, int], Codes] | None = None
     runs: RowRuns | None = None
+    sides: tuple[Any, ...] = ()

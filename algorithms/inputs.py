@@ -17,6 +17,22 @@ class ArraySlot(NamedTuple):
     dim: int
 
 
+class SideSlots(NamedTuple):
+    """The slots whose values have vectors with ids, and the network that each vector goes through.
+
+    Attributes:
+        name: of the vectors.
+        elements: of each; 0 until they have been read.
+        slots: categorical and multi-valued slots and sequences.
+        hidden: units of the network's hidden layers.
+    """
+
+    name: str
+    elements: int
+    slots: tuple[str, ...]
+    hidden: tuple[int, ...]
+
+
 class Layout(NamedTuple):
     """The slots of a model, in the order in which Inputs holds them.
 
@@ -29,6 +45,7 @@ class Layout(NamedTuple):
         histories: the groups of sequences, by the option that names them, with the slots of each.
         vector_arrays: the slots of arrays of vectors, as `Inputs.vector_arrays` has them.
         classes: of the label, where it is one of several classes; else 0.
+        sides: the vectors with ids that values of slots have.
     """
 
     scalar: tuple[str, ...] = ()
@@ -39,6 +56,7 @@ class Layout(NamedTuple):
     histories: tuple[tuple[str, tuple[str, ...]], ...] = ()
     classes: int = 0
     vector_arrays: tuple[ArraySlot, ...] = ()
+    sides: tuple[SideSlots, ...] = ()
 
     @property
     def outputs(self) -> int:
@@ -80,6 +98,21 @@ class Vectors(NamedTuple):
     mask: jax.Array
 
 
+class SideVectors(NamedTuple):
+    """The vectors with ids, of one kind, that the features of a batch have; in scoring what their network makes of them.
+
+    Attributes:
+        values: float32[k, elements]; each distinct one once, after two lines of zeros: for rows whose slots have no vectors,
+            and for features that lack theirs.
+        of_row: int32[n]; the line of each pulled row.
+        outputs: float32[n, dim]; of each pulled row, in place of both.
+    """
+
+    values: jax.Array | None
+    of_row: jax.Array | None
+    outputs: jax.Array | None = None
+
+
 class Inputs(NamedTuple):
     """One encoded batch as the jitted step sees it. Indices point into the pulled rows [n, dim]; absent features and padded
     examples point at an all-zero row.
@@ -103,6 +136,7 @@ class Inputs(NamedTuple):
             none. No gradient flows into it.
         group: of an algorithm that is `compact`, what neighbouring examples have in common: their values of some multi-valued
             slots are there, and `scalar` holds common lines once; None where they have too little, and of other algorithms.
+        sides: one for each of `Layout.sides`; algorithms see them as further slots.
     """
 
     scalar: jax.Array | CommonLines
@@ -120,6 +154,7 @@ class Inputs(NamedTuple):
     statistics: jax.Array | None = None
     group: Group | None = None
     vector_arrays: tuple[Vectors, ...] = ()
+    sides: tuple[SideVectors, ...] = ()
 
     @property
     def batch(self) -> int:

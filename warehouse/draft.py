@@ -23,6 +23,8 @@ from .stored import collected
 ROWS = ("rows", "dense", "candidates", "trials", "package")
 DATA = (*ROWS, "saved")
 """What a training writes at its end."""
+VECTORS = "vectors"
+"""What is kept beside the rows and there before the first is learned."""
 RESUMED = ("staged", "checkpoints", "best")
 """What RESUME goes on from."""
 
@@ -112,8 +114,8 @@ class Draft(VersionFiles):
             ModelError: the disk is full or not writable; the version is not committed and can still be failed.
         """
         with storing(self.folder):
-            files = collected(self.folder, ROWS)
-            for name in ROWS:
+            files = collected(self.folder, (*ROWS, VECTORS))
+            for name in (*ROWS, VECTORS):
                 if (self.folder / name).exists():
                     sync_tree(self.folder / name)
             sync_names(self.folder, self.folder.parents[2])
@@ -135,7 +137,7 @@ class Draft(VersionFiles):
         """
         try:
             resumed = not isinstance(error, DataError | StatementError) and self._has_checkpoint()
-            for name in DATA if resumed else (*DATA, *RESUMED):
+            for name in DATA if resumed else (*DATA, *RESUMED, VECTORS):
                 clear(self.folder / name)
             if not resumed:
                 clear_checkpoints(self.manifest, self.folder)

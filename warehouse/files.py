@@ -45,6 +45,10 @@ class Folders:
         """That of the model of another package."""
         return self._own("package")
 
+    def vectors_of(self, name: str) -> Path:
+        """That of vectors with ids."""
+        return self._own("vectors", name)
+
     def _own(self, *names: str) -> Path:
         """Return a folder of this version.
 

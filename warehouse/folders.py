@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..platform.errors import ModelError
-from .draft import DATA, RESUMED
+from .draft import DATA, RESUMED, VECTORS
 from .durable import clear, replace_text, storing, sync
 from .locks import Lock, held, unshared
 from .manifest import FILE, FORMAT, Manifest, read_json, read_manifest, write_manifest
@@ -33,7 +33,7 @@ def leftovers(manifest: Manifest) -> tuple[str, ...]:
         return (*RESUMED, "saved")
     if manifest.status == "interrupted" and manifest.begun:
         return DATA
-    return (*DATA, *RESUMED) if manifest.status not in ("training", "damaged") else ()
+    return (*DATA, *RESUMED, VECTORS) if manifest.status not in ("training", "damaged") else ()
 
 
 def listed(versions: Sequence[Version]) -> str:

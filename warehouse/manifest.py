@@ -21,7 +21,8 @@ from .stored import Block, FileEntry, is_stored
 
 FORMAT = 3
 CLASSES = "classes"  # the label is one of several
-KNOWN = frozenset({CLASSES})
+VECTORS = "vectors"  # values of slots have vectors, which are read beside rows
+KNOWN = frozenset({CLASSES, VECTORS})
 FILE = "manifest.json"
 
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged"]
@@ -72,6 +73,18 @@ class TableEntry:
     name: str
     dim: int = 1
     columns: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class VectorsEntry:
+    """Vectors with ids: their name, the query that gave them, the slots that have them, and the floats of each; `hidden`: the
+    layers of the network that they go through."""
+
+    name: str
+    query: str = ""
+    slots: tuple[str, ...] = ()
+    elements: int = 0
+    hidden: tuple[int, ...] = ()
 
 
 class Split(Protocol):
@@ -178,6 +191,7 @@ class Manifest:
         metrics: of its training, as ML.EVALUATE shows them.
         classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
         crosses: the terms of CROSS, as written.
+        vectors: VECTORS, in files of its own beside the rows.
         transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without.
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
         validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
@@ -218,6 +232,7 @@ class Manifest:
     group: str | None = None
     ignore: tuple[str, ...] = ()
     crosses: tuple[str, ...] = ()
+    vectors: tuple[VectorsEntry, ...] = field(default=(), metadata=many(VectorsEntry))
     transform: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     tables: tuple[TableEntry, ...] = field(default=(), metadata=many(TableEntry))
@@ -318,6 +333,9 @@ def check_names(manifest: Manifest) -> None:
             raise ValueError(f"a table's name has letters, digits and _, got {table.name!r}")
     if manifest.training and not TRAINING.fullmatch(manifest.training):
         raise ValueError(f"a training's name has 32 hexadecimal digits, got {manifest.training!r}")
+    for vectors in manifest.vectors:
+        if not TABLE.fullmatch(vectors.name):
+            raise ValueError(f"a name of vectors has letters, digits and _, got {vectors.name!r}")
     for file in manifest.files or ():
         if not is_stored(file.path):
             raise ValueError(f"a file of a version is rows/TABLE/part-N.parquet and the like, got {file.path!r}")

@@ -28,11 +28,17 @@ class Version(Folders):
         folder: where it is.
         manifest: with `interrupted` where a training ended without a word.
         served: what statements use that name no version.
+        replaced: vectors with ids, by name, that a statement has elsewhere.
     """
 
     folder: Path
     manifest: Manifest
     served: bool
+    replaced: tuple[tuple[str, Path], ...] = ()
+
+    def vectors_of(self, name: str) -> Path:
+        """See Folders."""
+        return dict(self.replaced).get(name) or super().vectors_of(name)
 
     @property
     def number(self) -> int:
@@ -95,7 +101,8 @@ class Version(Folders):
         return read_rows(self.stored("trials"), None, None)
 
     def stored(self, name: str) -> list[VersionFile]:
-        """Return the files of a folder: `dense`, `candidates`, `trials`, `package`, `rows/<table>`; none where it has none.
+        """Return the files of a folder, none where it has none: `dense`, `candidates`, `trials`, `package`, `rows/<table>`,
+        `vectors/<name>`.
 
         Raises:
             ModelError: the folder lies elsewhere.
@@ -110,6 +117,7 @@ class Version(Folders):
     def everything(self) -> list[VersionFile]:
         """Return all files of its data."""
         names = [f"rows/{table.name}" for table in self.manifest.tables]
+        names += [f"vectors/{vectors.name}" for vectors in self.manifest.vectors]
         return [part for name in (*names, "dense", "candidates", "trials", "package") for part in self._present(name)]
 
     def copy(self, name: str, folder: Path) -> None:

@@ -15,6 +15,7 @@ from ..ps.ladder import Ladder
 from ..ps.messages import BatchId
 from .histories import Padded, PaddedVectors, elements, padded_histories, padded_length
 from .runs import BatchGroup, CommonCodes, bag_values, padded_groups
+from .side.table import SideRows
 from .vocabulary import ABSENT
 
 Codes = NDArray[np.int32]
@@ -43,6 +44,7 @@ class Batch(NamedTuple):
         histories: one per group of sequences.
         vector_arrays: one per slot of arrays of vectors.
         group: what neighbouring examples have in common, which `scalar` and the values of bags are then without.
+        sides: of the vectors with ids of each kind, which of them each row has.
     """
 
     id: BatchId
@@ -71,6 +73,7 @@ class Batch(NamedTuple):
     histories: tuple[Padded, ...] = ()
     group: BatchGroup | None = None
     vector_arrays: tuple[PaddedVectors, ...] = ()
+    sides: tuple[SideRows, ...] = ()
 
 
 class Ladders(NamedTuple):
@@ -173,6 +176,7 @@ def cut(
         histories=padded_histories(chunk.histories, history_index, start, stop, batch_size, m, length_of),
         group=group,
         vector_arrays=tuple(PaddedVectors.cut(one, start, stop, batch_size, length_of) for one in chunk.vector_arrays),
+        sides=tuple(side.cut(codes) for side in chunk.sides),
     )
 
 

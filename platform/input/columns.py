@@ -16,6 +16,7 @@ from ...warehouse.manifest import Manifest, SlotEntry
 from ..operators.base import INTERCEPT_NUMBER
 from .kinds import kind_named
 from .kinds.base import BagKind, DenseKind, Kind, ScalarKind, SequenceKind, VectorArrayKind
+from .side.table import Side
 from .slot import Slot
 
 INTERCEPT = "(intercept)"
@@ -75,7 +76,8 @@ class Columns:
     `offered` are the inputs made of what operators offer of features: of each categorical slot, then of each multi-valued and
     weighted one, as many as operators offer. `grouped` and `by`: what an evaluation reads, the GROUP column and that of BY.
     `standardised`: labels are learned in standard deviations from their mean, as the algorithm tells. `chained`: a label can
-    be 1 only where the one before it is. `classes`: those of the label, where it is one of several.
+    be 1 only where the one before it is. `classes`: those of the label, where it is one of several. `sides`: the vectors with
+    ids that values of slots have.
     """
 
     slots: tuple[Slot, ...]
@@ -93,6 +95,7 @@ class Columns:
     standardised: bool = False
     chained: bool = False
     classes: Classes | None = None
+    sides: tuple[Side, ...] = ()
 
     def of(self, place: type[K]) -> list[tuple[Slot, K]]:
         """Return the slots whose kinds have a place in chunks, one of the classes of kinds, and the kinds."""
@@ -152,7 +155,13 @@ class Columns:
         classes = 0 if self.classes is None else len(self.classes.values)
         histories = tuple((group[0][0].group, names(slot for slot, _ in group)) for group in self.groups)
         arrays = tuple(ArraySlot(slot.name, slot.group, slot.dim) for slot in self.vector_arrays)
-        return Layout(names(self.scalar), names(self.bags), continuous, vectors, self.labels, histories, classes, arrays)
+        sides = tuple(side.layout for side in self.sides)
+        return Layout(names(self.scalar), names(self.bags), continuous, vectors, self.labels, histories, classes, arrays, sides)
+
+    def sources(self, side: Side) -> dict[int, Slot]:
+        """Return the slots in whose rows features with these vectors are, by their numbers."""
+        slots = {slot.name: slot for slot in self.slots}
+        return {source.number: source for source in (slots[slots[name].source] for name in side.slots)}
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -213,4 +222,5 @@ def columns_from(manifest: Manifest) -> Columns:
         tuple(slot for slot in slots if slot.kind == OFFERED_KIND),
         standardised=bool(manifest.labels) and set(manifest.labels) <= set(manifest.statistics.get("scaled", ())),
         classes=Classes(manifest.classes, manifest.class_type) if manifest.classes else None,
+        sides=tuple(Side(one.name, one.slots, one.hidden, one.elements) for one in manifest.vectors),
     )

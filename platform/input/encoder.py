@@ -21,6 +21,7 @@ from .columns import Columns
 from .encode import encode, require_known
 from .numbers import shown
 from .runs import RunFinder
+from .side.table import SideTable
 from .splits import chunk_batches
 
 NEVER = Draw(0, 0, 0)
@@ -46,6 +47,7 @@ class Encoder:
         self._classifier = algorithm.classifier
         self._augment: tuple[Augment, ...] = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
         self._seed = seed
+        self._sides = tuple(SideTable(side) for side in columns.sides if side.folder)
         self._runs = RunFinder() if compact and algorithm.compact else None
         self.copies = math.prod(augment.copies for augment in self._augment)
 
@@ -59,7 +61,7 @@ class Encoder:
         Raises:
             DataError: see encode; a label is NULL, infinite, or of a classifier and not 0 or 1, or a weight is no number >= 0.
         """
-        chunk = encode(table, self._columns, with_labels=True, where=where)
+        chunk = self._with_sides(encode(table, self._columns, with_labels=True, where=where))
         if self._columns.classes is not None:
             require_known(table.column(self._columns.labels[0]), chunk.label[0], self._columns, where)
         check(chunk, where, self._columns, self._classifier)
@@ -92,7 +94,10 @@ class Encoder:
         Raises:
             DataError: see encode.
         """
-        return encode(table, self._columns, with_labels=False)
+        return self._with_sides(encode(table, self._columns, with_labels=False))
+
+    def _with_sides(self, chunk: Chunk) -> Chunk:
+        return chunk._replace(sides=tuple(table.codes(chunk) for table in self._sides)) if self._sides else chunk
 
     def compacted(self, chunk: Chunk) -> Chunk:
         """Return a chunk with what neighbouring rows agree in, where that is looked for and found."""

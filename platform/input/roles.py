@@ -10,7 +10,7 @@ from .terms import Term
 
 LABEL, WEIGHT, TIME, GROUP, IGNORE, CROSS = map(Subject, ("LABEL", "WEIGHT", "TIME", "GROUP", "IGNORE", "CROSS"))
 BY = Subject("EVALUATE", option="BY")
-HASHED, SHARE, TASK = (Subject("WITH", option=option) for option in ("hashed", "share", "task"))
+HASHED, SHARE, TASK, VECTORS = (Subject("WITH", option=option) for option in ("hashed", "share", "task", "vectors"))
 
 
 class Roles(NamedTuple):
@@ -29,6 +29,9 @@ class Roles(NamedTuple):
         algorithm: its name.
         crosses: what is combined of the slots.
         multiclass: the label is one of several classes, whatever its type.
+        vectors: (slot, the vectors with ids that its values have).
+        named_vectors: the names of those that the statement gives.
+        hidden: units of the hidden layers that such vectors go through.
     """
 
     labels: tuple[str, ...]
@@ -45,6 +48,9 @@ class Roles(NamedTuple):
     algorithm: str = ""
     crosses: tuple[Term, ...] = ()
     multiclass: bool = False
+    vectors: tuple[tuple[str, str], ...] = ()
+    named_vectors: tuple[str, ...] = ()
+    hidden: tuple[int, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

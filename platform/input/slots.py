@@ -18,6 +18,7 @@ from .crosses import crosses_of
 from .kinds import kind_accepting, kind_named
 from .kinds.types import is_list
 from .roles import BY, GROUP, HASHED, IGNORE, LABEL, SHARE, TASK, TIME, WEIGHT, Roles
+from .side.binding import sides_of
 from .slot import Slot
 from .slot_types import is_text, kind_in_role, kind_of, require_classes, require_number, require_time, require_value
 
@@ -94,6 +95,7 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
         grouped=wanted.grouped,
         by=found[BY][0] if BY in found else None,
         classes=classes,
+        sides=sides_of(wanted, slots, parent),
     )
 
 

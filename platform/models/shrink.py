@@ -64,6 +64,8 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
                 raise
             for copied in (draft.dense, draft.candidates, draft.trials):
                 parent.copy(copied.name, copied)
+            for vectors in parent.manifest.vectors:
+                parent.copy(f"vectors/{vectors.name}", draft.vectors_of(vectors.name))
             draft.commit(dataclasses.replace(draft.manifest, rows=rows[0] if rows else 0))
             return parent.manifest, draft.manifest
 

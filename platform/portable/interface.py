@@ -53,10 +53,16 @@ class Interface:
         pairs: an item and a history that are learned as pairs; None of most.
 
     Raises:
-        ModelError: the algorithm changes rows before it scores them, in a way that no graph has.
+        ModelError: the algorithm changes rows before it scores them, in a way that no graph has, or values have vectors.
     """
 
     def __init__(self, columns: Columns, algorithm: Algorithm) -> None:
+        if columns.sides:
+            names = ", ".join(side.name for side in columns.sides)
+            raise ModelError(
+                f"The model reads vectors by their ids, {names}, which exports for other programs do not have. Serve it by "
+                "xpsql serve, or export its weights, FORMAT parquet."
+            )
         augments = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
         changing = [augment for augment in augments if augment.scores]
         if len(changing) > 1 or not all(isinstance(augment, Pairs) for augment in changing):

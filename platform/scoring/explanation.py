@@ -35,6 +35,12 @@ def check_labelled(version: Version) -> None:
             f"ML.EXPLAIN_PREDICT takes predictions of a label apart, and {manifest.model} has none: "
             f"{manifest.algorithm.name} learns without labels. Look at its features by ML.WEIGHTS or ML.NEAREST."
         )
+    if manifest.vectors:
+        names = ", ".join(vectors.name for vectors in manifest.vectors)
+        raise StatementError(
+            f"ML.EXPLAIN_PREDICT takes a score apart by features, and {manifest.model} sees vectors by ids, too: {names}. "
+            "Train a model without them to compare."
+        )
     if manifest.classes:
         raise StatementError(
             f"ML.EXPLAIN_PREDICT takes one score apart, and {manifest.model} has one for each of "

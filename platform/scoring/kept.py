@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .scorer import Scorer
@@ -17,7 +18,7 @@ MOST_SCORERS = 8
 MOST_FLOATS = 1 << 24
 """Weights that are kept in all: 64 MiB. A larger version is loaded anew by each statement."""
 
-Key = tuple[str, str, str]
+Key = tuple[str, str, str, tuple[tuple[str, Path], ...]]
 
 
 class Scorers:
@@ -46,7 +47,7 @@ class Scorers:
 def key_of(version: Version) -> Key:
     """Return what tells a version from one of the same number that was made after it was dropped."""
     manifest = version.manifest
-    return str(version.folder), manifest.training, str(manifest.finished)
+    return str(version.folder), manifest.training, str(manifest.finished), version.replaced
 
 
 def floats_of(version: Version) -> int:

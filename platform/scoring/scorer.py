@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Packaged, Sums
 from ...algorithms.learner import Predict
+from ...algorithms.side_vectors import VECTORS
 from ...warehouse.manifest import Split
 from ...warehouse.package import read_package
 from ..engines.base import Scan
@@ -31,6 +32,8 @@ from ..training.online.step import Said, inputs_of, score_step
 from ..training.packaged.matrix import TABLE, column_names, matrix_of
 from ..training.recipe import algorithm_of
 from ..training.rows import moments_of_version
+from ..training.vectors import located
+from .side_vectors import SideOutputs
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -131,7 +134,7 @@ class Scorer:
     def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled], sizes: Padding | None = None) -> None:
         prepare_jax()
         algorithm = algorithm_of(version.manifest)
-        self._columns = columns_from(version.manifest)
+        self._columns = located(columns_from(version.manifest), version.manifest, version)
         self._pull = pull
         num_labels = len(self._columns.labels) if self._columns.standardised else 0
         self.scales = Scales.of(moments_of_version(version, self._columns), num_labels)
@@ -261,12 +264,15 @@ class Scorer:
 
     def _by_rows(self, algorithm: Algorithm) -> Callable[[Batch], Said]:
         step, labelled = score_step(algorithm), bool(self._columns.labels)
+        dim = next((table.dim for table in algorithm.tables if table.name == VECTORS), 0)
+        sides = [SideOutputs(network, dim) for network in algorithm.sides]
 
         def say(batch: Batch) -> Said:
             dense, examples = scale(batch.dense, self.scales.slots, len(batch.weight)), batch.examples
             pulled = self._pull(batch.keys, batch.size)
             parameters = {**pulled.weights, **pulled.dense}
-            said = step(parameters, inputs_of(batch, dense, None), offered_of(batch, pulled.offered))
+            made = [side.of(rows, batch.size, pulled.dense) for side, rows in zip(sides, batch.sides, strict=True)]
+            said = step(parameters, inputs_of(batch, dense, None, made), offered_of(batch, pulled.offered))
             outputs = {name: np.asarray(said.outputs[name])[:examples] for name in algorithm.outputs}  # in this order
             if not labelled:
                 return Said(np.empty((examples, 0), np.float32), outputs)

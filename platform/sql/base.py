@@ -60,6 +60,7 @@ class Call(NamedTuple):
         items: the query of ITEMS, as `data`; None where it is not written.
         exclude: the column that EXCLUDE names; None where it is not written.
         group: the column that GROUP names; None where it is not written.
+        vectors: the queries of VECTORS by their names, each as `data`.
         columns: the result columns that the outer query can need, in lower case, or None for all of them.
         folder: an empty folder of this call, where a function may write its result.
         position: where the call stands.
@@ -74,6 +75,7 @@ class Call(NamedTuple):
     items: Passage | None
     exclude: str | None
     group: str | None
+    vectors: tuple[tuple[str, Passage], ...]
     columns: frozenset[str] | None
     folder: Path
     position: Position
@@ -85,7 +87,12 @@ class Call(NamedTuple):
         Raises:
             ModelError: no such model or version, or one that is not ready.
         """
-        return self.stack.enter_context(context.models.reading(self.model, self.version))
+        version = self.stack.enter_context(context.models.reading(self.model, self.version))
+        if not self.vectors:
+            return version
+        from ..scoring.side_vectors import replaced  # few calls have them
+
+        return replaced(version, self.vectors, context.engine, self.folder)
 
     def read_other(self, context: StatementContext) -> Version:
         """Return the second version that is named; see `read`."""
@@ -122,6 +129,7 @@ class TableFunction(NamedTuple):
         queries: an argument may be TABLE t | (query); `Call.arguments` has it as `Call.data` is.
         other: it takes a second MODEL name [VERSION n] after the first.
         group: it takes [, GROUP column] after the arguments.
+        vectors: it takes [, VECTORS name AS (query)] after data, in place of those that the version has.
         default: the arguments where none is written.
     """
 
@@ -136,4 +144,5 @@ class TableFunction(NamedTuple):
     queries: bool = False
     other: bool = False
     group: bool = False
+    vectors: bool = False
     default: tuple[Any, ...] = ()

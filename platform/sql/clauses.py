@@ -5,6 +5,7 @@ A new clause is a reader below and a line in CLAUSES.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -12,13 +13,13 @@ from typing import Any, NamedTuple
 from .. import parts
 from ..engines.spark_sql.passage import Passage
 from ..errors import OptionError, Position, StatementError, Subject
-from ..input.roles import LABEL, SHARE
+from ..input.roles import LABEL, SHARE, VECTORS
 from ..options import Value, parse
 from ..training.metrics import metric_names
 from ..training.metrics.evaluate import Evaluate
 from ..training.metrics.gate import VALIDATION, Condition
 from ..training.metrics.validate import Validate
-from ..training.plan import Settings, Use
+from ..training.plan import Settings, Use, VectorsQuery
 from ..training.resident.publish import Publish
 from .crosses import given_terms, read_crosses
 from .cursor import Cursor
@@ -26,10 +27,13 @@ from .release import read_condition
 from .transform import read_transform
 from .tuning import read_tune
 
+NAME = re.compile(r"[a-z0-9_]+")
+
 GRAMMAR = """\
 [LABEL column [, column ...]]
   [WEIGHT column] [TIME column] [GROUP column] [IGNORE ([column, ...])]
   [CROSS ({slot * slot [* ...] | (slot, ...) ^ n | * ^ n}, ...)]
+  [VECTORS name AS (query) [, name AS (query) ...]]
   [TRANSFORM ({expression AS name | column | * [EXCEPT (column, ...)]}, ...)]
   [OPERATORS (operator [(option = value, ...)] [ON {table | dense | (table, ...)}], ...)]
   [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
@@ -116,6 +120,25 @@ def read_ignored(cursor: Cursor) -> tuple[str, ...]:
     return columns
 
 
+def read_vectors(cursor: Cursor) -> tuple[VectorsQuery, ...]:
+    vectors = cursor.listed(lambda: read_vectors_query(cursor))
+    names = [one.name for one in vectors]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise cursor.error(f"VECTORS names {twice[0]} twice.")
+    return vectors
+
+
+def read_vectors_query(cursor: Cursor) -> VectorsQuery:
+    position = cursor.position()
+    name = cursor.identifier("a name of vectors").lower()
+    if not NAME.fullmatch(name):
+        raise StatementError(f"VECTORS expects a name of letters, digits and _, got {name!r}.", position)
+    cursor.expect("AS")
+    if not cursor.peek("("):
+        raise cursor.expected("(query)")
+    return VectorsQuery(name, cursor.parenthesised().text)
+
+
 def read_evaluate(cursor: Cursor) -> Evaluate:
     cursor.expect("EVERY")
     every = read_batches(cursor)
@@ -183,6 +206,7 @@ CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
     "GROUP": read_column,
     "IGNORE": read_ignored,
     "CROSS": read_crosses,
+    "VECTORS": read_vectors,
     "TRANSFORM": read_transform,
     "OPERATORS": read_operators,
     "EVALUATE": read_evaluate,
@@ -291,8 +315,13 @@ def use(kind: parts.PartKind, given: Given) -> Use:
 def settings(given: Mapping[str, Value]) -> Settings:
     """Return the settings of WITH, checked and with defaults filled in."""
     settings = parse(Settings, given, Subject("WITH"))
-    if not all(isinstance(pair, tuple) and [*map(type, pair)] == [str, str] for pair in settings.share):
-        raise OptionError(f"{SHARE} expects pairs of slots: share = (history AS item).", given["share"].position, SHARE)
+    for subject, pairs, example in (
+        (SHARE, settings.share, "pairs of slots: share = (history AS item)"),
+        (VECTORS, settings.vectors, "slots and vectors: vectors = (image IN images)"),
+    ):
+        if not all(isinstance(pair, tuple) and [*map(type, pair)] == [str, str] for pair in pairs):
+            assert subject.option is not None
+            raise OptionError(f"{subject} expects {example}.", given[subject.option].position, subject)
     return settings
 
 
@@ -300,4 +329,5 @@ def roles(given: Clauses) -> dict[str, Any]:
     """Return the roles of columns, the crosses and the evaluation that the clauses give, as fields of a plan."""
     fields = ROLES | JUDGED | PUBLISHED
     crosses = {"crosses": given_terms(given["CROSS"])} if "CROSS" in given else {}
+    crosses |= {"vectors": given["VECTORS"].value} if "VECTORS" in given else {}
     return {fields[word]: clause.value for word, clause in given.items() if word in fields} | crosses

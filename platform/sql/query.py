@@ -53,6 +53,7 @@ class CallSite:
     items: Query | None
     exclude: str | None
     group: str | None
+    vectors: tuple[tuple[str, Query], ...]
 
 
 @dataclass(frozen=True)
@@ -135,10 +136,11 @@ def read_call(cursor: Cursor) -> CallSite:
     excludes = function.items == "after" or items is not None
     exclude = cursor.identifier("a column of the query") if excludes and cursor.accept(",", "EXCLUDE") else None
     group = cursor.identifier("a column of the query") if function.group and cursor.accept(",", "GROUP") else None
+    vectors = tuple(read_vectors(cursor)) if function.vectors and data is not None else ()
     cursor.expect(")")
     start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
     where = cursor.span(first)
-    return CallSite(start, end, where, function, model, version, data, arguments, other, items, exclude, group)
+    return CallSite(start, end, where, function, model, version, data, arguments, other, items, exclude, group, vectors)
 
 
 def read_model(cursor: Cursor, function: TableFunction) -> NamedVersion:
@@ -187,6 +189,16 @@ def read_rows(cursor: Cursor) -> Query:
 def read_items(cursor: Cursor) -> Query | None:
     """Read `[, ITEMS TABLE t | (query)]`."""
     return read_rows(cursor) if cursor.accept(",", "ITEMS") else None
+
+
+def read_vectors(cursor: Cursor) -> Iterator[tuple[str, Query]]:
+    """Read `[, VECTORS name AS (query)] ...`."""
+    while cursor.accept(",", "VECTORS"):
+        name = cursor.identifier("a name of vectors").lower()
+        cursor.expect("AS")
+        if not cursor.peek("("):
+            raise cursor.expected("(query)")
+        yield name, Query.of(cursor.parenthesised())
 
 
 def read_argument(cursor: Cursor, what: str, function: TableFunction) -> Any:
@@ -302,6 +314,7 @@ def run_call(
         items=items,
         exclude=site.exclude,
         group=site.group,
+        vectors=tuple((name, made(query)) for name, query in site.vectors),
         columns=columns,
         folder=folder,
         position=site.position,

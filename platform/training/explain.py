@@ -27,6 +27,7 @@ from .recipe import Recipe, fitted, recipe_of
 from .rows import check_continues
 from .segment import cut
 from .strategies import strategy_of
+from .vectors import with_elements
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
@@ -45,12 +46,13 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     scan = engine.scan(plan.query) if plan.stream is None else scan_of(plan.stream, plan, models, parent)
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
+    columns = with_elements(plan, columns, engine)
     splits = [] if isinstance(scan, Staged) else scan.splits()
     if not isinstance(scan, Staged):
         columns = with_classes(plan, vector_dims(columns, scan, splits), scan, engine, Path())
-        recipe = recipe_of(plan, columns)
         if recipe.algorithm.classifier:
             check_labels(scan, splits, columns.labels)
+    recipe = recipe_of(plan, columns)
     if parent is not None:
         check_continues(recipe, parent)
     places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
@@ -58,6 +60,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         check_encryption(plan)
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
     rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
+    rows += [(f"vectors {side.name}", f"of {side.elements} floats, for {', '.join(side.slots)}") for side in columns.sides]
     for programs in recipe.programs:
         spec = programs.spec
         rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))

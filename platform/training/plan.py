@@ -106,6 +106,10 @@ class Settings:
         choices=("auto", "multiclass"),
     )
     share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
+    vectors: tuple = option((), "slots whose values are ids of VECTORS: (image IN images)")  # type: ignore[type-arg]
+    vectors_hidden: tuple[int, ...] = option(
+        (64,), "units of the hidden layers of the network that each vector of VECTORS goes through"
+    )
 
     @property
     def forgives(self) -> bool:
@@ -127,6 +131,14 @@ class Use:
 
 
 @dataclass(frozen=True)
+class VectorsQuery:
+    """VECTORS `name` AS (`query`): an id and a vector in each row."""
+
+    name: str
+    query: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """A training: statement text, model, parts, roles of columns, and the query.
 
@@ -134,7 +146,8 @@ class Plan:
     statement, so that its rows are staged. `inherited`: options of the algorithm that the continued version gives, not the
     statement. `stream`: what the query reads grows. `transform`: the list that is around the query. `crosses`: what is
     combined of its slots. `publish`: how often a training that stays makes a version of what it has learned; None for one that
-    ends by itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before.
+    ends by itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before. `vectors`: what
+    the clause VECTORS gives, not what the continued version has.
     """
 
     statement: str
@@ -161,6 +174,7 @@ class Plan:
     publish: Publish | None = None
     retain: int | None = None
     trials: tuple[Any, ...] = ()
+    vectors: tuple[VectorsQuery, ...] = ()
 
     @property
     def roles(self) -> Roles:
@@ -181,4 +195,7 @@ class Plan:
             algorithm=self.algorithm.name,
             crosses=self.crosses,
             multiclass=settings.task == "multiclass",
+            vectors=settings.vectors,
+            named_vectors=tuple(vectors.name for vectors in self.vectors),
+            hidden=settings.vectors_hidden,
         )

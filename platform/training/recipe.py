@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pyarrow as pa
 
 from ...algorithms.base import Algorithm, Layout, Online
+from ...algorithms.side_vectors import with_sides
 from ...warehouse.manifest import Manifest
 from .. import parts
 from ..blame import blamed, blaming
@@ -318,7 +319,7 @@ def planned(plan: Plan, layout: Layout) -> Algorithm:
 def make_algorithm(part: parts.AnyPart, options: Any, layout: Layout) -> Algorithm:
     """Make an algorithm; the same one for the same arguments, so that what was compiled for it is found again."""
     with blaming("algorithm", part.name):
-        made: Algorithm = part.make(options, layout)
+        made: Algorithm = with_sides(part.make, options, layout) if layout.sides else part.make(options, layout)
     return dataclasses.replace(made, learns=made.learns.guarded(functools.partial(blamed, "algorithm", part.name)))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...warehouse.manifest import CLASSES, Manifest
+from ...warehouse.manifest import CLASSES, VECTORS, Manifest
 from ..engines.base import Engine, Scan, Staged
 from ..engines.parquet_scan import ParquetScan
 from ..errors import StatementError
@@ -22,6 +22,7 @@ from .prepared import Prepared, TrainingInput
 from .recipe import fitted, recipe_of
 from .rows import table_entries
 from .segment import cut_again
+from .vectors import located, vectors_entries
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -38,7 +39,8 @@ def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
         input=prepared.scan.entry(),
         classes=() if classes is None else classes.values,
         class_type="" if classes is None else classes.type,
-        requires=() if classes is None else (CLASSES,),
+        requires=(*(() if classes is None else (CLASSES,)), *((VECTORS,) if prepared.columns.sides else ())),
+        vectors=vectors_entries(prepared.plan, prepared.columns, prepared.parent),
         tables=table_entries(prepared.recipe),
         batch_size=prepared.batch_size,
         shards=prepared.places.shards,
@@ -64,6 +66,7 @@ def prepare_again(plan: Plan, draft: Draft, engine: Engine, parent: Version | No
         scan = divided(plan.validate, scan, splits)
     _, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     columns = dataclasses.replace(vector_dims(columns, scan, splits), classes=columns_from(manifest).classes)
+    columns = located(columns, manifest, draft)
     recipe = recipe_of(plan, columns)
     hold = hold_out(plan, engine, scan, splits, columns, draft.apart)
     places = places_again(plan, manifest, engine, recipe.algorithm.serves)

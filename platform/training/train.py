@@ -28,6 +28,7 @@ from .record import prepare_again, recorded
 from .rows import check_continues, table_entries
 from .segment import Segment
 from .strategies import strategy_of
+from .vectors import vectors_entries, with_vectors
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -68,6 +69,7 @@ def train(
             segment = None if segment is None else segment.beside(draft.folder)
             scan = segment.scan if segment is not None else staged(engine, plan.query, found, draft.staged)
             columns = with_classes(plan, columns, scan, engine, draft.staged)
+            columns = with_vectors(plan, columns, engine, parent, draft)
             prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart, segment)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
@@ -154,6 +156,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         group=columns.group,
         ignore=columns.ignore,
         crosses=tuple(term.text for term in plan.crosses),
+        vectors=vectors_entries(plan, columns, parent),
         transform=plan.transform.entry if plan.transform is not None else None,
         settings=dataclasses.asdict(plan.settings),
         evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,

@@ -138,7 +138,7 @@ class Cursor:
         return name, Value(value, self.span(first), relation)
 
     def value(self) -> Any:
-        """Read a number, string, TRUE, FALSE, NULL, name, `slot AS slot` (a pair), or a parenthesised tuple of these."""
+        """Read a number, string, TRUE, FALSE, NULL, name, `slot AS slot` or `slot IN vectors`, or a tuple in parentheses."""
         if self.accept("("):
             values = () if self.peek(")") else self.listed(self.value)
             self.expect(")")
@@ -154,7 +154,7 @@ class Cursor:
             return self.hparam(token.text.upper())
         if token.kind == "word" and token.text.upper() in CONSTANTS:
             return CONSTANTS[token.text.upper()]
-        return (token.name, self.identifier("a slot")) if self.accept("AS") else token.name
+        return (token.name, self.identifier("a name")) if self.accept("AS") or self.accept("IN") else token.name
 
     def hparam(self, word: str) -> Hparam:
         """Read what follows HPARAM_RANGE or HPARAM_CANDIDATES."""

@@ -31,9 +31,10 @@ def run(context: StatementContext, call: Call) -> Pending:
 
 PREDICT = TableFunction(
     "PREDICT",
-    "ML.PREDICT(MODEL name [VERSION n], TABLE t | (query))",
+    "ML.PREDICT(MODEL name [VERSION n], TABLE t | (query) [, VECTORS name AS (query)] ...)",
     "Score rows: the input's columns and predicted_<label>, or predicted_vector of an algorithm without labels.",
     "required",
     (),
     run,
+    vectors=True,
 )

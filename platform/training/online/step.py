@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....algorithms.base import Algorithm, Inputs, Parameters, Supervised
-from ....algorithms.inputs import History, Vectors
+from ....algorithms.inputs import History, SideVectors, Vectors
 from ....algorithms.layers.running import learning
 from ....algorithms.lines import CommonLines, Group
 from ...input.batches import Batch
@@ -126,8 +126,17 @@ def complete(algorithm: Algorithm, inputs: Inputs, offered: Offered | None) -> I
     return with_offered(inputs, offered._replace(values=values[:, :inputs_of_slots]), algorithm.intercept)
 
 
-def inputs_of(batch: Batch, dense: NDArray[np.float32], random: NDArray[np.uint32] | None) -> Inputs:
-    """Return a batch as the step takes it; labels as [num_labels, batch], which the step turns."""
+def inputs_of(
+    batch: Batch,
+    dense: NDArray[np.float32],
+    random: NDArray[np.uint32] | None,
+    sides: Sequence[SideVectors] | None = None,
+) -> Inputs:
+    """Return a batch as the step takes it; labels as [num_labels, batch], which the step turns.
+
+    Args:
+        sides: what is known of vectors with ids; None: the vectors themselves.
+    """
     bags = batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight
     rest = dense, batch.dense_index, batch.label, batch.weight, random, batch.sampled_index
     scalar: Any = batch.scalar
@@ -138,6 +147,8 @@ def inputs_of(batch: Batch, dense: NDArray[np.float32], random: NDArray[np.uint3
         group = Group(common.owner, *values, common.scalar.shape[1], common.bags)  # type: ignore[arg-type]
     histories, arrays = tuple(map(History._make, batch.histories)), tuple(map(Vectors._make, batch.vector_arrays))
     everything: list[Any] = [scalar, *bags, *rest, histories, None, group, arrays]
+    everything: list[Any] = [scalar, *bags, *rest, tuple(map(History._make, batch.histories)), None, group]
+    everything.append(tuple(side.inputs(batch.size) for side in batch.sides) if sides is None else tuple(sides))
     return Inputs(*everything)
 
 

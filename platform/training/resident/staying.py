@@ -27,6 +27,7 @@ from ..record import prepare_again
 from ..rows import check_continues
 from ..segment import begin_of, is_passed
 from ..strategies import strategy_of
+from ..vectors import VECTORS
 from .announcer import Announcer
 from .resident import Resident
 
@@ -88,6 +89,9 @@ def reside(plan: Plan, query: StreamQuery, engine: Engine, models: Models, repor
         if parent is not None:
             check_continues(recipe, parent)
         check_online(recipe.algorithm)
+        if columns.sides:
+            message = f"{VECTORS} are written with a version, and PUBLISH makes many. Leave either out, or CONTINUE each day."
+            raise StatementError(message, subject=VECTORS)
         strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, None)
         places = places_of(plan.settings, None, recipe.algorithm.serves)
         columns = with_classes(plan, columns, scan, engine, at.notes)

@@ -1,0 +1,149 @@
+"""Vectors with ids, such as those of images and texts, as further fields of the slots whose values have them.
+
+An algorithm does not know of them: its layout has a slot `image:images` beside the slot `image` that has vectors `images`, and
+its rows, after those that were pulled, what a network makes of the vector of each. A target or history that names the slot has
+the further field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..platform.errors import StatementError, Subject
+from .base import Algorithm, Online, Parameters, Supervised
+from .inputs import Inputs, Layout, SideVectors
+from .layers.side_network import SideNetwork
+
+SUBJECT = Subject("VECTORS")
+VECTORS = "vectors"  # the table of vectors of features
+
+
+def with_sides(make: Callable[[Any, Layout], Algorithm], options: Any, layout: Layout) -> Algorithm:
+    """Return the algorithm of a model some of whose slots have vectors with ids.
+
+    Raises:
+        StatementError: it is none that could have further slots: a network that learns to predict labels.
+    """
+    made = make(named(options, layout), further(layout))
+    table = next((table for table in made.tables if table.name == VECTORS), None)
+    if table is None or not isinstance(made.learns, Online) or not isinstance(made.learns.goal, Supervised):
+        raise StatementError(
+            f"{SUBJECT} is for networks over the vectors of features that learn to predict labels, such as din and wide_deep.",
+            subject=SUBJECT,
+        )
+    networks = tuple(SideNetwork(side, number, table.dim) for number, side in enumerate(layout.sides))
+    names, goal = [table.name for table in made.tables], made.learns.goal
+
+    def seeing(function: Callable[[Parameters, Inputs], Any]) -> Callable[[Parameters, Inputs], Any]:
+        @functools.wraps(function)
+        def called(parameters: Parameters, inputs: Inputs) -> Any:
+            return function(with_rows(parameters, inputs, networks, names), with_slots(inputs, layout))
+
+        return called
+
+    objective = None if goal.objective is None else seeing(goal.objective)
+    return dataclasses.replace(
+        made,
+        learns=made.learns._replace(goal=Supervised(seeing(goal.scores), goal.loss, objective)),
+        dense=(*made.dense, *(spec for network in networks for spec in network.specs)),
+        outputs={name: output._replace(value=seeing(output.value)) for name, output in made.outputs.items()},
+        compact=False,
+        sides=networks,
+    )
+
+
+def further(layout: Layout) -> Layout:
+    """Return the layout with the further slots, each after those of its place."""
+    scalar, bags = list(layout.scalar), list(layout.bags)
+    histories = {name: list(slots) for name, slots in layout.histories}
+    for side in layout.sides:
+        for slot in side.slots:
+            places = [scalar, bags, *histories.values()]
+            next(place for place in places if slot in place).append(f"{slot}:{side.name}")
+    return layout._replace(
+        scalar=tuple(scalar),
+        bags=tuple(bags),
+        histories=tuple((name, tuple(slots)) for name, slots in histories.items()),
+        sides=(),
+    )
+
+
+def named(options: Any, layout: Layout) -> Any:
+    """Return options that name slots with the further ones beside them, in the order in which slots stand there."""
+    changed = {}
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if isinstance(value, tuple) and all(isinstance(name, str) for name in value):
+            own = {name.lower() for name in value}
+            more = (f"{slot}:{s.name}" for s in layout.sides for slot in in_order(s.slots, value) if slot.lower() in own)
+            changed[field.name] = (*value, *more)
+    return dataclasses.replace(options, **changed)
+
+
+def in_order(slots: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
+    """Return slots as names have them one after the other, then others."""
+    lowered = [name.lower() for name in names]
+    return sorted(slots, key=lambda slot: lowered.index(slot.lower()) if slot.lower() in lowered else len(lowered))
+
+
+def with_rows(
+    parameters: Parameters, inputs: Inputs, networks: tuple[SideNetwork, ...], tables: list[str]
+) -> dict[str, jax.Array]:
+    """Return the parameters with further rows, as many again for each kind of vectors: what became of each row's vector in the
+    table of vectors, and zeros in others."""
+    made = [outputs_of(network, parameters, side) for network, side in zip(networks, inputs.sides, strict=True)]
+    found = dict(parameters)
+    for name in tables:
+        rows = parameters[name]
+        zeros = jnp.zeros((len(made) * rows.shape[0], rows.shape[1]), rows.dtype)
+        found[name] = jnp.concatenate([rows, *(made if name == VECTORS else [zeros])])
+    return found
+
+
+def outputs_of(network: SideNetwork, parameters: Parameters, side: SideVectors) -> jax.Array:
+    """Return what becomes of each row's vector, float32[n, dim]."""
+    if side.outputs is not None:
+        return jnp.asarray(side.outputs)
+    assert side.values is not None
+    assert side.of_row is not None
+    return network.apply(parameters, jnp.asarray(side.values))[side.of_row]
+
+
+def with_slots(inputs: Inputs, layout: Layout) -> Inputs:
+    """Return the inputs with the further slots, in the order of `further`."""
+    scalar, index = [jnp.asarray(inputs.scalar[: len(layout.scalar)])], [inputs.bag_index]
+    slots, weights, bags = [inputs.bag_slot], [inputs.bag_weight], len(layout.bags)
+    histories = [[jnp.asarray(history.rows)] for history in inputs.histories]
+    for number, side in enumerate(layout.sides, 1):
+        side_vectors = inputs.sides[number - 1]
+        like = side_vectors.outputs if side_vectors.of_row is None else side_vectors.of_row
+        assert like is not None
+        first = number * like.shape[0]
+        for slot in side.slots:
+            if slot in layout.scalar:
+                place = layout.scalar.index(slot)
+                scalar.append(scalar[0][place : place + 1] + first)
+            elif slot in layout.bags:
+                own = jnp.asarray(inputs.bag_slot) == layout.bags.index(slot)
+                index.append(inputs.bag_index + first)
+                slots.append(jnp.full_like(inputs.bag_slot, bags))
+                weights.append(jnp.where(own, inputs.bag_weight, 0))
+                bags += 1
+            else:
+                group, place = next((g, s.index(slot)) for g, (_, s) in enumerate(layout.histories) if slot in s)
+                histories[group].append(histories[group][0][place : place + 1] + first)
+    return inputs._replace(
+        scalar=jnp.concatenate([*scalar, inputs.scalar[len(layout.scalar) :]]),
+        bag_index=jnp.concatenate(index),
+        bag_example=jnp.concatenate([inputs.bag_example] * len(index)),
+        bag_slot=jnp.concatenate(slots),
+        bag_weight=jnp.concatenate(weights),
+        histories=tuple(h._replace(rows=jnp.concatenate(rows)) for h, rows in zip(inputs.histories, histories, strict=True)),
+        sides=(),
+    )

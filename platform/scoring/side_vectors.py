@@ -1,0 +1,81 @@
+"""Vectors with ids where a version scores: those that a statement gives in place of the version's, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+
+from ...algorithms.inputs import SideVectors
+from ...algorithms.layers.side_network import SideNetwork
+from ..engines.base import Engine
+from ..engines.spark_sql.passage import Passage
+from ..errors import StatementError, suggestion
+from ..input.columns import columns_from
+from ..input.side.table import FIRST, LACKING, NONE, SideRows
+from ..ps.ladder import rung
+from ..training.vectors import VECTORS, vectors_of
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+
+class SideOutputs:
+    """The outputs of the network over vectors of one kind, each computed when a row first needs it; threads may share it.
+
+    Args:
+        dim: elements of an output.
+    """
+
+    def __init__(self, network: SideNetwork, dim: int) -> None:
+        self._apply = jax.jit(network.apply)
+        self._dim = dim
+        self._outputs = np.empty((0, dim), np.float32)
+        self._known = np.empty(0, np.bool_)
+
+    def of(self, rows: SideRows, size: int, dense: Mapping[str, object]) -> SideVectors:
+        """Return what becomes of the vectors that rows have, padded to a size.
+
+        Args:
+            dense: the version's dense parameters.
+        """
+        if not len(self._known):
+            count = FIRST + len(rows.table)
+            self._outputs, self._known = np.zeros((count, self._dim), np.float32), np.zeros(count, np.bool_)
+        wanted = np.unique(rows.codes)
+        if len(new := wanted[np.logical_not(self._known[wanted])]):
+            vectors = new[new >= FIRST]
+            found = np.asarray(self._apply(dense, rows.table.values(vectors, rung(FIRST + len(vectors)))))
+            for code in (NONE, LACKING):
+                self._outputs[code] = found[code]
+            self._outputs[vectors] = found[FIRST : FIRST + len(vectors)]
+            self._known[new] = True
+        outputs = np.zeros((size, self._dim), np.float32)
+        outputs[: len(rows.codes)] = self._outputs[rows.codes]
+        return SideVectors(None, None, outputs)  # type: ignore[arg-type]
+
+
+def replaced(version: Version, given: Sequence[tuple[str, Passage]], engine: Engine, folder: Path) -> Version:
+    """Return a version with other vectors.
+
+    Args:
+        folder: where they go, on all machines.
+
+    Raises:
+        StatementError: the version has no such vectors, or a query cannot run.
+        DataError: they are of another length, or see write_side.
+    """
+    columns, found = columns_from(version.manifest), []
+    sides = {side.name: side for side in columns.sides}
+    for name, query in given:
+        if name not in sides:
+            known = suggestion(name, sides)
+            raise StatementError(f"{VECTORS} names {name!r}, and model {version.manifest.model} has no such vectors.{known}")
+        with query.locating():
+            vectors_of(sides[name], query.text, columns, engine, folder / "vectors" / name)
+        found.append((name, folder / "vectors" / name))
+    return replace(version, replaced=tuple(found))

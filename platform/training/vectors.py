@@ -1,0 +1,91 @@
+"""Vectors with ids of a training: written into the version before anything is learned, or copied from the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...warehouse.manifest import Manifest, VectorsEntry
+from ..engines.base import Engine
+from ..errors import StatementError, Subject
+from ..input.columns import Columns
+from ..input.side.table import Side
+from ..input.side.writing import check_schema, length_of, write_side
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...warehouse.draft import Draft
+    from ...warehouse.files import Folders
+    from ...warehouse.version import Version
+    from .plan import Plan
+
+VECTORS = Subject("VECTORS")
+
+
+def with_vectors(plan: Plan, columns: Columns, engine: Engine, parent: Version | None, draft: Draft) -> Columns:
+    """Write the vectors that a statement gives, copy the others from the version before, and return where all are.
+
+    Raises:
+        StatementError: a query cannot run, or returns anything but ids and vectors.
+        DataError: see write_side.
+    """
+    given, sides = {vectors.name: vectors.query for vectors in plan.vectors}, []
+    for side in columns.sides:
+        folder = draft.vectors_of(side.name)
+        if side.name in given:
+            sides.append(vectors_of(side, given[side.name], columns, engine, folder))
+            continue
+        assert parent is not None  # else each has a query
+        parent.copy(f"vectors/{side.name}", folder)
+        sides.append(replace(side, folder=str(folder.absolute())))
+    return replace(columns, sides=tuple(sides))
+
+
+def vectors_of(side: Side, query: str, columns: Columns, engine: Engine, folder: Path) -> Side:
+    """Write the vectors of a query; see with_vectors."""
+    with of_clause(side.name):
+        check_schema(side, engine.schema(query))
+        return write_side(side, engine.reader(query), columns.sources(side), folder)
+
+
+def with_elements(plan: Plan, columns: Columns, engine: Engine) -> Columns:
+    """Return the columns with the lengths of vectors, as the first row of each query has them; nothing is written."""
+    given = {vectors.name: vectors.query for vectors in plan.vectors}
+
+    def elements(side: Side) -> int:
+        if side.elements or side.name not in given:
+            return side.elements
+        with of_clause(side.name):
+            check_schema(side, engine.schema(given[side.name]))
+            rows = engine.reader(f"SELECT * FROM ({given[side.name]}) LIMIT 1").read_all()
+        return length_of(rows.column(1).combine_chunks()) if rows.num_rows else 0
+
+    return replace(columns, sides=tuple(replace(side, elements=elements(side)) for side in columns.sides))
+
+
+@contextmanager
+def of_clause(name: str) -> Iterator[None]:
+    """Give errors of a query of VECTORS the place of the clause."""
+    try:
+        yield
+    except StatementError as error:
+        raise StatementError(f"{VECTORS} {name}: {error.message}", subject=VECTORS) from error
+
+
+def located(columns: Columns, manifest: Manifest, version: Folders) -> Columns:
+    """Return the columns with where the vectors of a version are."""
+    known = {vectors.name: vectors.elements for vectors in manifest.vectors}
+    sides = (
+        replace(side, elements=known[side.name], folder=str(version.vectors_of(side.name).absolute())) for side in columns.sides
+    )
+    return replace(columns, sides=tuple(sides))
+
+
+def vectors_entries(plan: Plan, columns: Columns, parent: Version | None) -> tuple[VectorsEntry, ...]:
+    """Describe vectors as the manifest does."""
+    queries = {} if parent is None else {vectors.name: vectors.query for vectors in parent.manifest.vectors}
+    queries |= {vectors.name: vectors.query for vectors in plan.vectors}
+    return tuple(VectorsEntry(side.name, queries[side.name], side.slots, side.elements, side.hidden) for side in columns.sides)
