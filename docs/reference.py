@@ -70,6 +70,8 @@ CLAUSE_HELP = {
     "IGNORE": "Columns of the query that are not learned from; `()` for none, where `CONTINUE` would take its version's.",
     "CROSS": "Combinations of slots as slots of their own, such as `animal * food`, `(a, b, c) ^ 2` for each pair of a list, "
     "and `* ^ 2` for each pair of all: see [crosses.md](crosses.md).",
+    "VECTORS": "Vectors with ids, such as those of images: a query of two columns, an id and an array of numbers. "
+    "`WITH (vectors = (image IN images))` says which slots hold the ids: see [vectors.md](vectors.md).",
     "TRANSFORM": "What features are made of the columns of the query: a SELECT list of one row's expressions, in which "
     "`QUANTILES(x, n)`, `MEAN(x)`, `STDDEV(x)`, `MIN(x)`, `MAX(x)`, `MODE(x)` and `VOCABULARY(x, least_count)` are constants "
     "of the training's rows. The model keeps it, and every reader of rows applies it: see [transform.md](transform.md).",

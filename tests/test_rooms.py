@@ -19,7 +19,8 @@ ENGINES = (*BASE, "platform/udf", "platform/engines/spark_sql", "warehouse", "pl
 ALL_ENGINES = ("platform/engines/duckdb", "platform/engines/spark")
 PS = ("platform/ps", "platform/ps/transport")
 ROWS = "platform/ps/rows"
-INPUT = (*ALGORITHMS, *PS, "warehouse", "platform/engines", "platform/input")
+SIDE = "platform/input/side"
+INPUT = (*ALGORITHMS, *PS, "warehouse", "platform/engines", "platform/input", SIDE)
 STREAMS = "platform/input/streams"
 LEARNING = ("platform/training", "platform/training/metrics", "platform/training/checkpoints")
 TASKS = "platform/training/tasks"
@@ -69,6 +70,7 @@ ROOMS = {
     "platform/engines/duckdb": (*ENGINES, "platform/engines/duckdb/translation", "platform/engines/duckdb/files"),
     "platform/engines/spark": ENGINES,
     "platform/input": (*INPUT, "platform/input/kinds"),
+    SIDE: (*INPUT, "platform/input/kinds"),
     "platform/input/kinds": (*BASE, "algorithms", "platform/ps", "platform/input"),
     STREAMS: (*INPUT, "platform/engines/spark_sql", "platform/engines/duckdb"),
     "platform/training": (*INPUT, STREAMS, *LEARNING, *STRATEGIES, RESIDENT, "platform/parts"),

@@ -17,11 +17,10 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from ..platform.errors import ModelError
 from .durable import replace_text
-from .stored import Block, FileEntry, is_stored
+from .stored import Block, FileEntry, VectorsEntry, is_stored
 
 FORMAT = 3
-CLASSES = "classes"  # the label is one of several
-VECTORS = "vectors"  # values of slots have vectors, which are read beside rows
+CLASSES, VECTORS = "classes", "vectors"  # the label is one of several; values of slots have vectors, which are beside rows
 KNOWN = frozenset({CLASSES, VECTORS})
 FILE = "manifest.json"
 
@@ -73,18 +72,6 @@ class TableEntry:
     name: str
     dim: int = 1
     columns: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class VectorsEntry:
-    """Vectors with ids: their name, the query that gave them, the slots that have them, and the floats of each; `hidden`: the
-    layers of the network that they go through."""
-
-    name: str
-    query: str = ""
-    slots: tuple[str, ...] = ()
-    elements: int = 0
-    hidden: tuple[int, ...] = ()
 
 
 class Split(Protocol):
@@ -165,10 +152,8 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class DenseEntry:
-    """A dense parameter: its shape, and what is kept of it: the arrays of its optimizer's state, and its values "w".
-
-    One that is `train_only` is for versions that continue this one; predictions and exports do without it.
-    """
+    """A dense parameter: its shape, and what is kept: the arrays of its optimizer's state, and its values "w". One that is
+    `train_only` is for versions that continue this one; predictions and exports do without it."""
 
     name: str
     shape: tuple[int, ...] = ()
@@ -191,7 +176,7 @@ class Manifest:
         metrics: of its training, as ML.EVALUATE shows them.
         classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
         crosses: the terms of CROSS, as written.
-        vectors: VECTORS, in files of its own beside the rows.
+        vectors: of VECTORS, in files of their own.
         transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without.
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
         validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
@@ -328,14 +313,11 @@ def check_names(manifest: Manifest) -> None:
     Raises:
         ValueError: says which.
     """
-    for table in manifest.tables:
-        if not TABLE.fullmatch(table.name):
-            raise ValueError(f"a table's name has letters, digits and _, got {table.name!r}")
+    for name in (*(table.name for table in manifest.tables), *(vectors.name for vectors in manifest.vectors)):
+        if not TABLE.fullmatch(name):
+            raise ValueError(f"a table's name has letters, digits and _, got {name!r}")
     if manifest.training and not TRAINING.fullmatch(manifest.training):
         raise ValueError(f"a training's name has 32 hexadecimal digits, got {manifest.training!r}")
-    for vectors in manifest.vectors:
-        if not TABLE.fullmatch(vectors.name):
-            raise ValueError(f"a name of vectors has letters, digits and _, got {vectors.name!r}")
     for file in manifest.files or ():
         if not is_stored(file.path):
             raise ValueError(f"a file of a version is rows/TABLE/part-N.parquet and the like, got {file.path!r}")

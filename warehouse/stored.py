@@ -70,6 +70,18 @@ class FileEntry:
     blocks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class VectorsEntry:
+    """Vectors with ids: their name, the query that gave them, the slots whose values are ids, the floats of each, and the units
+    of the `hidden` layers that they go through."""
+
+    name: str
+    query: str = ""
+    slots: tuple[str, ...] = ()
+    elements: int = 0
+    hidden: tuple[int, ...] = ()
+
+
 class VersionFile(NamedTuple):
     """A file of a version as readers take it.
 

@@ -23,6 +23,7 @@ from ..input.encoder import Encoder
 from ..input.offered import offered_of
 from ..input.prefetch import Ahead
 from ..input.scaling import Scales, scale
+from ..input.side.versions import located
 from ..input.splits import chunk_rows
 from ..ps._native import score_sums
 from ..ps.ladder import Ladder
@@ -32,7 +33,6 @@ from ..training.online.step import Said, inputs_of, score_step
 from ..training.packaged.matrix import TABLE, column_names, matrix_of
 from ..training.recipe import algorithm_of
 from ..training.rows import moments_of_version
-from ..training.vectors import located
 from .side_vectors import SideOutputs
 
 if TYPE_CHECKING:

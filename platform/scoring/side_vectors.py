@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ import numpy as np
 from ...algorithms.inputs import SideVectors
 from ...algorithms.layers.side_network import SideNetwork
 from ..engines.base import Engine
-from ..engines.spark_sql.passage import Passage
 from ..errors import StatementError, suggestion
 from ..input.columns import columns_from
 from ..input.side.table import FIRST, LACKING, NONE, SideRows
+from ..input.side.versions import vectors_of
+from ..input.side.writing import VECTORS
 from ..ps.ladder import rung
-from ..training.vectors import VECTORS, vectors_of
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -59,23 +59,21 @@ class SideOutputs:
         return SideVectors(None, None, outputs)  # type: ignore[arg-type]
 
 
-def replaced(version: Version, given: Sequence[tuple[str, Passage]], engine: Engine, folder: Path) -> Version:
-    """Return a version with other vectors.
+def replaced(version: Version, name: str, query: str, engine: Engine, folder: Path) -> Version:
+    """Return a version with other vectors of a name.
 
     Args:
+        query: of ids and vectors.
         folder: where they go, on all machines.
 
     Raises:
-        StatementError: the version has no such vectors, or a query cannot run.
+        StatementError: the version has no such vectors, or the query cannot run.
         DataError: they are of another length, or see write_side.
     """
-    columns, found = columns_from(version.manifest), []
+    columns = columns_from(version.manifest)
     sides = {side.name: side for side in columns.sides}
-    for name, query in given:
-        if name not in sides:
-            known = suggestion(name, sides)
-            raise StatementError(f"{VECTORS} names {name!r}, and model {version.manifest.model} has no such vectors.{known}")
-        with query.locating():
-            vectors_of(sides[name], query.text, columns, engine, folder / "vectors" / name)
-        found.append((name, folder / "vectors" / name))
-    return replace(version, replaced=tuple(found))
+    if name not in sides:
+        known = suggestion(name, sides)
+        raise StatementError(f"{VECTORS} names {name!r}, and model {version.manifest.model} has no such vectors.{known}")
+    vectors_of(sides[name], query, columns, engine, folder)
+    return replace(version, replaced=(*version.replaced, (name, folder)))

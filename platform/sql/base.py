@@ -88,11 +88,12 @@ class Call(NamedTuple):
             ModelError: no such model or version, or one that is not ready.
         """
         version = self.stack.enter_context(context.models.reading(self.model, self.version))
-        if not self.vectors:
-            return version
-        from ..scoring.side_vectors import replaced  # few calls have them
+        for name, query in self.vectors:
+            from ..scoring.side_vectors import replaced  # few calls have vectors
 
-        return replaced(version, self.vectors, context.engine, self.folder)
+            with query.locating():
+                version = replaced(version, name, query.text, context.engine, self.folder / "vectors" / name)
+        return version
 
     def read_other(self, context: StatementContext) -> Version:
         """Return the second version that is named; see `read`."""

@@ -19,7 +19,7 @@ from ..training.metrics import metric_names
 from ..training.metrics.evaluate import Evaluate
 from ..training.metrics.gate import VALIDATION, Condition
 from ..training.metrics.validate import Validate
-from ..training.plan import Settings, Use, VectorsQuery
+from ..training.plan import Settings, Use
 from ..training.resident.publish import Publish
 from .crosses import given_terms, read_crosses
 from .cursor import Cursor
@@ -120,15 +120,16 @@ def read_ignored(cursor: Cursor) -> tuple[str, ...]:
     return columns
 
 
-def read_vectors(cursor: Cursor) -> tuple[VectorsQuery, ...]:
-    vectors = cursor.listed(lambda: read_vectors_query(cursor))
-    names = [one.name for one in vectors]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise cursor.error(f"VECTORS names {twice[0]} twice.")
+def read_vectors(cursor: Cursor) -> Mapping[str, str]:
+    vectors: dict[str, str] = {}
+    for name, query in cursor.listed(lambda: read_vectors_query(cursor)):
+        if name in vectors:
+            raise cursor.error(f"VECTORS names {name} twice.")
+        vectors[name] = query
     return vectors
 
 
-def read_vectors_query(cursor: Cursor) -> VectorsQuery:
+def read_vectors_query(cursor: Cursor) -> tuple[str, str]:
     position = cursor.position()
     name = cursor.identifier("a name of vectors").lower()
     if not NAME.fullmatch(name):
@@ -136,7 +137,7 @@ def read_vectors_query(cursor: Cursor) -> VectorsQuery:
     cursor.expect("AS")
     if not cursor.peek("("):
         raise cursor.expected("(query)")
-    return VectorsQuery(name, cursor.parenthesised().text)
+    return name, cursor.parenthesised().text
 
 
 def read_evaluate(cursor: Cursor) -> Evaluate:

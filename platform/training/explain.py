@@ -14,6 +14,7 @@ from ..engines.base import Engine, Scan, Staged
 from ..errors import StatementError
 from ..input.columns import Columns
 from ..input.encoder import Encoder
+from ..input.side.versions import with_elements
 from ..input.splits import check_labels, vector_dims
 from ..input.streams.base import StreamQuery
 from ..ps.programs import Programs
@@ -27,7 +28,6 @@ from .recipe import Recipe, fitted, recipe_of
 from .rows import check_continues
 from .segment import cut
 from .strategies import strategy_of
-from .vectors import with_elements
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
@@ -46,7 +46,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
     scan = engine.scan(plan.query) if plan.stream is None else scan_of(plan.stream, plan, models, parent)
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
-    columns = with_elements(plan, columns, engine)
+    columns = with_elements(plan.vectors, columns, engine)
     splits = [] if isinstance(scan, Staged) else scan.splits()
     if not isinstance(scan, Staged):
         columns = with_classes(plan, vector_dims(columns, scan, splits), scan, engine, Path())

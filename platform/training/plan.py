@@ -131,14 +131,6 @@ class Use:
 
 
 @dataclass(frozen=True)
-class VectorsQuery:
-    """VECTORS `name` AS (`query`): an id and a vector in each row."""
-
-    name: str
-    query: str
-
-
-@dataclass(frozen=True)
 class Plan:
     """A training: statement text, model, parts, roles of columns, and the query.
 
@@ -146,8 +138,8 @@ class Plan:
     statement, so that its rows are staged. `inherited`: options of the algorithm that the continued version gives, not the
     statement. `stream`: what the query reads grows. `transform`: the list that is around the query. `crosses`: what is
     combined of its slots. `publish`: how often a training that stays makes a version of what it has learned; None for one that
-    ends by itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before. `vectors`: what
-    the clause VECTORS gives, not what the continued version has.
+    ends by itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before. `vectors`: the
+    queries of VECTORS by their names, not those of the continued version.
     """
 
     statement: str
@@ -174,7 +166,7 @@ class Plan:
     publish: Publish | None = None
     retain: int | None = None
     trials: tuple[Any, ...] = ()
-    vectors: tuple[VectorsQuery, ...] = ()
+    vectors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def roles(self) -> Roles:
@@ -196,6 +188,6 @@ class Plan:
             crosses=self.crosses,
             multiclass=settings.task == "multiclass",
             vectors=settings.vectors,
-            named_vectors=tuple(vectors.name for vectors in self.vectors),
+            named_vectors=tuple(self.vectors),
             hidden=settings.vectors_hidden,
         )

@@ -13,6 +13,7 @@ from ..engines.base import Engine, Scan, Staged
 from ..engines.parquet_scan import ParquetScan
 from ..errors import StatementError
 from ..input.columns import columns_from
+from ..input.side.versions import located, vectors_entries
 from ..input.splits import vector_dims
 from .baseline import baseline_of
 from .hold_out import divided, hold_out
@@ -22,7 +23,6 @@ from .prepared import Prepared, TrainingInput
 from .recipe import fitted, recipe_of
 from .rows import table_entries
 from .segment import cut_again
-from .vectors import located, vectors_entries
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -40,7 +40,7 @@ def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
         classes=() if classes is None else classes.values,
         class_type="" if classes is None else classes.type,
         requires=(*(() if classes is None else (CLASSES,)), *((VECTORS,) if prepared.columns.sides else ())),
-        vectors=vectors_entries(prepared.plan, prepared.columns, prepared.parent),
+        vectors=vectors_entries(prepared.plan.vectors, prepared.columns, prepared.parent),
         tables=table_entries(prepared.recipe),
         batch_size=prepared.batch_size,
         shards=prepared.places.shards,

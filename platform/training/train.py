@@ -15,6 +15,7 @@ from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks
 from ..errors import NumberError, TrainingError
 from ..input.columns import Columns
+from ..input.side.versions import vectors_entries, with_vectors
 from .compiled import compilations, prepare_jax
 from .conclusion import by_hand, conclude, slot_entries, summary
 from .hold_out import check_validation
@@ -28,7 +29,6 @@ from .record import prepare_again, recorded
 from .rows import check_continues, table_entries
 from .segment import Segment
 from .strategies import strategy_of
-from .vectors import vectors_entries, with_vectors
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -69,7 +69,7 @@ def train(
             segment = None if segment is None else segment.beside(draft.folder)
             scan = segment.scan if segment is not None else staged(engine, plan.query, found, draft.staged)
             columns = with_classes(plan, columns, scan, engine, draft.staged)
-            columns = with_vectors(plan, columns, engine, parent, draft)
+            columns = with_vectors(plan.vectors, columns, engine, parent, draft)
             prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart, segment)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
@@ -156,7 +156,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         group=columns.group,
         ignore=columns.ignore,
         crosses=tuple(term.text for term in plan.crosses),
-        vectors=vectors_entries(plan, columns, parent),
+        vectors=vectors_entries(plan.vectors, columns, parent),
         transform=plan.transform.entry if plan.transform is not None else None,
         settings=dataclasses.asdict(plan.settings),
         evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,

@@ -96,7 +96,9 @@ TRAININGS = {
     "one worker": "USING xftrl IGNORE (ts) WITH (batch_size = 64, passes = 2, checkpoint_seconds = 0.02)",
     "bsp": "USING xftrl IGNORE (ts) WITH (batch_size = 64, workers = 3, shards = 2, sync = 'bsp', checkpoint_seconds = 0.02)",
     "network": (
-        "USING xnn (dim = 4, hidden = (8)) IGNORE (ts, scores) WITH (batch_size = 128, shards = 2, checkpoint_seconds = 0.02)"
+        "USING xnn (dim = 4, hidden = (8)) IGNORE (ts, scores) "
+        "VECTORS items AS (SELECT id, array(sin(id), cos(id)) AS vector FROM range(100)) "
+        "WITH (batch_size = 128, shards = 2, checkpoint_seconds = 0.02, vectors = (item IN items))"
     ),
     "lifecycle": (
         "USING xftrl TIME ts OPERATORS (admit(min_count = 3), expire(after = '1 hour')) "

@@ -41,19 +41,21 @@ def sides_of(wanted: Roles, slots: Sequence[Slot], parent: Manifest | None) -> t
             remedy = suggestion(name, names) or f" Add VECTORS {name} AS (SELECT id, vector FROM ...)."
             raise StatementError(f"{VECTORS} names {name!r}, and no clause VECTORS does.{remedy}", subject=VECTORS)
         found.setdefault(name.lower(), []).append(own.name)
+    sides = tuple(Side(name, tuple(dict.fromkeys(own)), wanted.hidden) for name, own in found.items())
+    if parent is not None:
+        check_kept(sides, parent)
     if unused := sorted(names - found.keys()):
         message = f"{CLAUSE} {unused[0]} is used by no slot. Say which has an id of it: WITH (vectors = (slot IN {unused[0]}))."
         raise StatementError(message, subject=CLAUSE)
-    sides = tuple(Side(name, tuple(dict.fromkeys(own)), wanted.hidden) for name, own in found.items())
-    if parent is None:
-        return sides
-    same = {side.name: (side.slots, side.hidden) for side in sides} == {
-        one.name: (one.slots, one.hidden) for one in parent.vectors
-    }
-    if not same:
+    return tuple(replace(side, elements=before[side.name].elements if side.name in before else 0) for side in sides)
+
+
+def check_kept(sides: Sequence[Side], parent: Manifest) -> None:
+    """Refuse other vectors than those of the version that is continued."""
+    if [(one.name, one.slots, one.hidden) for one in sides] != [(one.name, one.slots, one.hidden) for one in parent.vectors]:
         had = ", ".join(f"{slot} IN {one.name}" for one in parent.vectors for slot in one.slots) or "none"
         raise StatementError(
-            f"CONTINUE keeps the vectors of version {parent.version}: ({had}). Leave the option out, or TRAIN a new model.",
+            f"CONTINUE keeps the vectors of version {parent.version}, ({had}), and their layers. Leave these options out, or "
+            "TRAIN a new model.",
             subject=VECTORS,
         )
-    return tuple(replace(side, elements=before[side.name].elements) for side in sides)

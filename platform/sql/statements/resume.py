@@ -10,7 +10,7 @@ import pyarrow as pa
 from ....warehouse.folders import newest_interrupted
 from ...engines.spark_sql.passage import Passage
 from ...options import Value, written
-from ...training.plan import Plan, VectorsQuery
+from ...training.plan import Plan
 from ...training.resident.publish import Publish
 from .. import clauses, inherited, streams
 from ..base import Statement
@@ -65,7 +65,7 @@ def plan_of(manifest: Manifest) -> Plan:
         stream=None if stream is None else stream.query,
         publish=None if manifest.publish is None else Publish(**manifest.publish),
         retain=manifest.retain,
-        vectors=tuple(VectorsQuery(vectors.name, vectors.query) for vectors in manifest.vectors),
+        vectors={vectors.name: vectors.query for vectors in manifest.vectors},
         **inherited.roles(manifest),
     )
 

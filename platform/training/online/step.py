@@ -147,7 +147,6 @@ def inputs_of(
         group = Group(common.owner, *values, common.scalar.shape[1], common.bags)  # type: ignore[arg-type]
     histories, arrays = tuple(map(History._make, batch.histories)), tuple(map(Vectors._make, batch.vector_arrays))
     everything: list[Any] = [scalar, *bags, *rest, histories, None, group, arrays]
-    everything: list[Any] = [scalar, *bags, *rest, tuple(map(History._make, batch.histories)), None, group]
     everything.append(tuple(side.inputs(batch.size) for side in batch.sides) if sides is None else tuple(sides))
     return Inputs(*everything)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ....algorithms.base import Algorithm, Online
 from ....warehouse.scratch import scratch
 from ...errors import StatementError
+from ...input.side.writing import VECTORS
 from ...input.streams.base import StreamQuery
 from ...input.streams.feed import Feed
 from ...input.streams.sources import opened
@@ -27,7 +28,6 @@ from ..record import prepare_again
 from ..rows import check_continues
 from ..segment import begin_of, is_passed
 from ..strategies import strategy_of
-from ..vectors import VECTORS
 from .announcer import Announcer
 from .resident import Resident
 

@@ -1,38 +1,39 @@
-"""Vectors with ids of a training: written into the version before anything is learned, or copied from the one before."""
+"""Vectors with ids of versions: written before anything is learned, or copied from the version before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...warehouse.manifest import Manifest, VectorsEntry
-from ..engines.base import Engine
-from ..errors import StatementError, Subject
-from ..input.columns import Columns
-from ..input.side.table import Side
-from ..input.side.writing import check_schema, length_of, write_side
+from ....warehouse.manifest import Manifest
+from ....warehouse.stored import VectorsEntry
+from ...engines.base import Engine
+from ...errors import StatementError
+from ..columns import Columns
+from .table import Side
+from .writing import VECTORS, check_schema, length_of, write_side
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...warehouse.draft import Draft
-    from ...warehouse.files import Folders
-    from ...warehouse.version import Version
-    from .plan import Plan
+    from ....warehouse.draft import Draft
+    from ....warehouse.files import Folders
+    from ....warehouse.version import Version
 
-VECTORS = Subject("VECTORS")
+Queries = Mapping[str, str]
+"""By the name of vectors, of ids and vectors."""
 
 
-def with_vectors(plan: Plan, columns: Columns, engine: Engine, parent: Version | None, draft: Draft) -> Columns:
+def with_vectors(given: Queries, columns: Columns, engine: Engine, parent: Version | None, draft: Draft) -> Columns:
     """Write the vectors that a statement gives, copy the others from the version before, and return where all are.
 
     Raises:
         StatementError: a query cannot run, or returns anything but ids and vectors.
         DataError: see write_side.
     """
-    given, sides = {vectors.name: vectors.query for vectors in plan.vectors}, []
+    sides = []
     for side in columns.sides:
         folder = draft.vectors_of(side.name)
         if side.name in given:
@@ -51,9 +52,8 @@ def vectors_of(side: Side, query: str, columns: Columns, engine: Engine, folder:
         return write_side(side, engine.reader(query), columns.sources(side), folder)
 
 
-def with_elements(plan: Plan, columns: Columns, engine: Engine) -> Columns:
+def with_elements(given: Queries, columns: Columns, engine: Engine) -> Columns:
     """Return the columns with the lengths of vectors, as the first row of each query has them; nothing is written."""
-    given = {vectors.name: vectors.query for vectors in plan.vectors}
 
     def elements(side: Side) -> int:
         if side.elements or side.name not in given:
@@ -84,8 +84,8 @@ def located(columns: Columns, manifest: Manifest, version: Folders) -> Columns:
     return replace(columns, sides=tuple(sides))
 
 
-def vectors_entries(plan: Plan, columns: Columns, parent: Version | None) -> tuple[VectorsEntry, ...]:
+def vectors_entries(given: Queries, columns: Columns, parent: Version | None) -> tuple[VectorsEntry, ...]:
     """Describe vectors as the manifest does."""
     queries = {} if parent is None else {vectors.name: vectors.query for vectors in parent.manifest.vectors}
-    queries |= {vectors.name: vectors.query for vectors in plan.vectors}
+    queries |= given
     return tuple(VectorsEntry(side.name, queries[side.name], side.slots, side.elements, side.hidden) for side in columns.sides)
