@@ -147,7 +147,7 @@ class LogWorker(Worker):
 
     def __init__(self, number: int, client: Any, recipe: Any, done: Any, ended: Any, clock: Clock) -> None:
         self._number, self._client, self._done, self._ended, self._clock = number, client, done, ended, clock
-        self._returned, self._standardised = (), False
+        self._returned, self._dense_returned, self._standardised = (), (), False
 
     def _learn(self, batch: Batch, pulled: Any, by: Any) -> Learned:
         weights = pulled.weights[TABLE]
@@ -216,15 +216,20 @@ class NoDense:
     """The dense parameters of a shard that has none; see ShardDense."""
 
     names: tuple[str, ...] = ()
+    pulled: tuple[str, ...] = ()
+    dated: tuple[str, ...] = ()
     shapes: Mapping[str, tuple[int, ...]] = {}
 
     def pull(self) -> dict[str, Any]:
         return {}
 
-    def push(self, gradients: Any) -> dict[str, float]:
+    def updates(self) -> dict[str, int]:
         return {}
 
-    def load(self, stored: Any) -> None:
+    def push(self, gradients: Any, now: int, seen: Any, pulled: Any) -> dict[str, float]:
+        return {}
+
+    def load(self, stored: Any, now: int) -> None:
         pass
 
     def arrays(self) -> tuple[()]:
