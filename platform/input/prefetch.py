@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 LEAST, MOST = 2, 64
+
+
+class Coming(Protocol[T_co]):
+    """An iterator that knows whether its next item is there.
+
+    Attributes:
+        ready: the next item, or the end, is there: to take it costs no wait.
+    """
+
+    @property
+    def ready(self) -> bool: ...
+
+    def __iter__(self) -> Self: ...
+
+    def __next__(self) -> T_co: ...
 
 
 class QueueEntry(NamedTuple, Generic[T]):
@@ -43,9 +59,9 @@ class Ahead(Generic[T]):
         self._make = make
         self._thread = threading.Thread(target=self._run, name="xpsql-read-ahead", daemon=True)
 
-    def __enter__(self) -> Iterator[T]:
+    def __enter__(self) -> Self:
         self._thread.start()
-        return self._items()
+        return self
 
     def __exit__(self, *exception: object) -> None:
         with self._changed:
@@ -53,14 +69,22 @@ class Ahead(Generic[T]):
             self._changed.notify()
         self._thread.join()
 
-    def _items(self) -> Iterator[T]:
-        while True:
-            entry = self._take()
-            if entry.error is not None:
-                raise entry.error
-            if entry.last:
-                return
-            yield entry.item  # type: ignore[misc]
+    @property
+    def ready(self) -> bool:
+        """See Coming."""
+        return bool(self._entries)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        entry = self._take()
+        if entry.error is not None:
+            raise entry.error
+        if entry.last:
+            self._entries.append(entry)
+            raise StopIteration
+        return entry.item  # type: ignore[return-value]
 
     def _take(self) -> QueueEntry[T]:
         with self._changed:

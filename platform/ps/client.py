@@ -11,6 +11,9 @@ from .messages import Keys, Pulled, Push
 from .placement import Placement, dealt, merged, parts_of
 from .shard import Shard
 
+MOST_AHEAD = 4
+"""So many pulls come at most between that of a batch and its push."""
+
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 
@@ -82,7 +85,7 @@ class Sharded:
     def __init__(self, ports: Sequence[Port]) -> None:
         self._ports = tuple(ports)
         self._ladder = Ladder()
-        self._placed: Placement | None = None
+        self._placed: tuple[Placement, ...] = ()
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """See Client."""
@@ -111,10 +114,11 @@ class Sharded:
         return All([port.start_push(part) for port, part in zip(self._ports, parts, strict=True)])
 
     def _placement(self, keys: Keys) -> Placement:
-        """Return where keys belong; a push has those of the pull before it."""
-        placed = self._placed
-        if placed is None or placed.of is not keys:
-            placed = self._placed = Placement(keys, len(self._ports), self._ladder)
+        """Return where keys belong; a push has those of one of the last pulls."""
+        placed = next((placed for placed in self._placed if placed.of is keys), None)
+        if placed is None:
+            placed = Placement(keys, len(self._ports), self._ladder)
+            self._placed = (*self._placed[-MOST_AHEAD:], placed)
         return placed
 
     def leave(self, worker: int) -> None:

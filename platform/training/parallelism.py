@@ -34,6 +34,9 @@ DEFAULT_BATCH_SIZES = (
 WHOLE_BATCH_WORKERS = 4
 """So many workers take whole batches; what more of them have under way at once would be too much of the log."""
 
+PULLS_AHEAD = 1
+"""Pulls of a worker under way while it computes; more hide no more of what a shard takes (docs/scaling.md, Pulling ahead)."""
+
 
 class Places(NamedTuple):
     """Shards and workers of a training; it has no shards where the driver keeps what is learned."""
@@ -56,6 +59,12 @@ def in_step(settings: Settings, places: Places) -> bool:
     other, some would have it in a checkpoint, or when the worker is lost, and others not.
     """
     return settings.sync == "bsp" or (places.workers == 1 and places.shards > 1)
+
+
+def pulls_ahead(settings: Settings, places: Places) -> int:
+    """Return how many batches a worker pulls before it has pushed the one that it computes on; 0 where results depend on no
+    timing, or a step waits for the one before."""
+    return PULLS_AHEAD if settings.sync == "asp" and places.workers > 1 else 0
 
 
 def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from ....algorithms.base import Online
 from ...input.batches import Batch
 from ...input.offered import offered_of
+from ...input.prefetch import Coming
 from ...input.scaling import Scales, measured, scale
 from ...input.source import End
 from ...input.timing import Clock
@@ -21,6 +24,13 @@ from ..recipe import Recipe
 from .step import Learned, inputs_of, learn_step, random_of
 
 Done = Callable[[Batch, NDArray[np.float32]], None]
+
+
+class Upcoming(NamedTuple):
+    """What a worker comes to next: a batch, and its pull if that is under way; or the end of a turn."""
+
+    item: Batch | End
+    pulling: Handle[Pulled] | None
 
 
 class Worker:
@@ -61,9 +71,38 @@ class Worker:
             begin: waits until the next step may begin; False ends the work.
             paced: a step begins when the push before it is acknowledged.
         """
+        self._learn_all((Upcoming(item, None) for item in batches), begin, paced)
+
+    def learn_ahead(self, batches: Coming[Batch | End], begin: Callable[[], bool], depth: int) -> None:
+        """Learn as `learn` does, with the pulls of the next batches, as many as `depth`, under way while one is computed on, as
+        its push before is. What they bring lacks as many updates of this worker's own, beside those of others.
+
+        Args:
+            batches: those that are not there yet are not waited for.
+        """
+        self._learn_all(self._pulled_ahead(batches, depth), begin, False)
+
+    def _pulled_ahead(self, batches: Coming[Batch | End], depth: int) -> Generator[Upcoming, None, None]:
+        """Yield what comes, once the pulls of what follows it are under way."""
+        coming: deque[Upcoming] = deque()
+        while True:
+            while len(coming) <= depth and (batches.ready or not coming):
+                item = next(batches, None)
+                if item is None:
+                    yield from coming
+                    return
+                self._clock.lap("input_wait")
+                coming.append(Upcoming(item, None if isinstance(item, End) else self._start_pull(item)))
+                self._clock.lap("pull")
+            yield coming.popleft()
+
+    def _start_pull(self, batch: Batch) -> Handle[Pulled]:
+        return self._client.start_pull(batch.keys, batch.size)
+
+    def _learn_all(self, upcoming: Iterable[Upcoming], begin: Callable[[], bool], paced: bool) -> None:
         pushed: Handle[object] | None = None
         lap = self._clock.lap
-        for batch in batches:
+        for batch, pulling in upcoming:
             lap("input_wait")
             if pushed is not None and (paced or isinstance(batch, End)):
                 pushed.result()
@@ -75,12 +114,12 @@ class Worker:
             if not batch.applied and not begin():
                 break
             lap("pace_wait")
-            pulling = self._client.start_pull(batch.keys, batch.size)
+            pulling = pulling or self._start_pull(batch)
             lap("pull")
             pulled = pulling.result()
             lap("pull")
             if pushed is not None:
-                pushed.result()  # it came before the rows
+                pushed.result()
                 lap("push")
             pushed = self._take(batch, pulled)
         if pushed is not None:

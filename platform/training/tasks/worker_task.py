@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Generator
 
@@ -22,7 +23,7 @@ from ..metrics.metrics import Targets
 from ..metrics.passes import PassMetrics
 from ..metrics.windows import Collector, Schedule, Window
 from ..online.worker import Worker
-from ..parallelism import in_step
+from ..parallelism import in_step, pulls_ahead
 from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, StepRequest, Take, check_machine, prepared_of
 from .membership import CALL_SECONDS, EndedError, Membership
 from .reports import Report
@@ -55,7 +56,11 @@ def work(job: Job, generation: int, task: Task) -> None:
         with job.contact.dial_shards(member.shards(WAIT_SECONDS), seconds) as client:
             worker = Worker(task.number, client, prepared.recipe, telling.learned, telling.ended, telling.clocks.learning)
             with compilations(telling.compiled.add), prepared.ahead(read) as ahead:
-                worker.learn(ahead, lambda: begin(member, task, job), job.input.plan.settings.sync == "ssp")
+                start = functools.partial(begin, member, task, job)
+                if depth := pulls_ahead(job.input.plan.settings, job.input.places):
+                    worker.learn_ahead(ahead, start, depth)
+                else:
+                    worker.learn(ahead, start, job.input.plan.settings.sync == "ssp")
             client.leave(task.number)  # not by an error: a gang would make steps without it, and a checkpoint might keep them
         telling.finish()
 
