@@ -176,17 +176,34 @@ def sql(text: str, **options: Any) -> None:
 
 @main.command()
 @click.argument("name")
-@click.option("-o", "--output", metavar="FILE", required=True, help="The page to write, such as report.html.")
-@click.option("--version", "number", type=int, help="Which version. [default: the one served]")
+@click.option("-o", "--output", metavar="FILE", help="The page to write. [default: NAME.html]")
+@click.option(
+    "--version",
+    "numbers",
+    type=int,
+    multiple=True,
+    help="Which version; several are shown side by side. [default: the one served]",
+)
+@click.option("--compare", metavar="NAME", multiple=True, help="Another model, whose version that is served is shown beside.")
+@click.argument("others", nargs=-1)
 @session_options
-def report(name: str, output: str, number: int | None, **options: Any) -> None:
-    """Write a page about the training of model NAME: one HTML file that needs no network."""
+def report(
+    name: str, others: tuple[str, ...], output: str | None, numbers: tuple[int, ...], compare: tuple[str, ...], **options: Any
+) -> None:
+    """Write a page about the training of model NAME: one HTML file that needs no network.
+
+    --compare a b shows two models side by side.
+    """
     from .report import report as page
 
     chosen = chosen_of(options)
+    if others and not compare:
+        raise click.BadParameter(f"write --compare {name} {others[0]} to show models side by side.")
+    models = [*compare, name, *others]
+    output = output or f"{'-'.join(models)}.html"
     with failing("", "", chosen.debug), opened(chosen) as session:
         target = local_path(output, "The page of -o", None)
-        text = page(session, name, number)
+        text = page(session, [(model, number) for model in models for number in numbers or (None,)])
         with writing(f"the page to {output}", "Give -o a file in a folder that exists, that you may write and that has space."):
             target.write_text(text, encoding="utf-8")
 

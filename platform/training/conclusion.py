@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...warehouse.draft import Draft
     from ...warehouse.models import Models
 
-CALIBRATION_PARTS = 20
+CALIBRATION_PARTS = 100
 ENOUGH_EXAMPLES = 10_000
 MUCH_WORSE = 1.2
 
