@@ -149,6 +149,7 @@ SLOTS = """\
 |---|---|---|
 | string, integer, boolean, date | categorical | `feature_key(slot, value)`; NULL has a key too, unless `nulls = 'absent'` |
 | bigint, named in `hashed` | categorical | `xxhash64(slot, id)` |
+| bigint, named in `raw` | categorical | the id, whatever its slot; NULL has that of `xxhash64(slot)` |
 | float, double, decimal | continuous | `feature_key(slot, NULL)`, one for the slot; the value is standardised; NULL is absent |
 | array of categories | multi-valued | `feature_key(slot, element)`; NULL is absent |
 | map from categories to numbers | weighted | `feature_key(slot, key)`, times the number |

@@ -45,7 +45,7 @@ class SlotEntry:
 
     Attributes:
         kind: of its encoding; type: in Spark's words; number: in rows.
-        share: whose rows it uses; hashed: its values are ready-made ids; dim: the elements of a vector.
+        share: whose rows it uses; hashed, raw: its values are ready-made ids; dim: the elements of a vector.
         role: what an option of the algorithm names it for; group: that option; length: how many elements of it are read.
         field: of an array of structs, the field.
         members: of a cross, the slots that it combines.
@@ -63,6 +63,7 @@ class SlotEntry:
     length: int = 0
     field: str = ""
     members: tuple[str, ...] = ()
+    raw: bool = False
 
 
 @dataclass(frozen=True)

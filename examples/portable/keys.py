@@ -52,10 +52,21 @@ def text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def feature_key(source: str, value: str | int | datetime.date | None, hashed: bool = False) -> int:
-    """Return the key of a slot's value as a signed number. None is NULL; an id of a `hashed` slot is hashed as a BIGINT."""
+def mixed_id(number: int) -> int:
+    """Return the key of an id of a `raw` slot: by the finalizer of MurmurHash3, of which no two ids have the same."""
+    number &= MASK
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        number = (number ^ (number >> 33)) * factor & MASK
+    return number ^ (number >> 33)
+
+
+def feature_key(source: str, value: str | int | datetime.date | None, hashed: bool = False, raw: bool = False) -> int:
+    """Return the key of a slot's value as a signed number. None is NULL; an id of a `hashed` slot is hashed as a BIGINT, one of
+    a `raw` slot is mixed."""
     key = xxh64(source.encode(), 42)
-    if value is not None:
+    if value is not None and raw:
+        key = mixed_id(int(value))
+    elif value is not None:
         key = xxh64(int(value).to_bytes(8, "little", signed=True) if hashed else text(value).encode(), key)
     return key - (1 << 64) if key >> 63 else key
 

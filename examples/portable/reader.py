@@ -80,10 +80,12 @@ class Model:
     def features(self, slot: Row, row: Row) -> list[tuple[int, float]]:
         """Return the keys of a slot's features in a row, and their weights; of a sequence, NULLs keep their places."""
         if slot["input"] != "sequence":
-            return [(feature_key(slot["source"], v, slot["hashed"]), w) for v, w in self.values(slot, row)]
+            return [(feature_key(slot["source"], v, slot["hashed"], slot["raw"]), w) for v, w in self.values(slot, row)]
         elements = list(row[slot["column"]] or ())[-slot["length"] :]
         values = [one if one is None or not slot["field"] else one[slot["field"]] for one in elements]
-        return [(self.absent if v is None else feature_key(slot["source"], v, slot["hashed"]), 1.0) for v in values]
+        return [
+            (self.absent if v is None else feature_key(slot["source"], v, slot["hashed"], slot["raw"]), 1.0) for v in values
+        ]
 
     def inputs(self, rows: Sequence[Row]) -> dict[str, Any]:
         """Return the inputs of model.onnx, a graph over keys: of each slot keys, or numbers as they are."""

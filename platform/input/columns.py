@@ -204,7 +204,7 @@ def slot_of(entry: SlotEntry) -> Slot:
     """Return the slot that a manifest describes."""
     e = entry
     share = e.share or e.name
-    return Slot(e.name, e.kind, e.type, e.number, share, e.hashed, e.dim, e.role, e.group, e.length, e.field, e.members)
+    return Slot(e.name, e.kind, e.type, e.number, share, e.hashed, e.dim, e.role, e.group, e.length, e.field, e.members, e.raw)
 
 
 def columns_from(manifest: Manifest) -> Columns:

@@ -10,7 +10,7 @@ from .terms import Term
 
 LABEL, WEIGHT, TIME, GROUP, IGNORE, CROSS = map(Subject, ("LABEL", "WEIGHT", "TIME", "GROUP", "IGNORE", "CROSS"))
 BY = Subject("EVALUATE", option="BY")
-HASHED, SHARE, TASK, VECTORS = (Subject("WITH", option=option) for option in ("hashed", "share", "task", "vectors"))
+HASHED, RAW, SHARE, TASK, VECTORS = (Subject("WITH", option=option) for option in ("hashed", "raw", "share", "task", "vectors"))
 
 
 class Roles(NamedTuple):
@@ -22,6 +22,7 @@ class Roles(NamedTuple):
         by: EVALUATE's BY; None where it has none.
         ignore: carried, not learned from.
         hashed: ready-made ids.
+        raw: ready-made ids that are keys.
         share: (slot, the slot whose rows it uses).
         nulls: whether a NULL of a categorical slot is a feature.
         grouped: metrics are by group, too.
@@ -51,6 +52,7 @@ class Roles(NamedTuple):
     vectors: tuple[tuple[str, str], ...] = ()
     named_vectors: tuple[str, ...] = ()
     hidden: tuple[int, ...] = ()
+    raw: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

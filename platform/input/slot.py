@@ -16,6 +16,7 @@ class Slot:
         number: as stored with each row.
         source: the slot whose rows it uses; its own name unless shared.
         hashed: values are ready-made 64-bit ids.
+        raw: they are such ids, and its keys are they themselves.
         dim: elements of a vector; 0 until the first batch tells, and for other kinds.
         role: the role that an option of the algorithm gives the column, "" for none.
         group: that option; slots of one group are aligned, element by element.
@@ -36,6 +37,7 @@ class Slot:
     length: int = 0
     field: str = ""
     members: tuple[str, ...] = ()
+    raw: bool = False
 
     @property
     def column(self) -> str:

@@ -20,7 +20,7 @@ def kind_of(field: pa.Field, hashed: Iterable[str]) -> Kind:
     Raises:
         StatementError: no kind accepts the type, or a hashed slot is not BIGINT.
     """
-    check_hashed(field, hashed)
+    check_ids(field, hashed, HASHED)
     type, name = field.type, field.name
     if (kind := kind_accepting(type, "")) is not None:
         return kind
@@ -40,18 +40,19 @@ def kind_in_role(field: pa.Field, hashed: Iterable[str], role: str, subject: Sub
     Raises:
         StatementError: no kind accepts the type in this role, or a hashed slot is not BIGINT.
     """
-    check_hashed(field, hashed)
+    check_ids(field, hashed, HASHED)
     if (kind := kind_accepting(field.type, role)) is not None:
         return kind
     message = f"{subject} expects {words_for(role)}; {field.name} is {type_words(field.type)}. CAST it in the query."
     raise StatementError(message, subject=subject)
 
 
-def check_hashed(field: pa.Field, hashed: Iterable[str]) -> None:
+def check_ids(field: pa.Field, ids: Iterable[str], setting: Subject) -> None:
+    """Refuse a column that is to hold ready-made ids and is not BIGINT."""
     type = field.type
-    if field.name in hashed and not (pa.types.is_int64(type) or (is_list(type) and pa.types.is_int64(type.value_type))):
-        message = f"{HASHED} expects a BIGINT or array<bigint> column; {field.name} is {type_words(type)}."
-        raise StatementError(message, subject=HASHED)
+    if field.name in ids and not (pa.types.is_int64(type) or (is_list(type) and pa.types.is_int64(type.value_type))):
+        message = f"{setting} expects a BIGINT or array<bigint> column; {field.name} is {type_words(type)}."
+        raise StatementError(message, subject=setting)
 
 
 def require_number(field: pa.Field, role: Subject) -> None:

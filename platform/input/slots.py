@@ -17,10 +17,10 @@ from .columns import INTERCEPT, INTERCEPT_KIND, OFFERED_KIND, Classes, Columns, 
 from .crosses import crosses_of
 from .kinds import kind_accepting, kind_named
 from .kinds.types import is_list
-from .roles import BY, GROUP, HASHED, IGNORE, LABEL, SHARE, TASK, TIME, WEIGHT, Roles
+from .roles import BY, GROUP, HASHED, IGNORE, LABEL, RAW, SHARE, TASK, TIME, WEIGHT, Roles
 from .side.binding import sides_of
 from .slot import Slot
-from .slot_types import is_text, kind_in_role, kind_of, require_classes, require_number, require_time, require_value
+from .slot_types import check_ids, is_text, kind_in_role, kind_of, require_classes, require_number, require_time, require_value
 
 
 def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Columns:
@@ -43,7 +43,7 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
     shareable = {**own, **{name.lower(): name for name in fields_of(schema)}}
     single = ((WEIGHT, wanted.weight), (TIME, wanted.time), (GROUP, wanted.group), (BY, wanted.by))
     roles = [(LABEL, wanted.labels), (IGNORE, wanted.ignore), *((role, (column,)) for role, column in single if column)]
-    roles += [(HASHED, wanted.hashed), (SHARE, tuple(column for pair in wanted.share for column in pair))]
+    roles += [(HASHED, wanted.hashed), (RAW, wanted.raw), (SHARE, tuple(column for pair in wanted.share for column in pair))]
     roles += [(wanted.subject(named), named.columns) for named in wanted.named]
     for role, columns in roles:
         for column in columns:
@@ -71,7 +71,7 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
         for column in found.get(role, ()):
             require_value(schema.field(column), role)
     taken = {c: role for role in (LABEL, IGNORE, WEIGHT, TIME, GROUP) for c in found.get(role, ())}
-    for role in (HASHED, SHARE, *map(wanted.subject, wanted.named)):
+    for role in (HASHED, RAW, SHARE, *map(wanted.subject, wanted.named)):
         for column in found[role]:
             if column in taken:
                 message = f"{role} names {column!r}, which is no slot: {taken[column]} names it, too."
@@ -80,7 +80,7 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
     if not left:
         raise StatementError("The query returns no column to learn from beside label, weight, time, group and ignored ones.")
     shared = {shareable[a.lower()]: shareable[b.lower()] for a, b in wanted.share}
-    slots = tuple(slots_of(left, found[HASHED], shared, wanted))
+    slots = tuple(slots_of(left, found[HASHED], found[RAW], shared, wanted))
     slots = (*slots, *crosses_of(slots, wanted.crosses)) if parent is None else continued(slots, parent)
     check_shared(slots)
     only = {role: (found[role][0] if role in found else None) for role in (WEIGHT, TIME, GROUP)}
@@ -105,15 +105,20 @@ def fields_of(schema: pa.Schema) -> list[str]:
     return [f"{name}.{one.name}" for name, element in arrays if pa.types.is_struct(element) for one in element]
 
 
-def slots_of(fields: Sequence[pa.Field], hashed: Sequence[str], shared: Mapping[str, str], wanted: Roles) -> Iterator[Slot]:
+def slots_of(
+    fields: Sequence[pa.Field], hashed: Sequence[str], raw: Sequence[str], shared: Mapping[str, str], wanted: Roles
+) -> Iterator[Slot]:
     """Yield the slots of columns, numbered in their order.
 
     Args:
+        hashed, raw: the columns of ready-made ids.
         shared: slot -> the slot whose rows it uses.
 
     Raises:
         StatementError: see kind_of; options name a column twice.
     """
+    if both := sorted({*hashed} & {*raw}):
+        raise StatementError(f"{RAW} and hashed name {', '.join(both)}: ids are hashed, or are keys as they are.", subject=RAW)
     naming: dict[str, Named] = {}
     for named in wanted.named:
         lowered = [column.lower() for column in named.columns]
@@ -126,6 +131,7 @@ def slots_of(fields: Sequence[pa.Field], hashed: Sequence[str], shared: Mapping[
     for field in fields:
         named = naming.get(field.name.lower(), UNNAMED)
         subject = wanted.subject(named)
+        check_ids(field, raw, RAW)
         kind = kind_in_role(field, hashed, named.role, subject) if named.role else kind_of(field, hashed)
         for part in kind.fields(field.type):
             name = f"{field.name}.{part}" if part else field.name
@@ -140,6 +146,7 @@ def slots_of(fields: Sequence[pa.Field], hashed: Sequence[str], shared: Mapping[
                 group=named.option,
                 length=named.length,
                 field=part,
+                raw=field.name in raw,
             )
 
 
@@ -168,14 +175,14 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
                 f"CAST(NULL AS {old.type.upper()}) AS `{old.name}`."
             )
         as_before = slot.kind == old.kind and not kind_named(slot.kind).rewritten(slot.type, old.type)
-        as_before &= (slot.hashed, slot.group) == (old.hashed, old.group)
+        as_before &= (slot.hashed, slot.raw, slot.group) == (old.hashed, old.raw, old.group)
         as_before &= slot.source.lower() == (old.share or old.name).lower()
         if not as_before:
-            now = described(slot.kind, slot.type, slot.hashed, slot.source if slot.source != slot.name else None)
-            before = described(old.kind, old.type, old.hashed, old.share)
+            now = described(slot, slot.source if slot.source != slot.name else None)
+            before = described(old, old.share)
             raise StatementError(
                 f"Slot {old.name} is {now} and was {before} in version {parent.version}. "
-                "CAST it in the query, and use the same hashed and share settings."
+                "CAST it in the query, and use the same hashed, raw and share settings."
             )
         kept.append(replace(slot, name=old.name, source=old.share or old.name, number=old.number, dim=old.dim))
     first = 1 + max((slot.number for slot in kept), default=-1)
@@ -193,10 +200,10 @@ def crossed_before(cross: SlotEntry, added: Mapping[str, Slot]) -> Slot:
     return slot_of(cross)
 
 
-def described(kind: str, type: str, hashed: bool, share: str | None) -> str:
+def described(slot: Slot | SlotEntry, share: str | None) -> str:
     """Return what a slot is, in words."""
-    settings = [*(["hashed"] if hashed else []), *([f"with the rows of {share}"] if share else [])]
-    return f"{kind} ({', '.join([type, *settings])})"
+    told = (("hashed", slot.hashed), ("raw", slot.raw), (f"with the rows of {share}", share is not None))
+    return f"{slot.kind} ({', '.join([slot.type, *(words for words, there in told if there)])})"
 
 
 def continued_labels(labels: tuple[str, ...], parent: Manifest) -> tuple[str, ...]:
@@ -280,7 +287,7 @@ def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[
         if name not in slots:
             continue
         slot, words = slots[name], type_words(field.type)
-        hashed = [field.name] if slot.hashed else []
+        hashed = [field.name] if slot.hashed or slot.raw else []
         kind = kind_accepting(field.type, slot.role) if slot.role else kind_of(field, hashed)
         fields = {other.field for other in columns.slots if other.column == name}
         fits = kind is not None and kind.name == slot.kind and fields <= set(kind.fields(field.type))

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from ...algorithms.chunk import ABSENT, Codes
 from ..ps._native import unique
-from ..ps.keys import feature_keys, hashed_keys
+from ..ps.keys import feature_keys, hashed_keys, raw_ids, raw_keys, slot_seed
 from .slot import Slot
 
-__all__ = ["ABSENT", "Codes", "Vocabulary", "keys_of"]
+__all__ = ["ABSENT", "Codes", "Vocabulary", "keys_of", "shown_keys"]
 
 
 class Vocabulary:
@@ -47,4 +47,14 @@ class Vocabulary:
 
 def keys_of(values: pa.Array, slot: Slot) -> NDArray[np.uint64]:
     """Return the keys of a slot's values."""
+    if slot.raw:
+        return raw_keys(slot.source, values)
     return hashed_keys(slot.source, values) if slot.hashed else feature_keys(slot.source, values)
+
+
+def shown_keys(keys: NDArray[np.int64], slot: Slot) -> NDArray[np.int64]:
+    """Return the keys of a slot's features as users know them: of ids that are keys the ids."""
+    if not slot.raw:
+        return keys
+    own = keys.view(np.uint64)
+    return np.where(own == slot_seed(slot.source), keys, raw_ids(own).view(np.int64))

@@ -14,7 +14,7 @@ from ..display import cell
 from ..errors import StatementError, suggestion
 from ..input.columns import columns_from
 from ..input.slot import Slot
-from ..input.vocabulary import keys_of
+from ..input.vocabulary import keys_of, shown_keys
 from ..parts import ALGORITHM
 from ..scoring.best import Best
 
@@ -134,7 +134,8 @@ class Nearest:
         scores, places = best.scores[place[which[asked]]], best.places[place[which[asked]]]
         there = scores > -np.inf
         owners = asked[np.nonzero(there)[0]]
-        columns = [self.slot.source] * len(owners), keys[places[there]], scores[there].astype(np.float64)
+        found = shown_keys(keys[places[there]], self.slot)
+        columns = [self.slot.source] * len(owners), found, scores[there].astype(np.float64)
         return NearestFeatures(known[which], owners, pa.table(list(map(pa.array, columns)), names=SCHEMA.names).cast(SCHEMA))
 
     def _rows(self) -> Iterator[tuple[NDArray[np.uint16], NDArray[np.int64], Floats]]:
@@ -169,7 +170,7 @@ def slot_of(version: Version, name: str) -> Slot:
 
 def values_of(slot: Slot, value: Any) -> pa.Array:
     """Return a value of a slot as its column would have it, or its text, which has the same key."""
-    if slot.hashed:
+    if slot.hashed or slot.raw:
         if isinstance(value, bool) or not (isinstance(value, int) and MIN_ID <= value <= MAX_ID):
             raise StatementError(
                 f"The slot {slot.name} holds ready-made ids, which are integers of 64 bits; got {written(value)}."
@@ -196,9 +197,10 @@ def column_of(slot: Slot, field: pa.Field, values: pa.Array) -> pa.Array:
         StatementError: its type cannot be that of the slot.
     """
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    good = pa.types.is_integer(kind) or (not slot.hashed and (pa.types.is_boolean(kind) or pa.types.is_string(kind)))
-    if not good or (slot.hashed and values.null_count):
-        wanted = "BIGINT without NULL, as it holds ready-made ids" if slot.hashed else "STRING, a whole number or BOOLEAN"
+    ids = slot.hashed or slot.raw
+    good = pa.types.is_integer(kind) or (not ids and (pa.types.is_boolean(kind) or pa.types.is_string(kind)))
+    if not good or (ids and values.null_count):
+        wanted = "BIGINT without NULL, as it holds ready-made ids" if ids else "STRING, a whole number or BOOLEAN"
         raise StatementError(
             f"ML.NEAREST takes values of {slot.name} from the first column of the query, {wanted}; {field.name} is "
             f"{field.type}. Use CAST."

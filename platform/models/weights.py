@@ -15,7 +15,9 @@ from ...warehouse.manifest import Manifest, TableEntry
 from ...warehouse.version import Version
 from ..engines.base import internal_name
 from ..operators.feature_value import RECENT_CLICKS, RECENT_SHOWS, Sql, as_sql, information, sql_ln, utility
+from ..ps.keys import slot_seed
 from ..quoting import literal
+from ..udf.hashes import raw_id
 
 if TYPE_CHECKING:
     from ..engines.base import Engine
@@ -71,7 +73,7 @@ def _columns(manifest: Manifest, table: TableEntry) -> dict[str, str]:
     return {
         **({"table": literal(table.name)} if several else {}),
         "slot": _slot_name(manifest),
-        "key": "`key`",
+        "key": _key(manifest),
         **weight,
         "count": "CAST(`count` AS BIGINT)",
         "updates": "CAST(updates AS BIGINT)",
@@ -93,6 +95,18 @@ def _slot_name(manifest: Manifest) -> str:
     """Return the expression of a row's slot name; a slot that uses another's rows has none of its own."""
     whens = [f"WHEN {slot.number} THEN {literal(slot.name)}" for slot in manifest.slots if slot.share is None]
     return f"CASE slot {' '.join(whens)} END" if whens else "CAST(NULL AS STRING)"
+
+
+def _key(manifest: Manifest) -> str:
+    """Return the expression of a row's key: of a slot of ready-made ids that are keys the id, but for its NULL."""
+    raw = [slot for slot in manifest.slots if slot.raw and slot.share is None]
+    ids = " OR ".join(f"slot = {slot.number} AND `key` <> {signed(slot_seed(slot.name))}" for slot in raw)
+    return f"CASE WHEN {ids} THEN {raw_id.name}(`key`) ELSE `key` END" if raw else "`key`"
+
+
+def signed(key: int) -> int:
+    """Return a key as SQL has it."""
+    return key - (1 << 64) if key >> 63 else key
 
 
 def magnitude(table: TableEntry) -> str:

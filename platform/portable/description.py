@@ -39,8 +39,9 @@ def described(
     slots: list[dict[str, Any]] = [
         {
             "name": slot.name, "column": slot.column, "field": slot.field, "kind": slot.kind, "input": kinds[slot.name],
-            "type": slot.type, "source": slot.source, "hashed": slot.hashed, "dim": slot.dim, "length": slot.length,
-            "group": slot.group, "members": list(slot.members), "weighted": slot.name in interface.weighted, "keys": [],
+            "type": slot.type, "source": slot.source, "hashed": slot.hashed, "raw": slot.raw, "dim": slot.dim,
+            "length": slot.length, "group": slot.group, "members": list(slot.members),
+            "weighted": slot.name in interface.weighted, "keys": [],
         }
         for slot in columns.slots
     ]  # fmt: skip

@@ -24,6 +24,8 @@ Seeds = int | Keys
 SEED = 42
 NUM_SLICES = 1024
 SLICE_SHIFT = 54
+MIX_SHIFT = np.uint64(33)  # applied twice it is the identity
+MIX_FACTORS = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 
 
 def slices(keys: Keys) -> npt.NDArray[np.int64]:
@@ -39,15 +41,38 @@ def slot_seed(slot: str) -> int:
 
 
 def hashed_keys(slot: str, ids: pa.Array) -> Keys:
-    """Return xxhash64(slot, id) of ready-made ids.
+    """Return xxhash64(slot, id) of ready-made ids, hashed as BIGINT; NULL gives the key of the slot's NULL."""
+    return hash_integer(as_ids(slot, ids), slot_seed(slot), _native.hash_int64)
 
-    Args:
-        slot: the slot's name.
-        ids: integers, hashed as BIGINT; NULL gives the key of the slot's NULL.
+
+def raw_keys(slot: str, ids: pa.Array) -> Keys:
+    """Return ready-made ids as keys, mixed so that they spread over slices and buckets; NULL as in hashed_keys.
+
+    Source: the finalizer of MurmurHash3 (Appleby, 2011), which has an inverse.
     """
+    keys = numbers(as_ids(slot, ids), np.dtype("u8"))
+    for factor in MIX_FACTORS:
+        keys = (keys ^ (keys >> MIX_SHIFT)) * factor
+    keys ^= keys >> MIX_SHIFT
+    if ids.null_count:
+        keys[ids.is_null().to_numpy(zero_copy_only=False)] = slot_seed(slot)
+    return keys
+
+
+def raw_ids(keys: Keys) -> Keys:
+    """Return the ids that keys of raw_keys are of."""
+    ids = keys ^ (keys >> MIX_SHIFT)
+    for factor in reversed(MIX_FACTORS):
+        ids = ids * np.uint64(pow(int(factor), -1, 1 << 64))
+        ids ^= ids >> MIX_SHIFT
+    return ids
+
+
+def as_ids(slot: str, ids: pa.Array) -> pa.Array:
+    """Return ready-made ids as int64."""
     if not pa.types.is_integer(ids.type):
         raise TypeError(f"ready-made ids of slot {slot!r} must be integers, got {ids.type}; CAST them AS BIGINT")
-    return hash_integer(as_type(ids, pa.int64()), slot_seed(slot), _native.hash_int64)
+    return as_type(ids, pa.int64())
 
 
 def feature_keys(slot: str, values: pa.Array) -> Keys:

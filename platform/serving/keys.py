@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..input.columns import Columns
 from ..input.encode import encode
-from ..input.vocabulary import ABSENT
+from ..input.vocabulary import ABSENT, shown_keys
 
 KEYS = pa.map_(pa.string(), pa.list_(pa.int64()))
 
@@ -26,14 +26,14 @@ def keys_of(table: pa.Table, columns: Columns) -> pa.MapArray:
     by_slot: dict[str, pa.ListArray] = {}
     for slot, codes in zip(columns.scalar, chunk.scalar, strict=False):
         there = codes != ABSENT
-        by_slot[slot.name] = lists(keys[codes[there]], there.astype(np.int32))
+        by_slot[slot.name] = lists(shown_keys(keys[codes[there]], slot), there.astype(np.int32))
     for slot, bag in zip(columns.bags, chunk.bags, strict=True):
-        by_slot[slot.name] = lists(keys[bag.codes], np.diff(bag.offsets))
+        by_slot[slot.name] = lists(shown_keys(keys[bag.codes], slot), np.diff(bag.offsets))
     for group, history in zip(columns.groups, chunk.histories, strict=True):
         row = np.repeat(np.arange(rows), np.diff(history.offsets))
         for (slot, _), codes in zip(group, history.codes, strict=True):
             there = codes != ABSENT
-            by_slot[slot.name] = lists(keys[codes[there]], np.bincount(row[there], minlength=rows))
+            by_slot[slot.name] = lists(shown_keys(keys[codes[there]], slot), np.bincount(row[there], minlength=rows))
     at = 0
     for slot in (*columns.continuous, *columns.vectors):
         lines = chunk.dense[at : at + (slot.dim or 1)].T

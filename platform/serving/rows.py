@@ -36,7 +36,9 @@ def row_scorer(
         own = not kind_named(slot.kind).features
         scale = (next(means), next(deviations)) if slot in columns.continuous else (0.0, 1.0)
         seed = slot_seed(slot.name if own else slot.source)
-        described.append((slot.kind, slot.name, letter or "", seed, slot.hashed, columns.null_features, slot.dim or 1, *scale))
+        described.append(
+            (slot.kind, slot.name, letter or "", seed, slot.hashed, slot.raw, columns.null_features, slot.dim or 1, *scale)
+        )
     vectors = None if sums.vectors is None else weights.images[sums.vectors]
     intercept = slot_seed(INTERCEPT) if columns.intercept else None
     return RowScorer(described, weights.images[sums.weights], vectors, intercept, sums.link)

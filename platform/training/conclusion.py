@@ -181,6 +181,7 @@ def slot_entries(columns: Columns) -> tuple[entries.SlotEntry, ...]:
             s.length,
             s.field,
             s.members,
+            s.raw,
         )
         for s in columns.all_slots
     )

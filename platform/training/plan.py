@@ -93,6 +93,7 @@ class Settings:
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
     hashed: tuple[str, ...] = option((), "BIGINT columns that hold ready-made ids")
+    raw: tuple[str, ...] = option((), "BIGINT columns whose ready-made ids are the keys themselves, unlike those of any other")
     compact: str = option(
         "auto",
         "what neighbouring rows have in common, as those of one user or request in a sorted log do, is looked for and computed "
@@ -180,6 +181,7 @@ class Plan:
             by=evaluate.by if evaluate is not None else None,
             ignore=self.ignore,
             hashed=settings.hashed,
+            raw=settings.raw,
             share=settings.share,
             nulls=settings.nulls == "feature",
             grouped=evaluate is not None and self.group is not None,

@@ -11,7 +11,7 @@ from .base import Computed, Function
 from .bucketize import bucketize
 from .cross import cross
 from .features import clip, hash_bucket
-from .hashes import feature_key, xxhash64
+from .hashes import feature_key, raw_id, xxhash64
 from .metrics import auc, auc_of, logloss, pcopc
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FUNCTIONS: tuple[Function, ...] = (feature_key, cross, bucketize, clip, hash_bucket, auc, logloss, pcopc)
-COMPUTED: tuple[Computed, ...] = (xxhash64, auc_of)
+COMPUTED: tuple[Computed, ...] = (xxhash64, auc_of, raw_id)
+LACKED_BY_SPARK = (auc_of, raw_id)
 SQL_TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
 
 
@@ -34,15 +35,16 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def register_in_spark(spark: SparkSession) -> None:
-    """Make the computed functions that FUNCTIONS call known to a session of Spark; they run on executors."""
+    """Make the computed functions that Spark lacks known to a session of it; they run on executors."""
     from pyspark.sql import functions
 
-    kind = SQL_TYPES[auc_of.result].lower()
-    if hasattr(functions, "arrow_udf"):
-        made = functions.arrow_udf(on_arrays(auc_of.compute), kind)
-    else:  # before Spark 4.1
-        made = functions.udf(on_rows(auc_of.compute), kind, useArrow=False)
-    spark.udf.register(auc_of.name, made)
+    for function in LACKED_BY_SPARK:
+        kind = SQL_TYPES[function.result].lower()
+        if hasattr(functions, "arrow_udf"):
+            made = functions.arrow_udf(on_arrays(function.compute), kind)
+        else:  # before Spark 4.1
+            made = functions.udf(on_rows(function.compute), kind, useArrow=False)
+        spark.udf.register(function.name, made)
 
 
 def on_arrays(compute: Callable[[Sequence[pa.Array]], pa.Array]) -> Callable[..., pa.Array]:

@@ -25,6 +25,15 @@ def key_sql(arguments: Sequence[str]) -> str:
     return f"xxhash64(CAST({slot} AS STRING), {text})"
 
 
+def ids_of_keys(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return the ready-made ids whose keys these are, int64."""
+    from ..ps.keys import numbers, raw_ids
+
+    (keys,) = columns
+    return pa.array(raw_ids(numbers(keys, np.dtype("u8"))).view(np.int64))
+
+
+raw_id = Computed("xpsql_raw_id", ids_of_keys, pa.int64())
 xxhash64 = Computed("xpsql_xxhash64", hashed, pa.int64())
 
 feature_key = Function(

@@ -54,6 +54,8 @@ def test_every_algorithm_scores_the_same_without_xpsql(session: xpsql.Session, t
     kinds = f"SELECT user, price, tags, concat('k', item % 3) AS kind FROM parquet.`{path}`"
     statements["classes"] = f"TRAIN MODEL classes USING xnn LABEL kind AS {kinds}"
     statements["crossed"] = f"TRAIN MODEL crossed USING fm LABEL label CROSS (user * item, user * tags) AS {query}"
+    query = f"SELECT label, user, CAST(length(item) AS BIGINT) AS id, tags FROM parquet.`{path}`"
+    statements["ids"] = f"TRAIN MODEL ids USING fm WITH (raw = (id)) AS {query}"
     for name, statement in statements.items():
         session.sql(statement)
         for kind in ("serving", "onnx") if name != "xgboost" else ("serving",):

@@ -11,7 +11,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from xpsql.platform.ps.keys import feature_keys, hashed_keys, slices, slot_seed, xxhash64
+from xpsql.platform.ps.keys import (
+    NUM_SLICES,
+    feature_keys,
+    hashed_keys,
+    raw_ids,
+    raw_keys,
+    slices,
+    slot_seed,
+    xxhash64,
+)
 
 LONG = "x" * 31 + "yz" * 40
 I8, I16, I32, I64 = pa.int8(), pa.int16(), pa.int32(), pa.int64()
@@ -230,6 +239,17 @@ def test_an_empty_column_has_no_keys(values: pa.Array, texts: list[str | None]) 
 def test_null_has_the_key_of_its_slot() -> None:
     assert feature_keys("user_id", pa.array([None], pa.string())).tolist() == [slot_seed("user_id")]
     assert slot_seed("user_id") == int(xxhash64([pa.array(["user_id"])])[0])
+
+
+def test_ready_made_ids_that_are_keys_spread_over_slices_and_come_back() -> None:
+    ids = np.concatenate([np.arange(-5000, 5000), np.arange(1, 64) << 57, [np.iinfo(np.int64).min]]).astype(np.int64)
+    keys = raw_keys("user_id", pa.array(ids))
+    assert raw_ids(keys).view(np.int64).tolist() == ids.tolist()
+    assert np.bincount(slices(keys), minlength=NUM_SLICES).max() < 30
+    some = pa.array([7, None, 9], pa.int64()).slice(1)
+    assert raw_keys("user_id", some).tolist() == [slot_seed("user_id"), *raw_keys("x", pa.array([9]))]
+    with pytest.raises(TypeError, match="must be integers"):
+        raw_keys("user_id", pa.array(["1"]))
 
 
 def test_ready_made_ids_are_hashed_as_bigint() -> None:

@@ -26,6 +26,7 @@ MODELS = {
     "price": "linear_regression LABEL id",
     "margin": "svm LABEL click",
     "best": "owlqn (iterations = 5) LABEL click",
+    "ids": "xftrl LABEL click WITH (raw = (ad))",
     "pairs": "fm (dim = 3) LABEL click",
     "bare": "fm (dim = 4, intercept = false) LABEL click WITH (nulls = 'absent')",
 }

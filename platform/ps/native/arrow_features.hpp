@@ -21,6 +21,7 @@ template <class Put, class Absent>
 void keys(const View& view, const FeatureColumn& column, size_t begin, size_t end, Put put, Absent absent);
 
 inline uint64_t integer_key(int64_t value, const FeatureColumn& column) {
+    if (column.raw) return raw_key(static_cast<uint64_t>(value));
     if (column.hashed) return xxh64::hash_int64(static_cast<uint64_t>(value), column.seed);
     char text[max_decimal];
     const size_t size = write_decimal(value, text);

@@ -21,10 +21,18 @@ struct FeatureColumn {
     char type;       // of values, elements or keys: s(tring), b(oolean), d(ate), integers of 8, 4, 2 bytes and 1: l, i, h, c; f(loat)
     uint64_t seed;   // of the slot whose rows it uses
     bool hashed;
+    bool raw;        // ready-made ids are keys
     bool null_is_feature;
     size_t dim = 1;  // of a vector
     double mean = 0, deviation = 1;
 };
+
+// The key of a ready-made id; platform/ps/keys.py has its inverse.
+inline uint64_t raw_key(uint64_t id) {
+    id = (id ^ (id >> 33)) * 0xFF51AFD7ED558CCDu;
+    id = (id ^ (id >> 33)) * 0xC4CEB9FE1A85EC53u;
+    return id ^ (id >> 33);
+}
 
 // Keys of a categorical column: one for each row, or one for all.
 struct KeyColumn {

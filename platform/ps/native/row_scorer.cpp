@@ -14,8 +14,8 @@ Link link_named(const std::string& name);
 namespace {
 
 using Predictions = NumpyVector<float>;
-// kind, name, type, seed, hashed, null_is_feature, dim, mean, deviation
-using Description = std::tuple<std::string, std::string, std::string, uint64_t, bool, bool, size_t, double, double>;
+// kind, name, type, seed, hashed, raw, null_is_feature, dim, mean, deviation
+using Description = std::tuple<std::string, std::string, std::string, uint64_t, bool, bool, bool, size_t, double, double>;
 
 FeatureColumn::Kind kind_named(const std::string& name) {
     using Kind = FeatureColumn::Kind;
@@ -29,9 +29,9 @@ FeatureColumn::Kind kind_named(const std::string& name) {
 
 std::vector<FeatureColumn> parse(const std::vector<Description>& described) {
     std::vector<FeatureColumn> columns;
-    for (const auto& [kind, name, type, seed, hashed, null_is_feature, dim, mean, deviation] : described) {
+    for (const auto& [kind, name, type, seed, hashed, raw, null_is_feature, dim, mean, deviation] : described) {
         if (type.size() != 1 || dim == 0) throw nb::value_error("a column has a type of one letter and a dim of 1 or more");
-        columns.push_back({kind_named(kind), name, type[0], seed, hashed, null_is_feature, dim, mean, deviation});
+        columns.push_back({kind_named(kind), name, type[0], seed, hashed, raw, null_is_feature, dim, mean, deviation});
     }
     return columns;
 }
