@@ -83,7 +83,7 @@ ROOMS = {
     "platform/training/packaged": (*INPUT, *LEARNING, TASKS, "platform/training/solved"),
     TUNING: (*BASE, "warehouse", "platform/engines", "platform/training"),
     "platform/scoring": SCORING,
-    "platform/models": MODELS,
+    "platform/models": (*MODELS, "platform/udf"),
     "platform/portable": PORTABLE,
     "platform/serving": (*SERVING, "platform/input/kinds"),
     "platform/sql": STATEMENTS,

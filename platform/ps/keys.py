@@ -46,10 +46,7 @@ def hashed_keys(slot: str, ids: pa.Array) -> Keys:
 
 
 def raw_keys(slot: str, ids: pa.Array) -> Keys:
-    """Return ready-made ids as keys, mixed so that they spread over slices and buckets; NULL as in hashed_keys.
-
-    Source: the finalizer of MurmurHash3 (Appleby, 2011), which has an inverse.
-    """
+    """Return ids as keys, mixed by the finalizer of MurmurHash3 (Appleby, 2011), so that they spread over slices."""
     keys = numbers(as_ids(slot, ids), np.dtype("u8"))
     for factor in MIX_FACTORS:
         keys = (keys ^ (keys >> MIX_SHIFT)) * factor
