@@ -9,53 +9,37 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from ..platform.errors import StatementError, Subject
-from .base import Algorithm, Online, Parameters, Supervised
+from ..platform.errors import Subject
+from .base import Algorithm, Parameters
+from .further import Make, dim_of, seeing, with_rows
 from .inputs import Inputs, Layout, SideVectors
 from .layers.side_network import SideNetwork
 
 SUBJECT = Subject("VECTORS")
-VECTORS = "vectors"  # the table of vectors of features
 
 
-def with_sides(make: Callable[[Any, Layout], Algorithm], options: Any, layout: Layout) -> Algorithm:
-    """Return the algorithm of a model some of whose slots have vectors with ids.
+def with_sides(make: Make, layout: Layout) -> Make:
+    """Return how an algorithm is made some of whose slots have vectors with ids."""
+    return functools.partial(seeing_sides, make) if layout.sides else make
 
-    Raises:
-        StatementError: it is none that could have further slots: a network that learns to predict labels.
-    """
+
+def seeing_sides(make: Make, options: Any, layout: Layout) -> Algorithm:
+    """Make an algorithm that sees vectors with ids as further slots."""
     made = make(named(options, layout), further(layout))
-    table = next((table for table in made.tables if table.name == VECTORS), None)
-    if table is None or not isinstance(made.learns, Online) or not isinstance(made.learns.goal, Supervised):
-        raise StatementError(
-            f"{SUBJECT} is for networks over the vectors of features that learn to predict labels, such as din and wide_deep.",
-            subject=SUBJECT,
-        )
-    networks = tuple(SideNetwork(side, number, table.dim) for number, side in enumerate(layout.sides))
-    names, goal = [table.name for table in made.tables], made.learns.goal
+    dim = dim_of(made, SUBJECT)
+    networks = tuple(SideNetwork(side, number, dim) for number, side in enumerate(layout.sides))
 
-    def seeing(function: Callable[[Parameters, Inputs], Any]) -> Callable[[Parameters, Inputs], Any]:
-        @functools.wraps(function)
-        def called(parameters: Parameters, inputs: Inputs) -> Any:
-            return function(with_rows(parameters, inputs, networks, names), with_slots(inputs, layout))
+    def see(parameters: Parameters, inputs: Inputs) -> tuple[Parameters, Inputs]:
+        more = [outputs_of(network, parameters, side) for network, side in zip(networks, inputs.sides, strict=True)]
+        return with_rows(parameters, made, jnp.concatenate(more)), with_slots(inputs, layout)
 
-        return called
-
-    objective = None if goal.objective is None else seeing(goal.objective)
-    return dataclasses.replace(
-        made,
-        learns=made.learns._replace(goal=Supervised(seeing(goal.scores), goal.loss, objective)),
-        dense=(*made.dense, *(spec for network in networks for spec in network.specs)),
-        outputs={name: output._replace(value=seeing(output.value)) for name, output in made.outputs.items()},
-        compact=False,
-        sides=networks,
-    )
+    specs = [spec for network in networks for spec in network.specs]
+    return dataclasses.replace(seeing(made, see, specs), sides=networks)
 
 
 def further(layout: Layout) -> Layout:
@@ -90,20 +74,6 @@ def in_order(slots: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
     """Return slots as names have them one after the other, then others."""
     lowered = [name.lower() for name in names]
     return sorted(slots, key=lambda slot: lowered.index(slot.lower()) if slot.lower() in lowered else len(lowered))
-
-
-def with_rows(
-    parameters: Parameters, inputs: Inputs, networks: tuple[SideNetwork, ...], tables: list[str]
-) -> dict[str, jax.Array]:
-    """Return the parameters with further rows, as many again for each kind of vectors: what became of each row's vector in the
-    table of vectors, and zeros in others."""
-    made = [outputs_of(network, parameters, side) for network, side in zip(networks, inputs.sides, strict=True)]
-    found = dict(parameters)
-    for name in tables:
-        rows = parameters[name]
-        zeros = jnp.zeros((len(made) * rows.shape[0], rows.shape[1]), rows.dtype)
-        found[name] = jnp.concatenate([rows, *(made if name == VECTORS else [zeros])])
-    return found
 
 
 def outputs_of(network: SideNetwork, parameters: Parameters, side: SideVectors) -> jax.Array:

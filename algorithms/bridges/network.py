@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -14,12 +14,13 @@ from ...platform.errors import ModelError, OptionError, StatementError
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
-from ...platform.options import Part, Value, option
+from ...platform.options import Part, Value, option, written_name
 from ...platform.trust import TRUST, digest
 from ..base import Algorithm, Inputs, Layout, Online, Parameters, Supervised
 from ..layers.initial import uniform
 from ..layers.running import running
 from ..losses import LOGLOSS
+from ..pools import PooledOptions
 from ..positions import places
 from .base import Bridged
 from .features import DRY_BATCH, Features, features_of, shaped, shapes_of, values_of
@@ -34,7 +35,7 @@ INIT_SCALE, LINEAR_RATE, VECTOR_RATE, RATE = 0.01, 0.1, 0.02, 0.001  # as of dcn
 
 
 @dataclass(frozen=True)
-class NetworkOptions:
+class NetworkOptions(PooledOptions):
     """Options of network; all others are arguments of the network's constructor."""
 
     file: str | None = option(None, "the file that the network is in, whose text the model carries")
@@ -88,7 +89,7 @@ class Carrying(Part[NetworkOptions, Algorithm]):
         return own
 
 
-OWN = frozenset(("file", "module", "class", "target", "history", "length", "dim", "source", "sha256", "arguments"))
+OWN = frozenset(written_name(field.name) for field in fields(NetworkOptions))
 
 
 def fresh(own: Mapping[str, Value]) -> str | None:

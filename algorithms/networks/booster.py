@@ -12,13 +12,14 @@ from ..base import Inputs, Losses, Parameters, Scores, Supervised
 from ..layers.parallel import Parallel
 from ..layers.stacked import Stacked
 from ..losses import Loss, LossOptions
+from ..pools import PooledOptions
 from .tower import activations_of, check_hidden
 
 FIRST_BOOSTER = 301  # the numbers of the booster's layers, whose first values differ from those of others
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoosterOptions(LossOptions):
+class BoosterOptions(PooledOptions, LossOptions):
     """The options of a network that can learn beside a booster; a base of its options."""
 
     booster: tuple = option(  # type: ignore[type-arg]

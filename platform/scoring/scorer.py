@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Packaged, Sums
+from ...algorithms.further import VECTORS
 from ...algorithms.learner import Predict
-from ...algorithms.side_vectors import VECTORS
 from ...warehouse.manifest import Split
 from ...warehouse.package import read_package
 from ..engines.base import Scan

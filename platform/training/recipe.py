@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pyarrow as pa
 
 from ...algorithms.base import Algorithm, Layout, Online
+from ...algorithms.pools import with_pools
 from ...algorithms.side_vectors import with_sides
 from ...warehouse.manifest import Manifest
 from .. import parts
@@ -319,7 +320,8 @@ def planned(plan: Plan, layout: Layout) -> Algorithm:
 def make_algorithm(part: parts.AnyPart, options: Any, layout: Layout) -> Algorithm:
     """Make an algorithm; the same one for the same arguments, so that what was compiled for it is found again."""
     with blaming("algorithm", part.name):
-        made: Algorithm = with_sides(part.make, options, layout) if layout.sides else part.make(options, layout)
+        make = with_sides(with_pools(part.make, layout), layout)
+        made = make(options, layout)
     return dataclasses.replace(made, learns=made.learns.guarded(functools.partial(blamed, "algorithm", part.name)))
 
 

@@ -141,7 +141,7 @@ def batch(scalar: list[list[int]], bag_index: list[int], bag_slot: list[int]) ->
 
 def test_further_slots_are_as_if_the_query_had_them() -> None:
     layout = Layout(scalar=("image", "user"), bags=("clicked",), sides=(SideSlots("pics", 3, ("image", "clicked"), ()),))
-    algorithm = with_sides(WIDE_DEEP.make, WIDE_DEEP.options(dim=2, hidden=(4,)), layout)
+    algorithm = with_sides(WIDE_DEEP.make, layout)(WIDE_DEEP.options(dim=2, hidden=(4,)), layout)
     random = np.random.default_rng(0)
     dense = {spec.name: jnp.asarray(random.normal(size=spec.shape), jnp.float32) for spec in algorithm.dense}
     tables = (("weights", 1), ("vectors", 2))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 import xpsql
+from benchmarks import digits
 
 GALLERY = Path(__file__).parents[2] / "examples" / "networks"
 NETWORKS = {
@@ -54,3 +57,54 @@ def test_a_network_learns(name: str, session: xpsql.Session, monkeypatch: pytest
     )
     found = session.sql(f"SELECT auc FROM ML.EVALUATE(MODEL m, (SELECT {columns} FROM log))").arrow()["auc"][0].as_py()
     assert found > 0.8
+
+
+def plain_loss(outputs: list[NDArray[np.float64]], truth: NDArray[np.float64], anchors: NDArray[np.float64]) -> float:
+    """Return the loss of YOLO v3, cell by cell."""
+
+    def bce(logit: float, wanted: float) -> float:
+        return float(np.log1p(np.exp(-abs(logit))) + max(logit, 0) - logit * wanted)
+
+    def overlap(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+        low, high = (
+            f(one[:2] + s * one[2:] / 2, other[:2] + s * other[2:] / 2) for f, s in ((np.maximum, -1), (np.minimum, 1))
+        )
+        common = float(np.prod(np.maximum(high - low, 0)))
+        return common / float(np.prod(one[2:]) + np.prod(other[2:]) - common)
+
+    total = 0.0
+    for image, boxes in enumerate(truth):
+        boxes, responsible = boxes[boxes[:, 2] > 0], set()
+        for box in boxes:
+            shapes = [overlap(np.array([0, 0, *box[2:4]]), np.array([0, 0, *anchor])) for anchor in anchors]
+            best = int(np.argmax(shapes))
+            scale, which, stride = best // 3, best % 3, 8 * 2 ** (best // 3)
+            column, row = (int(box[axis] // stride) for axis in (0, 1))
+            t, weight = outputs[scale][image, row, column, which], 2 - box[2] * box[3] / 64**2
+            responsible.add((scale, row, column, which))
+            for axis, cell in ((0, column), (1, row)):
+                total += weight * bce(t[axis], box[axis] / stride - cell)
+                total += weight * (t[2 + axis] - np.log(box[2 + axis] / anchors[best][axis])) ** 2
+            total += sum(bce(t[5 + kind], float(kind == box[4])) for kind in range(len(t) - 5))
+        for scale, output in enumerate(outputs):
+            for row, column, which in np.ndindex(*output.shape[1:4]):
+                t, mine = output[image, row, column, which], (scale, row, column, which) in responsible
+                centre = (1 / (1 + np.exp(-t[:2])) + (column, row)) * 8 * 2**scale
+                said = np.concatenate([centre, anchors[3 * scale + which] * np.exp(t[2:4])])
+                if mine or all(overlap(said, box[:4]) <= 0.5 for box in boxes):
+                    total += bce(t[4], float(mine))
+    return total / len(truth)
+
+
+def test_the_loss_of_yolo_is_that_of_a_plain_loop_and_falls() -> None:
+    pytest.importorskip("flax")
+    pytest.importorskip("sklearn")
+    random, yolo, anchors = np.random.default_rng(0), digits.yolo(), np.asarray(digits.ANCHORS, np.float64)
+    outputs = [random.normal(size=(2, 64 // stride, 64 // stride, 3, 8)) for stride in (8, 16, 32)]
+    truth = np.zeros((2, 3, 5))
+    truth[0] = [[20.5, 30, 12, 9, 1], [21, 31, 13, 9, 2], [40, 50, 40, 26, 0]]
+    truth[1, 0] = [9, 60, 20, 24, 2]
+    found = yolo.loss([jnp.asarray(one) for one in outputs], jnp.asarray(truth), 64**2, jnp.asarray(anchors))
+    assert float(found) == pytest.approx(plain_loss(outputs, truth, anchors), rel=1e-5)
+    _, losses = digits.train(seconds=60, steps=4, batch=4)
+    assert losses[-1] < losses[0]

@@ -1,0 +1,78 @@
+"""Further slots: what is made of an example beside its own features, as slots of a network that does not know of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..platform.errors import StatementError, Subject
+from ..platform.operators.base import DenseSpec
+from .base import Algorithm, Online, Parameters, Supervised
+from .inputs import Inputs, Layout
+
+VECTORS = "vectors"  # the table of vectors of features
+
+Make = Callable[[Any, Layout], Algorithm]
+See = Callable[[Parameters, Inputs], tuple[Parameters, Inputs]]
+
+
+def dim_of(made: Algorithm, subject: Subject) -> int:
+    """Return the elements of the vectors of features.
+
+    Raises:
+        StatementError: the algorithm is none that could have further slots: a network that learns to predict labels.
+    """
+    table = next((table for table in made.tables if table.name == VECTORS), None)
+    if table is None or not isinstance(made.learns, Online) or not isinstance(made.learns.goal, Supervised):
+        raise StatementError(
+            f"{subject} is for networks over the vectors of features that learn to predict labels, such as din and wide_deep.",
+            subject=subject,
+        )
+    return table.dim
+
+
+def seeing(made: Algorithm, see: See, specs: Sequence[DenseSpec]) -> Algorithm:
+    """Return an algorithm that sees other parameters and inputs than it is given.
+
+    Args:
+        see: what it sees.
+        specs: the dense parameters that this takes.
+    """
+
+    def through(function: Callable[[Parameters, Inputs], Any]) -> Callable[[Parameters, Inputs], Any]:
+        @functools.wraps(function)
+        def called(parameters: Parameters, inputs: Inputs) -> Any:
+            return function(*see(parameters, inputs))
+
+        return called
+
+    assert isinstance(made.learns, Online)
+    goal = made.learns.goal
+    assert isinstance(goal, Supervised)
+    objective = None if goal.objective is None else through(goal.objective)
+    return dataclasses.replace(
+        made,
+        learns=made.learns._replace(goal=Supervised(through(goal.scores), goal.loss, objective)),
+        dense=(*made.dense, *specs),
+        outputs={name: output._replace(value=through(output.value)) for name, output in made.outputs.items()},
+        compact=False,
+    )
+
+
+def with_rows(parameters: Parameters, made: Algorithm, more: jax.Array) -> dict[str, jax.Array]:
+    """Return the parameters with further rows after those that were pulled: in the table of vectors, and zeros in others.
+
+    Args:
+        more: float32[k, dim].
+    """
+    found = dict(parameters)
+    for name in (table.name for table in made.tables):
+        rows = parameters[name]
+        zeros = jnp.zeros((more.shape[0], rows.shape[1]), rows.dtype)
+        found[name] = jnp.concatenate([rows, more if name == VECTORS else zeros])
+    return found
