@@ -23,6 +23,7 @@ from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.online.pace import Pace
 from xpsql.warehouse.checkpoints import Checkpoint
 
+GALLERY = Path(__file__).parents[2] / "examples" / "networks"
 ROWS = 8_000
 CHECKPOINTS = 3
 
@@ -100,6 +101,10 @@ TRAININGS = {
         "VECTORS items AS (SELECT id, array(sin(id), cos(id)) AS vector FROM range(100)) "
         "WITH (batch_size = 128, shards = 2, checkpoint_seconds = 0.02, vectors = (item IN items))"
     ),
+    "torch": (
+        f"USING network (file = '{GALLERY}/dcn_torch.py', class = 'Dcn', hidden = (8), dim = 4, dropout = 0.1, norm = true) "
+        "IGNORE (ts, scores) WITH (batch_size = 128, shards = 2, checkpoint_seconds = 0.02)"
+    ),
     "lifecycle": (
         "USING xftrl TIME ts OPERATORS (admit(min_count = 3), expire(after = '1 hour')) "
         "WITH (batch_size = 64, shards = 2, checkpoint_seconds = 0.02)"
@@ -113,6 +118,8 @@ TRAININGS = {
 
 @pytest.mark.parametrize("kind", list(TRAININGS))
 def test_a_resumed_training_ends_as_if_it_had_not_been_interrupted(tmp_path: Path, kind: str) -> None:
+    if kind == "torch":
+        pytest.importorskip("torch")
     path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
     statement = f"TRAIN MODEL m {TRAININGS[kind]} AS SELECT * FROM parquet.`{path}`"
     with xpsql.connect(tmp_path / "whole", "duckdb", SilentReporter()) as session:
