@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..platform.options import Part
-from .base import Algorithm
-from .bridges.network import NETWORK_PART
-from .items.slrm import SLRM
-from .items.word2vec import WORD2VEC
-from .items.xsvd import XSVD
-from .linear.ffm import FFM
-from .linear.fm import FM
-from .linear.linear_regression import LINEAR_REGRESSION
-from .linear.logistic_regression import LOGISTIC_REGRESSION
-from .linear.owlqn import OWLQN
-from .linear.svm import SVM
-from .linear.xftrl import XFTRL
-from .networks.dcn import DCN
-from .networks.deepfm import DEEPFM
-from .networks.dien import DIEN
-from .networks.din import DIN
-from .networks.multi_task import MULTI_TASK
-from .networks.two_tower import TWO_TOWER
-from .networks.wide_deep import WIDE_DEEP
-from .networks.xnn import XNN
-from .packaged.xgboost import XGBOOST
+from ..platform.registry import Registry
 
-ALGORITHMS: tuple[Part[Any, Algorithm], ...] = (
-    XFTRL,
-    LOGISTIC_REGRESSION,
-    LINEAR_REGRESSION,
-    SVM,
-    OWLQN,
-    FM,
-    FFM,
-    XNN,
-    WIDE_DEEP,
-    DEEPFM,
-    DCN,
-    MULTI_TASK,
-    DIN,
-    DIEN,
-    NETWORK_PART,
-    XSVD,
-    SLRM,
-    TWO_TOWER,
-    WORD2VEC,
-    XGBOOST,
+if TYPE_CHECKING:
+    from ..platform.options import Part
+    from .base import Algorithm
+
+ALGORITHMS: Registry[Part[Any, Algorithm]] = Registry(
+    __name__,
+    {
+        "xftrl": "linear.xftrl.XFTRL",
+        "logistic_regression": "linear.logistic_regression.LOGISTIC_REGRESSION",
+        "linear_regression": "linear.linear_regression.LINEAR_REGRESSION",
+        "svm": "linear.svm.SVM",
+        "owlqn": "linear.owlqn.OWLQN",
+        "fm": "linear.fm.FM",
+        "ffm": "linear.ffm.FFM",
+        "xnn": "networks.xnn.XNN",
+        "wide_deep": "networks.wide_deep.WIDE_DEEP",
+        "deepfm": "networks.deepfm.DEEPFM",
+        "dcn": "networks.dcn.DCN",
+        "multi_task": "networks.multi_task.MULTI_TASK",
+        "din": "networks.din.DIN",
+        "dien": "networks.dien.DIEN",
+        "network": "bridges.network.NETWORK_PART",
+        "xsvd": "items.xsvd.XSVD",
+        "slrm": "items.slrm.SLRM",
+        "two_tower": "networks.two_tower.TWO_TOWER",
+        "word2vec": "items.word2vec.WORD2VEC",
+        "xgboost": "packaged.xgboost.XGBOOST",
+    },
 )

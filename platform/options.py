@@ -279,7 +279,7 @@ def article(expected: str) -> str:
 
 
 class Part(NamedTuple, Generic[O, P]):
-    """A named, optioned part: an operator or an algorithm, as the tuples OPERATORS and ALGORITHMS hold them.
+    """A named, optioned part: an operator or an algorithm, as OPERATORS and ALGORITHMS hold them.
 
     Attributes:
         name: as written in SQL.

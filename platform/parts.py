@@ -1,4 +1,4 @@
-"""Finding algorithms and operators by name: the built-in tuples first, then the entry points of other packages.
+"""Finding algorithms and operators by name: the built-in ones first, then the entry points of other packages.
 
 A package adds an operator with the entry point `xpsql.operators` (an algorithm: `xpsql.algorithms`) whose name is the part's
 and whose object is a `Part`.
@@ -16,6 +16,8 @@ from .options import Part, Value, parse
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from .registry import Registry
+
 AnyPart = Part[Any, Any]
 
 
@@ -29,7 +31,7 @@ class PartKind:
     """
 
     name: str
-    built_in: Callable[[], tuple[AnyPart, ...]]
+    built_in: Callable[[], Registry[AnyPart]]
 
     def find(self, name: str, position: Position | None) -> AnyPart:
         """Return the part of this name, compared without case.
@@ -38,13 +40,12 @@ class PartKind:
             StatementError: there is none, or the package that offers it fails; the message lists what there is.
         """
         parts = self.built_in()
-        for part in parts:
-            if part.name == name.lower():
-                return part
+        if (part := parts.find(name.lower())) is not None:
+            return part
         plugins = {point.name.lower(): point for point in self.plugged()}
         if name.lower() in plugins:
             return self.load(plugins[name.lower()], position)
-        valid = [part.name for part in parts] + list(plugins)
+        valid = [*parts.names, *plugins]
         raise StatementError(f"There is no {self.name} {name!r}.{suggestion(name, valid)}", position)
 
     def plugged(self) -> tuple[EntryPoint, ...]:
@@ -78,13 +79,13 @@ class PartKind:
         return parse(part.options, part.read(given), Subject.of_part(self.name, part.name))
 
 
-def algorithms() -> tuple[AnyPart, ...]:
-    from ..algorithms import ALGORITHMS  # with JAX, which takes long to load
+def algorithms() -> Registry[AnyPart]:
+    from ..algorithms import ALGORITHMS
 
     return ALGORITHMS
 
 
-def operators() -> tuple[AnyPart, ...]:
+def operators() -> Registry[AnyPart]:
     from .operators import OPERATORS
 
     return OPERATORS

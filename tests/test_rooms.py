@@ -46,10 +46,7 @@ STATEMENTS = (
 ROOMS = {
     "platform": (),
     "platform/operators": BASE,
-    "algorithms": (
-        *ALGORITHMS,
-        *(f"algorithms/{room}" for room in ("bridges", "linear", "networks", "items", "packaged")),  # the tuple of all of them
-    ),
+    "algorithms": ALGORITHMS,
     "algorithms/augments": (*BASE, "platform/operators", "algorithms"),
     "algorithms/layers": ALGORITHMS,
     "algorithms/linear": ALGORITHMS,

@@ -19,7 +19,6 @@ from typing import BinaryIO, NamedTuple, Self, cast
 import numpy as np
 
 from ..platform.errors import ModelError
-from ..platform.ps._native import hash_bytes
 
 NUM_SLICES = 1024  # a key's slice is its top ten bits
 SLICE_SHIFT = 54
@@ -190,6 +189,8 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
 
 def checksum(content: bytes) -> str:
     """Return the XXH64 of bytes, 16 hexadecimal digits."""
+    from ..platform.ps._native import hash_bytes  # a library, which few statements need
+
     hashed = hash_bytes(np.array([0, len(content)], np.int64), np.frombuffer(content, np.uint8), seeds=0)
     return f"{int(hashed[0]):016x}"
 

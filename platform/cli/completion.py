@@ -53,11 +53,11 @@ class Names(Completer):
             return self.session.models.names()
         if (names := of_training(before)) is not None:
             return names
-        functions = [f"ML.{function.name}" for function in FUNCTIONS]
+        functions = [f"ML.{name}" for name in FUNCTIONS.names]
         if AFTER_RELATION.search(before):
             return [*self.session.engine.relations(), *functions]
         if ";" not in before and not before.strip().count(" "):
-            return [*(statement.name for statement in STATEMENTS), *KEYWORDS]
+            return [*STATEMENTS.names, *KEYWORDS]
         return [*KEYWORDS, *CLAUSES, *functions, *self.columns(whole)]
 
     def columns(self, text: str) -> Iterator[str]:
@@ -106,7 +106,7 @@ def opened(tokens: Sequence[Token]) -> list[int]:
 
 
 def part_names(kind: parts.PartKind) -> list[str]:
-    return [*(part.name for part in kind.built_in()), *(point.name for point in kind.plugged())]
+    return [*kind.built_in().names, *(point.name for point in kind.plugged())]
 
 
 def option_names(kind: parts.PartKind, name: str) -> list[str]:

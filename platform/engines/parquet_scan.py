@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...warehouse.manifest import RowGroup, Split
 from ..errors import DataError
 from ..objects import metadata_of, parquet_file, stamp
 from ..spark_types import is_category
 from .base import Bounds
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 CODED = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 ELEMENT = 2  # names after that of a column of arrays, where its elements are: `a.list.element`

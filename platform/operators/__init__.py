@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..options import Part
-from .adagrad import ADAGRAD
-from .adam import ADAM
-from .adamw import ADAMW
-from .admit import ADMIT
-from .auto_session import AUTO_SESSION
-from .base import Operator
-from .decay import DECAY
-from .delay_compensation import DELAY_COMPENSATION
-from .expire import EXPIRE
-from .ftrl import FTRL
-from .gradient_average import GRADIENT_AVERAGE
-from .lion import LION
-from .momentum import MOMENTUM
-from .recent import RECENT
-from .regularize import REGULARIZE
-from .rmsprop import RMSPROP
-from .safety import SAFETY
-from .sgd import SGD
-from .staleness_discount import STALENESS_DISCOUNT
+from ..registry import Registry
 
-OPERATORS: tuple[Part[Any, Operator], ...] = (
-    GRADIENT_AVERAGE,
-    STALENESS_DISCOUNT,
-    DELAY_COMPENSATION,
-    SAFETY,
-    REGULARIZE,
-    DECAY,
-    RECENT,
-    ADMIT,
-    EXPIRE,
-    AUTO_SESSION,
-    FTRL,
-    SGD,
-    MOMENTUM,
-    ADAGRAD,
-    RMSPROP,
-    ADAM,
-    ADAMW,
-    LION,
+if TYPE_CHECKING:
+    from ..options import Part
+    from .base import Operator
+
+OPERATORS: Registry[Part[Any, Operator]] = Registry(
+    __name__,
+    {
+        "gradient_average": "gradient_average.GRADIENT_AVERAGE",
+        "staleness_discount": "staleness_discount.STALENESS_DISCOUNT",
+        "delay_compensation": "delay_compensation.DELAY_COMPENSATION",
+        "safety": "safety.SAFETY",
+        "regularize": "regularize.REGULARIZE",
+        "decay": "decay.DECAY",
+        "recent": "recent.RECENT",
+        "admit": "admit.ADMIT",
+        "expire": "expire.EXPIRE",
+        "auto_session": "auto_session.AUTO_SESSION",
+        "ftrl": "ftrl.FTRL",
+        "sgd": "sgd.SGD",
+        "momentum": "momentum.MOMENTUM",
+        "adagrad": "adagrad.ADAGRAD",
+        "rmsprop": "rmsprop.RMSPROP",
+        "adam": "adam.ADAM",
+        "adamw": "adamw.ADAMW",
+        "lion": "lion.LION",
+    },
 )

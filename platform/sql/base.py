@@ -32,7 +32,7 @@ class Command(Protocol):
 
 
 class Statement(NamedTuple):
-    """One of our statements, as the tuple STATEMENTS holds them.
+    """One of our statements, as STATEMENTS holds them.
 
     Attributes:
         name: its leading keywords, "SHOW MODELS"; a statement is chosen by the longest match.
@@ -114,7 +114,7 @@ class Pending(NamedTuple):
 
 
 class TableFunction(NamedTuple):
-    """A function of the FROM clause, as the tuple FUNCTIONS holds them.
+    """A function of the FROM clause, as FUNCTIONS holds them.
 
     Attributes:
         name: the word after `ML.`, "PREDICT".

@@ -162,10 +162,9 @@ def read_other(cursor: Cursor) -> NamedVersion:
 def find_function(cursor: Cursor) -> TableFunction:
     position = cursor.position()
     name = cursor.identifier("a function")
-    for function in FUNCTIONS:
-        if function.name == name.upper():
-            return function
-    raise StatementError(f"There is no function ML.{name}.{suggestion(name, [f.name for f in FUNCTIONS])}", position)
+    if (function := FUNCTIONS.find(name.upper())) is not None:
+        return function
+    raise StatementError(f"There is no function ML.{name}.{suggestion(name, FUNCTIONS.names)}", position)
 
 
 def read_data(cursor: Cursor, function: TableFunction) -> Query | None:

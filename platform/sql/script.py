@@ -103,12 +103,11 @@ def find_statement(cursor: Cursor, others: Statements) -> Statement | None:
     Raises:
         StatementError: it is neither.
     """
-    ours = {statement.name: statement for statement in STATEMENTS}
-    names = [tuple(name.split()) for name in (*ours, *others.names)]
+    names = [tuple(name.split()) for name in (*STATEMENTS.names, *others.names)]
     matching = [words for words in names if cursor.peek(*words)]
     if matching:
         longest = max(matching, key=len)
-        return ours.get(" ".join(longest))
+        return STATEMENTS.find(" ".join(longest))
     if cursor.peek("CREATE", "MODEL") or cursor.peek("CREATE", "OR", "REPLACE", "MODEL"):
         raise cursor.error("Models are made by TRAIN [OR REPLACE] MODEL name USING algorithm AS query.")
     if others.others and not any(cursor.peek(words[0]) for words in names):

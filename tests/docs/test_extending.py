@@ -32,14 +32,14 @@ def test_the_operator_of_the_guide_conforms(check: Callable[[OperatorTrial], Non
 
 
 def test_the_statement_of_the_guide_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(script, "STATEMENTS", (*script.STATEMENTS, example("statement")["COUNT_VERSIONS"]))
+    monkeypatch.setattr(script, "STATEMENTS", script.STATEMENTS.adding(example("statement")["COUNT_VERSIONS"]))
     with xpsql.connect(reporter=SilentReporter()) as session:
         session.sql("TRAIN MODEL m USING xftrl AS SELECT * FROM VALUES (0, 'a'), (1, 'b') AS t(label, x)")
         assert session.sql("COUNT VERSIONS OF m").arrow().to_pylist() == [{"versions": 1}]
 
 
 def test_the_algorithm_of_the_guide_learns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(algorithms, "ALGORITHMS", (*algorithms.ALGORITHMS, example("algorithm")["LEAST_SQUARES"]))
+    monkeypatch.setattr(algorithms, "ALGORITHMS", algorithms.ALGORITHMS.adding(example("algorithm")["LEAST_SQUARES"]))
     with xpsql.connect(reporter=SilentReporter()) as session:
         session.sql("CREATE TABLE t AS SELECT CAST(id % 4 AS INT) AS x, CAST(id % 4 AS DOUBLE) * 3D AS label FROM range(4000)")
         session.sql("TRAIN MODEL m USING least_squares (learning_rate = 0.5) WITH (batch_size = 50) AS SELECT * FROM t")

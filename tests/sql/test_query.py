@@ -12,6 +12,7 @@ import pytest
 from tests.plain import PlainEngine, plain_session
 from xpsql.platform.engines.spark_sql.passage import Passage
 from xpsql.platform.errors import ModelError, NotAvailableError, StatementError
+from xpsql.platform.registry import Registry
 from xpsql.platform.session import Session
 from xpsql.platform.sql import query
 from xpsql.platform.sql.base import Call, Pending, TableFunction
@@ -41,9 +42,8 @@ def name(session: Session, call: Call) -> pa.Table:
     return pa.table({"model": [call.model], "version": pa.array([call.version], pa.int64())})
 
 
-FUNCTIONS = (
-    TableFunction("DOUBLE", "", "", "required", (), double),
-    TableFunction("NAME", "", "", "none", (), name),
+FUNCTIONS = Registry[TableFunction]("", {}).adding(
+    TableFunction("DOUBLE", "", "", "required", (), double), TableFunction("NAME", "", "", "none", (), name)
 )
 
 

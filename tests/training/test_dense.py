@@ -70,7 +70,7 @@ def engine() -> str:
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(algorithms, "ALGORITHMS", (*algorithms.ALGORITHMS, Part("tower", TowerOptions, tower)))
+    monkeypatch.setattr(algorithms, "ALGORITHMS", algorithms.ALGORITHMS.adding(Part("tower", TowerOptions, tower)))
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def engine() -> str:
 def test_an_algorithm_sees_the_statistics_of_rows(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operators: str
 ) -> None:
-    monkeypatch.setattr(algorithms, "ALGORITHMS", (*algorithms.ALGORITHMS, Part("counted", CountedOptions, counted)))
+    monkeypatch.setattr(algorithms, "ALGORITHMS", algorithms.ALGORITHMS.adding(Part("counted", CountedOptions, counted)))
     items = ["abracadabra"[i % 11] for i in range(400)]
     labels = [int(item in "ab") for item in items]
     path = write(pa.table({"item": items, "label": labels}), tmp_path / "log.parquet")

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from ..base import TableFunction
-from .compare import COMPARE
-from .confusion_matrix import CONFUSION_MATRIX
-from .evaluate import EVALUATE
-from .explain_predict import EXPLAIN_PREDICT
-from .feature_importance import FEATURE_IMPORTANCE
-from .feature_info import FEATURE_INFO
-from .models import MODELS
-from .nearest import NEAREST
-from .options import OPTIONS
-from .predict import PREDICT
-from .recommend import RECOMMEND
-from .related import RELATED
-from .replay import REPLAY
-from .roc_curve import ROC_CURVE
-from .training_info import TRAINING_INFO
-from .transform import TRANSFORM
-from .trial_info import TRIAL_INFO
-from .versions import VERSIONS
-from .weights import WEIGHTS
+from typing import TYPE_CHECKING
 
-FUNCTIONS: tuple[TableFunction, ...] = (
-    *(
-        PREDICT,
-        EXPLAIN_PREDICT,
-        EVALUATE,
-        ROC_CURVE,
-        CONFUSION_MATRIX,
-        COMPARE,
-        TRAINING_INFO,
-        TRIAL_INFO,
-        TRANSFORM,
-        WEIGHTS,
-        FEATURE_INFO,
-        FEATURE_IMPORTANCE,
-        NEAREST,
-        RELATED,
-        RECOMMEND,
-        REPLAY,
-    ),
-    *(MODELS, VERSIONS, OPTIONS),
+from ...registry import Registry
+
+if TYPE_CHECKING:
+    from ..base import TableFunction
+
+FUNCTIONS: Registry[TableFunction] = Registry(
+    __name__,
+    {
+        "PREDICT": "predict.PREDICT",
+        "EXPLAIN_PREDICT": "explain_predict.EXPLAIN_PREDICT",
+        "EVALUATE": "evaluate.EVALUATE",
+        "ROC_CURVE": "roc_curve.ROC_CURVE",
+        "CONFUSION_MATRIX": "confusion_matrix.CONFUSION_MATRIX",
+        "COMPARE": "compare.COMPARE",
+        "TRAINING_INFO": "training_info.TRAINING_INFO",
+        "TRIAL_INFO": "trial_info.TRIAL_INFO",
+        "TRANSFORM": "transform.TRANSFORM",
+        "WEIGHTS": "weights.WEIGHTS",
+        "FEATURE_INFO": "feature_info.FEATURE_INFO",
+        "FEATURE_IMPORTANCE": "feature_importance.FEATURE_IMPORTANCE",
+        "NEAREST": "nearest.NEAREST",
+        "RELATED": "related.RELATED",
+        "RECOMMEND": "recommend.RECOMMEND",
+        "REPLAY": "replay.REPLAY",
+        "MODELS": "models.MODELS",
+        "VERSIONS": "versions.VERSIONS",
+        "OPTIONS": "options.OPTIONS",
+    },
 )

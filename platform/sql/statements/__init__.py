@@ -1,42 +1,36 @@
-"""Our statements, one file each. Every file makes one or more `Statement`; STATEMENTS lists them all."""
+"""Our statements, one file each. Every file makes one or more `Statement`; STATEMENTS lists them all by their leading words."""
 
 from __future__ import annotations
 
-from ..base import Statement
-from .alter_model import ALTER_MODEL
-from .check_model import CHECK_MODEL
-from .continue_model import CONTINUE, EXPLAIN_CONTINUE
-from .describe_model import DESCRIBE_MODEL
-from .drop_model import DROP_MODEL
-from .export_model import EXPORT_MODEL
-from .listing import DESCRIBE_ALGORITHM, DESCRIBE_OPERATOR, DESCRIBE_TRAIN, SHOW_ALGORITHMS, SHOW_OPERATORS
-from .resume import RESUME
-from .show_models import SHOW_MODELS
-from .show_train_model import SHOW_TRAIN_MODEL
-from .show_versions import SHOW_VERSIONS
-from .shrink_model import SHRINK_MODEL
-from .stop_model import STOP_MODEL
-from .train import EXPLAIN_TRAIN, TRAIN
+from typing import TYPE_CHECKING
 
-STATEMENTS: tuple[Statement, ...] = (
-    TRAIN,
-    CONTINUE,
-    RESUME,
-    STOP_MODEL,
-    EXPLAIN_TRAIN,
-    EXPLAIN_CONTINUE,
-    SHOW_ALGORITHMS,
-    SHOW_OPERATORS,
-    DESCRIBE_ALGORITHM,
-    DESCRIBE_OPERATOR,
-    DESCRIBE_TRAIN,
-    SHOW_MODELS,
-    SHOW_VERSIONS,
-    DESCRIBE_MODEL,
-    SHOW_TRAIN_MODEL,
-    CHECK_MODEL,
-    ALTER_MODEL,
-    DROP_MODEL,
-    SHRINK_MODEL,
-    EXPORT_MODEL,
+from ...registry import Registry
+
+if TYPE_CHECKING:
+    from ..base import Statement
+
+STATEMENTS: Registry[Statement] = Registry(
+    __name__,
+    {
+        "TRAIN": "train.TRAIN",
+        "CONTINUE": "continue_model.CONTINUE",
+        "RESUME MODEL": "resume.RESUME",
+        "STOP MODEL": "stop_model.STOP_MODEL",
+        "EXPLAIN TRAIN": "train.EXPLAIN_TRAIN",
+        "EXPLAIN CONTINUE": "continue_model.EXPLAIN_CONTINUE",
+        "SHOW ALGORITHMS": "listing.SHOW_ALGORITHMS",
+        "SHOW OPERATORS": "listing.SHOW_OPERATORS",
+        "DESCRIBE ALGORITHM": "listing.DESCRIBE_ALGORITHM",
+        "DESCRIBE OPERATOR": "listing.DESCRIBE_OPERATOR",
+        "DESCRIBE TRAIN MODEL": "listing.DESCRIBE_TRAIN",
+        "SHOW MODELS": "show_models.SHOW_MODELS",
+        "SHOW VERSIONS OF MODEL": "show_versions.SHOW_VERSIONS",
+        "DESCRIBE MODEL": "describe_model.DESCRIBE_MODEL",
+        "SHOW TRAIN MODEL": "show_train_model.SHOW_TRAIN_MODEL",
+        "CHECK MODEL": "check_model.CHECK_MODEL",
+        "ALTER MODEL": "alter_model.ALTER_MODEL",
+        "DROP MODEL": "drop_model.DROP_MODEL",
+        "SHRINK MODEL": "shrink_model.SHRINK_MODEL",
+        "EXPORT MODEL": "export_model.EXPORT_MODEL",
+    },
 )

@@ -97,7 +97,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
     """Give a session with a model that learned from a log, and went on with another day."""
     folder = tmp_path_factory.mktemp("films")
     with pytest.MonkeyPatch.context() as patch, xpsql.connect(folder, reporter=SilentReporter()) as session:
-        patch.setattr(algorithms, "ALGORITHMS", (*algorithms.ALGORITHMS, AVERAGES))
+        patch.setattr(algorithms, "ALGORITHMS", algorithms.ALGORITHMS.adding(AVERAGES))
         for day in range(3):
             path = write(films(1500, day), folder / f"day{day}.parquet")
             session.sql(f"CREATE TABLE day{day} AS SELECT * FROM parquet.`{path}`")
