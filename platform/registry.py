@@ -3,9 +3,9 @@ not use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 
 class NamedPart(Protocol):
@@ -18,7 +18,7 @@ class NamedPart(Protocol):
 T = TypeVar("T", bound=NamedPart)
 
 
-class Registry(Generic[T]):
+class Registry(Collection[T]):
     """Parts in an order. Going through them imports all; `names` and `find` do not.
 
     Args:
@@ -53,3 +53,6 @@ class Registry(Generic[T]):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def __contains__(self, part: object) -> bool:
+        return any(part is one for one in self)

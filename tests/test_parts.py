@@ -20,8 +20,10 @@ from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.base import Operator, TableSpec
 from xpsql.platform.options import Part, option
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.registry import Registry
 
 HERE = Position(1, 2, "here")
+NONE = Registry[Part[Any, Any]]("", {})
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def test_a_plugin_is_found_like_a_part_of_ours() -> None:
 @pytest.mark.usefixtures("plugins")
 def test_a_part_of_ours_comes_before_a_plugin_of_its_name() -> None:
     ours = Part("halve", HalveOptions, make_halve)
-    assert parts.PartKind("operator", lambda: (ours,)).find("halve", HERE) is ours
+    assert parts.PartKind("operator", lambda: NONE.adding(ours)).find("halve", HERE) is ours
 
 
 @pytest.mark.usefixtures("plugins")
@@ -116,7 +118,7 @@ def test_a_part_of_ours_comes_before_a_plugin_of_its_name() -> None:
 )
 def test_a_part_that_cannot_be_had_is_an_error_that_names_it(name: str, message: str) -> None:
     with pytest.raises(StatementError, match=message) as raised:
-        parts.PartKind("operator", lambda: ()).find(name, HERE)
+        parts.PartKind("operator", lambda: NONE).find(name, HERE)
     assert raised.value.position == HERE
 
 
