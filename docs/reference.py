@@ -19,6 +19,7 @@ from xpsql.platform.models.exports import FORMATS as EXPORT_FORMATS
 from xpsql.platform.models.feature_info import SCHEMA as FEATURE_INFO_COLUMNS
 from xpsql.platform.operators import OPERATORS, feature_value
 from xpsql.platform.options import Part, describe
+from xpsql.platform.sql import history_calls
 from xpsql.platform.sql.clauses import CLAUSES
 from xpsql.platform.sql.functions import FUNCTIONS as TABLE_FUNCTIONS
 from xpsql.platform.sql.release import OF_TRAINING
@@ -242,6 +243,10 @@ def functions() -> Iterator[str]:
     yield "## Functions\n"
     yield "Beside those of Spark SQL:\n"
     yield table(("function", "meaning"), [(f"`{f.name}{f.signature}`", f.help) for f in FUNCTIONS])
+    yield "### HISTORY\n"
+    yield history_calls.HELP + " See [histories.md](histories.md).\n"
+    yield fenced(history_calls.GRAMMAR)
+    yield "### Spark SQL's\n"
     yield "Those of Spark SQL that the embedded engine runs, with the values and types of Spark; any other is an error."
     yield "This list is frozen: the embedded engine gains no further functions; the Spark engine runs all that Spark has.\n"
     yield fill(", ".join(sorted(SPARK_FUNCTIONS)), 120) + "\n"

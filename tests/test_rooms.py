@@ -29,7 +29,8 @@ TUNING = "platform/training/tuning"
 MODELS = (*SCORING, "platform/parts", "platform/engines/spark_sql", "platform/models")
 RESIDENT = "platform/training/resident"
 STRATEGIES = (TASKS, "platform/training/online", "platform/training/solved", "platform/training/packaged")
-SERVING = (*SCORING, "platform/serving")
+HISTORIES = "platform/histories"
+SERVING = (*SCORING, HISTORIES, "platform/serving")
 PORTABLE = (*SCORING, "platform/models", "platform/portable")
 STATEMENTS = (
     *MODELS,
@@ -38,6 +39,7 @@ STATEMENTS = (
     TUNING,
     "platform/serving",
     "platform/portable",
+    HISTORIES,
     "platform/sql",
     "platform/sql/statements",
     "platform/sql/functions",
@@ -82,6 +84,7 @@ ROOMS = {
     "platform/scoring": SCORING,
     "platform/models": (*MODELS, "platform/udf"),
     "platform/portable": PORTABLE,
+    HISTORIES: (*BASE, "warehouse", "platform/ps", "platform/engines"),
     "platform/serving": (*SERVING, "platform/input/kinds"),
     "platform/sql": STATEMENTS,
     "platform/sql/statements": STATEMENTS,

@@ -42,6 +42,13 @@ MOST_THREADS = 256
 @click.option(
     "--log-fraction", type=click.FloatRange(0, 1), default=0.01, show_default=True, help="The fraction of requests that is."
 )
+@click.option(
+    "--history",
+    "histories",
+    metavar="COLUMN=NAME.VALUE",
+    multiple=True,
+    help="Fill a column that requests of JSON lack with what their user did last, by CREATE HISTORY. May be given again.",
+)
 @click.option("--trust", is_flag=True, help="Run the source text that models carry, now and later.")
 @click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors.")
 def serve(
@@ -56,6 +63,7 @@ def serve(
     key: str | None,
     log_requests: str | None,
     log_fraction: float,
+    histories: tuple[str, ...],
     trust: bool,
     debug: bool,
 ) -> None:
@@ -71,6 +79,8 @@ def serve(
 
         from ...warehouse.catalog import Catalog
         from ..cores import cores
+        from ..histories.stored import StoredHistories
+        from ..serving.histories import FilledColumns
         from ..serving.http import Service
         from ..serving.refusal import RequestLimits
         from ..serving.request_log import RequestLog
@@ -92,13 +102,16 @@ def serve(
         if log is not None:
             with writing(f"requests to {log_requests}", "Give --log-requests a folder that you may write."):
                 log.start()
+        columns = FilledColumns(StoredHistories(models.warehouse), histories, told)
+        columns.start()
         served.start()
         listed = ", ".join(f"{one.model} v{one.number}" for one in served.all())
         try:
-            service = Service(served, RequestLimits(), token, log, lambda: told(traceback.format_exc()))
+            service = Service(served, RequestLimits(), token, log, lambda: told(traceback.format_exc()), columns.filled)
             answer(service, listening, lambda: told(f"Serving {listed} at {listening.address}"))
         finally:
             served.stop()
+            columns.stop()
             if log is not None:
                 log.stop()
         told("Ended.")

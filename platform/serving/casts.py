@@ -59,6 +59,8 @@ def cast_to(kind: pa.DataType) -> Cast:
         return decimal_of(kind)
     if t.is_date(kind):
         return date
+    if t.is_timestamp(kind):
+        return timestamp
     if t.is_map(kind):
         return map_of(kind)
     if t.is_list(kind):
@@ -166,6 +168,15 @@ def date(value: Any) -> datetime.date:
         except ValueError:
             pass
     raise MismatchError("a date such as '2013-01-31'", value)
+
+
+def timestamp(value: Any) -> datetime.datetime:
+    """Return a time, which is in UTC where it says no zone."""
+    try:
+        found = value if isinstance(value, datetime.datetime) else datetime.datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise MismatchError("a time such as '2013-01-31 10:05:00'", value) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
 
 
 def list_of(kind: pa.DataType) -> Cast:

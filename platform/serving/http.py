@@ -47,6 +47,14 @@ class Scoring(NamedTuple):
     predictions: dict[str, pa.Array]
 
 
+Row = dict[str, Any]
+Fill = Callable[[list[Row], Row], tuple[list[Row], Row]]
+
+
+def as_they_are(rows: list[Row], context: Row) -> tuple[list[Row], Row]:
+    return rows, context
+
+
 class Service:
     """Answers requests. Threads may share it.
 
@@ -54,13 +62,20 @@ class Service:
         token: what `Authorization: Bearer` must have, except for questions of health; None for no such header.
         log: is given some of the scored requests; None for none.
         broken: called while an error is handled that no request should cause.
+        fill: gives rows of JSON, and what they have in common, with the columns that histories fill.
     """
 
     def __init__(
-        self, served: Served, limits: RequestLimits, token: str | None, log: RequestLog | None, broken: Callable[[], None]
+        self,
+        served: Served,
+        limits: RequestLimits,
+        token: str | None,
+        log: RequestLog | None,
+        broken: Callable[[], None],
+        fill: Fill = as_they_are,
     ) -> None:
         self.limits = limits
-        self._served, self._token, self._log, self._broken = served, token, log, broken
+        self._served, self._token, self._log, self._broken, self._fill = served, token, log, broken, fill
         self._requests = Requests()
 
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Response:
@@ -111,7 +126,7 @@ class Service:
         try:
             loaded = self._served.find(name, number)
             model = loaded.model
-            scored = score(loaded, headers, body, protocol, self.limits)
+            scored = score(loaded, headers, body, protocol, self.limits, self._fill)
             status, rows = scored.response.status, scored.rows
             if self._log is not None:
                 self._log.offer(loaded, scored.table, scored.predictions, time.perf_counter() - began)
@@ -130,7 +145,7 @@ class Service:
             raise RequestError(401, "This service wants its token: Authorization: Bearer <token>.")
 
 
-def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int, limits: RequestLimits) -> Scoring:
+def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int, limits: RequestLimits, fill: Fill) -> Scoring:
     """Score the rows of a body.
 
     Raises:
@@ -139,7 +154,9 @@ def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int
     try:
         if headers.get("content-type", "").partition(";")[0].strip().lower() == arrow_stream.CONTENT_TYPE:
             return score_stream(loaded, body, limits)
-        return score_instances(loaded, body, limits) if protocol == 1 else score_tensors(loaded, headers, body, limits)
+        if protocol == 1:
+            return score_instances(loaded, body, limits, fill)
+        return score_tensors(loaded, headers, body, limits)
     except DataError as error:
         raise RequestError(400, str(error)) from error
 
@@ -158,8 +175,8 @@ def score_stream(loaded: Loaded, body: bytes, limits: RequestLimits) -> Scoring:
     return Scoring(response, stream.rows, table, predictions)
 
 
-def score_instances(loaded: Loaded, body: bytes, limits: RequestLimits) -> Scoring:
-    rows, context = instances.split(instances.parsed(body, limits), limits)
+def score_instances(loaded: Loaded, body: bytes, limits: RequestLimits, fill: Fill) -> Scoring:
+    rows, context = fill(*instances.split(instances.parsed(body, limits), limits))
     table = functools.partial(instances.of_rows, rows, context, loaded.inputs)
     predictions = loaded.predict_objects(rows, context or None)
     if predictions is None:

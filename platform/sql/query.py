@@ -25,6 +25,8 @@ from ..errors import NotAvailableError, Position, StatementError, suggestion
 from .base import Call, Pending, TableFunction
 from .cursor import Cursor
 from .functions import FUNCTIONS
+from .histories import holds_history, unknown, written_out
+from .kept_histories import kept_in
 from .scopes import inlined
 from .versions import NamedVersion, read_version
 
@@ -67,6 +69,8 @@ class Query:
     def of(cls, passage: Passage) -> Query:
         """Find the calls of a text and check their syntax."""
         cursor = Cursor(passage, tokenize(passage))
+        if holds_history(passage):
+            written_out(passage, unknown)
         return cls(passage, tuple(find_calls(cursor)))
 
     def run(self, context: StatementContext) -> pa.Table | None:
@@ -77,6 +81,10 @@ class Query:
     @contextmanager
     def expanded(self, context: StatementContext) -> Iterator[Passage]:
         """Run the calls and give the text that reads their results, which stay until the end of the block."""
+        if holds_history(self.passage):
+            with Query.of(written_out(self.passage, kept_in(context))).expanded(context) as passage:
+                yield passage
+            return
         if not self.calls:
             yield self.passage
             return

@@ -17,6 +17,7 @@ from ..options import Value
 from ..training.plan import Settings
 from .clauses import Clauses
 from .cursor import Cursor
+from .histories import calls_in
 from .query import Query
 
 FOLLOWS = frozenset(
@@ -51,7 +52,8 @@ def stream_in(query: Query) -> Streamed | None:
     Raises:
         StatementError: it reads two, one in a join, or a result of ML.* beside it, or STREAM is followed by no relation.
     """
-    cursor = Cursor(query.passage, tokenize(query.passage))
+    tokens = tokenize(query.passage)
+    cursor = Cursor(query.passage, tokens)
     found = None
     while not cursor.at_end:
         after = cursor.tokens[cursor.index - 1].text.upper() if cursor.index else ""
@@ -68,6 +70,9 @@ def stream_in(query: Query) -> Streamed | None:
     if query.calls:
         message = "A stream is learned row by row; calls of ML.* give whole results. INSERT them into a table, and stream that."
         raise StatementError(message, query.calls[0].position)
+    for index in calls_in(tokens):
+        message = "A stream is learned row by row, and HISTORY looks at earlier rows. CREATE HISTORY keeps these of a stream."
+        raise StatementError(message, query.passage.position(tokens[index].start, tokens[index].text))
     (start, end, text), relation = found
     return Streamed(query.passage.replaced([(start, end, text)]), relation)
 

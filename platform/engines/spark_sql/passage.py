@@ -13,6 +13,7 @@ from ...errors import Position, StatementError
 
 CALL = re.compile(r"\bxpsql_call_[0-9a-f]{12}\b")  # the view that stands in a text for a call of ML.*; see internal_name
 STREAM = re.compile(r"\bxpsql_stream\b")  # the view that stands in a text for a stream; see input.streams.base
+HISTORIES = "xpsql_histories"  # the subquery that stands in a text for a SELECT with HISTORY; see sql.histories
 
 
 def place(text: str, start: int, end: int) -> Position:
@@ -102,7 +103,8 @@ class Passage:
     def restated(self, position: Position | None) -> Position:
         """Return the script's position for one in `text`; its start where there is none."""
         if position is None:
-            shown = STREAM.sub("STREAM ...", CALL.sub("ML.*(...)", self.text))
+            text = self.script[self.origin(0) :] if HISTORIES in self.text else self.text
+            shown = STREAM.sub("STREAM ...", CALL.sub("ML.*(...)", text))
             return self.position(0, shown.partition("\n")[0])
         before = self.text.split("\n")[: position.line - 1]
         offset = sum(len(line) + 1 for line in before) + position.column - 1

@@ -32,5 +32,10 @@ STATEMENTS: Registry[Statement] = Registry(
         "DROP MODEL": "drop_model.DROP_MODEL",
         "SHRINK MODEL": "shrink_model.SHRINK_MODEL",
         "EXPORT MODEL": "export_model.EXPORT_MODEL",
+        "CREATE HISTORY": "history.CREATE_HISTORY",
+        "REFRESH HISTORY": "history.REFRESH_HISTORY",
+        "SHOW HISTORIES": "history.SHOW_HISTORIES",
+        "DESCRIBE HISTORY": "history.DESCRIBE_HISTORY",
+        "DROP HISTORY": "history.DROP_HISTORY",
     },
 )

@@ -21,7 +21,7 @@ from .functions import RENAMED
 from .lambdas import HIGHER_ORDER
 from .pivots import prepare_pivot
 from .rules import RULES
-from .typer import Typer
+from .typer import WRITTEN, Typer
 
 FIRST = ("with_", "from_", "joins", "laterals")
 
@@ -61,6 +61,8 @@ class Rewriter:
                 if isinstance(child, exp.Expr):
                     self.visit(node, child)
         self.apply(node)
+        if isinstance(node, exp.CTE):
+            node.meta[WRITTEN] = node.sql("duckdb")  # once: every expression over it asks
 
     def visit(self, parent: exp.Expr, child: exp.Expr) -> None:
         if isinstance(child, exp.Lambda) and isinstance(parent, exp.Anonymous):

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
     from duckdb.sqltypes import DuckDBPyType
 
+WRITTEN = "written"  # the text of a translated WITH query, in its meta
+
 
 class Typer:
     """Answers the type of a translated node by binding it, alone, over the FROM of the SELECT around it.
@@ -110,7 +112,8 @@ def scopes(start: exp.Expr | None) -> str:
     while node is not None:
         clause = node.args.get("with_")
         if clause is not None:
-            tables[:0] = [table.sql("duckdb") for table in clause.expressions if not inside(start, table)]
+            others = [table for table in clause.expressions if not inside(start, table)]
+            tables[:0] = [table.meta.get(WRITTEN) or table.sql("duckdb") for table in others]
         node = node.parent
     return f"WITH {', '.join(tables)}" if tables else ""
 

@@ -1,0 +1,1 @@
+"""What users did last: histories that the warehouse keeps, and how a service looks one up."""

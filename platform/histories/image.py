@@ -1,0 +1,133 @@
+"""The image of a history: the last events of each user in files that are mapped, found by the hash of the user.
+
+    users.arrow     user, key: the users in order of the hash of their text; begin, end: their events
+    events.arrow    the order and the values of events, by user, the oldest first
+
+Both are files of Arrow's IPC format. Any number of processes share the pages that they look at.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ...warehouse.durable import make_folder, storing
+from ..errors import ModelError
+from ..ps.keys import feature_keys
+
+SEED = ""  # the slot that users are hashed as
+
+
+def write_image(kept: list[Path], folder: Path, partition: str) -> tuple[int, int]:
+    """Write an image of the last events of all users, and return how many events and users there are.
+
+    Args:
+        kept: files of the events in order of user and time.
+    """
+    with storing(folder):
+        make_folder(folder)
+    begins, owners, count = [], [], 0
+    last: pa.Scalar | None = None
+    with storing(folder / "events.arrow"):
+        schema = pq.read_schema(kept[0])
+        others = [name for name in schema.names if name != partition]
+        own = pa.schema([schema.field(name) for name in others])
+        with pa.OSFile(str(folder / "events.arrow"), "wb") as sink, pa.ipc.new_file(sink, own) as writer:
+            for file in kept:
+                for batch in pq.ParquetFile(file).iter_batches():
+                    users = batch.column(partition)
+                    starts = changes(users, last)
+                    begins.append(starts + count)
+                    owners.append(users.take(pa.array(starts)))
+                    count += batch.num_rows
+                    last = users[-1] if batch.num_rows else last
+                    writer.write_batch(batch.select(others))
+    user = pa.concat_arrays(owners) if owners else pa.array([], schema.field(partition).type)
+    begin = np.concatenate(begins) if begins else np.empty(0, np.int64)
+    end = np.append(begin[1:], count) if len(begin) else begin
+    keys = keys_of(user)
+    order = np.argsort(keys, kind="stable")
+    table = pa.table({"user": user.take(pa.array(order)), "key": keys[order], "begin": begin[order], "end": end[order]})
+    path = folder / "users.arrow"
+    with storing(path), pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return count, len(user)
+
+
+def changes(users: pa.Array, last: pa.Scalar | None) -> NDArray[np.int64]:
+    """Return where another user begins than the one before."""
+    codes = users.dictionary_encode().indices.to_numpy()
+    new = np.ones(len(codes), bool)
+    new[1:] = codes[1:] != codes[:-1]
+    if len(codes) and last is not None and users[0] == last:
+        new[0] = False
+    return np.flatnonzero(new)
+
+
+def keys_of(users: pa.Array) -> NDArray[np.uint64]:
+    return feature_keys(SEED, users) if len(users) else np.empty(0, np.uint64)
+
+
+class HistoryImage:
+    """An image that is mapped; threads may share it.
+
+    Args:
+        within: how old an event may be, in the unit of times; None: any age.
+
+    Raises:
+        ModelError: a file of it is damaged or gone.
+    """
+
+    def __init__(self, folder: Path, order: str, within: int | None) -> None:
+        self._within = within
+        try:
+            users, self._events = (mapped(folder / f"{name}.arrow") for name in ("users", "events"))
+            self._users = users.column("user").combine_chunks()
+            self._keys, self._begins, self._ends = (users.column(name).to_numpy() for name in ("key", "begin", "end"))
+            times = self._events.column(order)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise ModelError(f"The image {folder} cannot be read: {error}. REFRESH HISTORY makes another one.") from error
+        self.user_type, self.time_type = self._users.type, times.type
+        self._times = as_numbers(times).to_numpy()
+
+    def last(self, user: pa.Array, before: int | None, value: str) -> pa.ChunkedArray:
+        """Return the values of a user's events, the oldest first.
+
+        Args:
+            user: one user, of `user_type`; NULL has no events.
+            before: only events that are strictly earlier, as a number; None: all that are known.
+        """
+        begin, end = self._span(user)
+        times = self._times[begin:end]
+        if before is not None:
+            end = begin + int(np.searchsorted(times, before, "left"))
+            if self._within is not None:
+                begin += int(np.searchsorted(times, before - self._within, "left"))
+        return self._events.column(value).slice(begin, max(end - begin, 0))
+
+    def _span(self, user: pa.Array) -> tuple[int, int]:
+        if user.null_count:
+            return 0, 0
+        key = keys_of(user)[0]
+        at = int(np.searchsorted(self._keys, key))
+        while at < len(self._keys) and self._keys[at] == key:
+            if self._users[at] == user[0]:
+                return int(self._begins[at]), int(self._ends[at])
+            at += 1
+        return 0, 0
+
+
+def mapped(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def as_numbers(times: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times as whole numbers: microseconds of timestamps, days of dates."""
+    kind = times.type
+    if pa.types.is_date(kind):
+        times = times.cast(pa.int32())
+    return times.cast(pa.int64())

@@ -1,0 +1,206 @@
+"""Histories of the warehouse: what each user did last, in versions that appear whole or not at all.
+
+    <root>/histories/<name>/definition.json      what CREATE HISTORY said
+    <root>/histories/<name>/lock                 held by who refreshes it
+    <root>/histories/<name>/v<N>/manifest.json   how many events it has, and the positions of streams up to which it has them
+    <root>/histories/<name>/v<N>/events/         all events; of a stream as links to the files of versions before
+    <root>/histories/<name>/v<N>/kept/           the last events of each user
+    <root>/histories/<name>/v<N>/image/          the same, as the service maps them
+
+A version is written as a draft beside the others and gets its name by one rename, with the position that its events lead to. So
+an event is in a history once, whenever a refresh is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ...warehouse.durable import clear, make_folder, replace_text, storing, sync, sync_tree
+from ...warehouse.folders import version_folders
+from ...warehouse.locks import Lock
+from ...warehouse.manifest import read_json
+from ...warehouse.names import folder_name, model_name
+from ..errors import ModelError, suggestion
+
+FORMAT = 1
+DEFINITION, MANIFEST = "definition.json", "manifest.json"
+KEPT_VERSIONS = 3
+"""Versions whose files stay, for queries and services that began with one of them."""
+
+
+@dataclass(frozen=True)
+class HistoryDefinition:
+    """What CREATE HISTORY said.
+
+    Attributes:
+        query: of the events, as written.
+        partition, order: its columns that say whose an event is, and when.
+        values: its other columns.
+        keep: how many events of each are kept.
+        within: how old an event may be, as written: "INTERVAL 30 DAYS"; None: any age.
+    """
+
+    name: str
+    statement: str
+    query: str
+    partition: str
+    order: str
+    values: tuple[str, ...]
+    keep: int
+    within: str | None
+
+
+@dataclass(frozen=True)
+class HistoryVersion:
+    """A version that is whole.
+
+    Attributes:
+        rows: how many events it has of all times; kept: of these the last ones of each of `users`.
+        position: of streams, by name.
+    """
+
+    folder: Path
+    number: int
+    rows: int
+    kept: int
+    users: int
+    position: Mapping[str, Mapping[str, Any]]
+    created: str
+
+    @property
+    def events(self) -> Path:
+        return self.folder / "events"
+
+
+class StoredHistories:
+    """The histories of a warehouse."""
+
+    def __init__(self, warehouse: Path) -> None:
+        self.warehouse = warehouse
+        self._root = warehouse / "histories"
+
+    def names(self) -> list[str]:
+        """Return the names of all histories, sorted."""
+        return sorted(model_name(path.parent.name) for path in self._root.glob(f"[!.]*/{DEFINITION}"))
+
+    def definition(self, name: str) -> HistoryDefinition:
+        """Return what a history is.
+
+        Raises:
+            ModelError: there is none, or its file is damaged.
+        """
+        try:
+            values = read_json(self._folder(name) / DEFINITION)
+        except FileNotFoundError:
+            names = self.names()
+            there = f" There are {', '.join(names)}." if names else " CREATE HISTORY makes one."
+            raise ModelError(f"There is no history {name}.{suggestion(name, names) or there}") from None
+        values.pop("format")
+        return HistoryDefinition(**{**values, "values": tuple(values["values"])})
+
+    def newest(self, name: str) -> HistoryVersion | None:
+        """Return the newest version; None where none has been made.
+
+        Raises:
+            ModelError: its manifest is damaged.
+        """
+        for number, folder in reversed(version_folders(self._folder(name))):
+            try:
+                values = read_json(folder / MANIFEST)
+            except FileNotFoundError:  # it goes
+                continue
+            values.pop("format")
+            return HistoryVersion(folder, number, **values)
+        return None
+
+    def create(self, definition: HistoryDefinition) -> None:
+        """Write the definition of a new history.
+
+        Raises:
+            ModelError: there is one of its name.
+        """
+        folder = self._folder(definition.name)
+        if (folder / DEFINITION).exists():
+            raise ModelError(f"The history {definition.name} exists. DROP HISTORY {definition.name} first.")
+        with storing(folder):
+            make_folder(folder)
+        replace_text(folder / DEFINITION, json.dumps({"format": FORMAT, **asdict(definition)}, indent=1))
+
+    def drop(self, name: str) -> None:
+        """Remove a history: out of sight in one step, then from the disk."""
+        self.definition(name)
+        with self.changing(name):
+            gone = self._root / f".trash-{uuid.uuid4().hex}"
+            with storing(self._root):
+                self._folder(name).rename(gone)
+                sync(self._root)
+            clear(gone)
+
+    @contextmanager
+    def changing(self, name: str) -> Iterator[None]:
+        """Let nobody else change a history until the block ends.
+
+        Raises:
+            ModelError: somebody does.
+        """
+        try:
+            lock = Lock(self._folder(name) / "lock", "refreshed")
+        except BlockingIOError as error:
+            raise ModelError(f"History {name} is being refreshed by another process. Wait until it ends.") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def draft(self, name: str) -> Iterator[Path]:
+        """Give an empty folder for the next version, which goes unless it is published; under `changing`."""
+        folder = self._folder(name)
+        for left in folder.glob(".draft-*"):  # of refreshes that were killed
+            clear(left)
+        draft = folder / f".draft-{uuid.uuid4().hex}"
+        with storing(draft):
+            draft.mkdir()
+        try:
+            yield draft
+        finally:
+            clear(draft)
+
+    def publish(
+        self, name: str, draft: Path, rows: int, kept: int, users: int, position: Mapping[str, Mapping[str, Any]]
+    ) -> HistoryVersion:
+        """Make a draft the newest version, in one step that survives a power cut; versions of long ago go."""
+        before = self.newest(name)
+        number = 1 if before is None else before.number + 1
+        created = datetime.now(UTC).isoformat(timespec="milliseconds")
+        values = {"rows": rows, "kept": kept, "users": users, "position": position, "created": created}
+        folder = draft.with_name(f"v{number}")
+        with storing(draft):
+            (draft / MANIFEST).write_text(json.dumps({"format": FORMAT, **values}), encoding="utf-8")
+            sync_tree(draft)
+            draft.rename(folder)
+            sync(folder.parent)
+        for _, old in version_folders(folder.parent)[:-KEPT_VERSIONS]:
+            clear(old)
+        return HistoryVersion(folder, number, rows, kept, users, position, created)
+
+    def _folder(self, name: str) -> Path:
+        return self._root / folder_name(name)
+
+
+def link_events(before: HistoryVersion, draft: Path) -> int:
+    """Give a draft the events of the version before, and return how many files these are."""
+    files = sorted(before.events.glob("*.parquet"))
+    with storing(draft):
+        make_folder(draft / "events")
+        for file in files:
+            os.link(file, draft / "events" / file.name)
+    return len(files)

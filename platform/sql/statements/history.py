@@ -1,0 +1,286 @@
+"""CREATE, REFRESH, DROP, SHOW and DESCRIBE HISTORY: what users did last, kept by the warehouse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...errors import StatementError
+from ...histories.stored import HistoryDefinition, HistoryVersion, StoredHistories, link_events
+from ...input.streams.sources import opened
+from .. import streams
+from ..base import Statement
+from ..cursor import Cursor
+from ..query import Query
+
+if TYPE_CHECKING:
+    from ..context import StatementContext
+
+MOST = 10_000
+SCHEMA = pa.schema(
+    [("history", pa.string()), ("version", pa.int64()), ("events", pa.int64()), ("kept", pa.int64()), ("users", pa.int64()),
+     ("published", pa.timestamp("ms", tz="UTC"))]
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CreateHistory:
+    """A history is defined, and its first version made."""
+
+    name: str
+    statement: str
+    query: Query
+    stream: streams.Streamed | None
+    partition: str
+    order: str
+    keep: int
+    within: str | None
+
+    def run(self, context: StatementContext) -> pa.Table:
+        histories = StoredHistories(context.models.warehouse)
+        definition = HistoryDefinition(
+            self.name, self.statement, self.query.passage.text, self.partition, self.order, self.values(context), self.keep,
+            self.within,
+        )  # fmt: skip
+        histories.create(definition)
+        try:
+            return refreshed(histories, definition, context)
+        except BaseException:
+            if histories.newest(self.name) is None:
+                histories.drop(self.name)
+            raise
+
+    def values(self, context: StatementContext) -> tuple[str, ...]:
+        """Return the columns that are neither whose nor when, with all names as the query gives them.
+
+        Raises:
+            StatementError: a column is not there, or its type has no history.
+        """
+        from ...histories.age import age_in_units
+        from ...spark_types import type_words
+
+        schema = self.schema(context)
+        kinds = {field.name.lower(): field.type for field in schema}
+        for name in (self.partition, self.order):
+            if name.lower() not in kinds:
+                raise StatementError(f"The query has no column {name}. It returns {', '.join(schema.names)}.")
+        user, time = kinds[self.partition.lower()], kinds[self.order.lower()]
+        if not (pa.types.is_string(user) or pa.types.is_integer(user)):
+            raise StatementError(f"PARTITION BY takes a text or a whole number, {self.partition} is {type_words(user)}.")
+        if not (pa.types.is_timestamp(time) or pa.types.is_date(time) or pa.types.is_integer(time)):
+            raise StatementError(f"ORDER BY takes a timestamp, date or whole number, {self.order} is {type_words(time)}.")
+        if self.within is not None:
+            age_in_units(self.within, time)
+        values = tuple(name for name in schema.names if name.lower() not in (self.partition.lower(), self.order.lower()))
+        if not values:
+            raise StatementError(f"The query needs a column beside {self.partition} and {self.order}, to remember.")
+        return values
+
+    def schema(self, context: StatementContext) -> pa.Schema:
+        if self.stream is not None:
+            source = opened(self.stream.relation, context.models.warehouse, False)
+            splits = source.news({})
+            if not splits:
+                raise StatementError(f"Nothing has come in {source.name} so far. CREATE HISTORY once there is.")
+            return source.scan(self.stream.query.query, splits).schema
+        with self.query.expanded(context) as passage, passage.locating():
+            return context.engine.schema(passage.text)
+
+
+@dataclass(frozen=True)
+class RefreshHistory:
+    """What has come since is added."""
+
+    name: str
+
+    def run(self, context: StatementContext) -> pa.Table:
+        histories = StoredHistories(context.models.warehouse)
+        return refreshed(histories, histories.definition(self.name), context)
+
+
+@dataclass(frozen=True)
+class DropHistory:
+    """A history goes, with its versions."""
+
+    name: str
+    if_exists: bool
+
+    def run(self, context: StatementContext) -> None:
+        histories = StoredHistories(context.models.warehouse)
+        if not self.if_exists or self.name.lower() in histories.names():
+            histories.drop(self.name)
+
+
+@dataclass(frozen=True)
+class ShowHistories:
+    """The histories of the warehouse."""
+
+    def run(self, context: StatementContext) -> pa.Table:
+        histories = StoredHistories(context.models.warehouse)
+        found = [(name, histories.newest(name)) for name in histories.names()]
+        return listed([(name, version) for name, version in found if version is not None])
+
+
+@dataclass(frozen=True)
+class DescribeHistory:
+    """What a history is."""
+
+    name: str
+
+    def run(self, context: StatementContext) -> pa.Table:
+        histories = StoredHistories(context.models.warehouse)
+        definition, version = histories.definition(self.name), histories.newest(self.name)
+        told: Mapping[str, Any] = {
+            "history": definition.name,
+            "statement": definition.statement,
+            "partition by": definition.partition,
+            "order by": definition.order,
+            "values": ", ".join(definition.values),
+            "keep last": definition.keep,
+            "within": definition.within,
+            "version": None if version is None else version.number,
+            "events": None if version is None else version.rows,
+            "position": None if version is None or not version.position else dict(version.position),
+        }
+        shown = {name: str(value) for name, value in told.items() if value is not None}
+        return pa.table({"property": list(shown), "value": list(shown.values())})
+
+
+def refreshed(histories: StoredHistories, definition: HistoryDefinition, context: StatementContext) -> pa.Table:
+    """Publish a version with what has come; where nothing has, the newest one stays."""
+    from ...engines.spark_sql.passage import Passage
+    from ...histories.building import publish
+
+    query = Query.of(Passage.of(definition.query))
+    stream = streams.stream_in(query)
+    with histories.changing(definition.name), histories.draft(definition.name) as draft:
+        before = histories.newest(definition.name)
+        if stream is None:
+            with query.expanded(context) as passage, passage.locating():
+                context.engine.stage(passage.text, draft / "events")
+            new = sorted((draft / "events").glob("*.parquet"))
+            version = publish(histories, definition, context.engine, draft, None, new, {})
+            return listed([(definition.name, version)])
+        taken = take(stream, before, draft, context)
+        if taken is None:
+            assert before is not None  # CREATE has found something
+            context.reporter.note(f"Nothing has come since version {before.number} of history {definition.name}.")
+            return listed([(definition.name, before)])
+        new, position = taken
+        return listed([(definition.name, publish(histories, definition, context.engine, draft, before, new, position))])
+
+
+def take(
+    stream: streams.Streamed, before: HistoryVersion | None, draft: Path, context: StatementContext
+) -> tuple[list[Path], Mapping[str, Mapping[str, Any]]] | None:
+    """Write what has come in a stream beside the events of the version before; None where nothing has.
+
+    Returns:
+        The file of the new events, and the positions of streams after them.
+    """
+    import pyarrow.parquet as pq
+
+    from ...engines.parquet import ROW_GROUP_ROWS
+
+    source = opened(stream.relation, context.models.warehouse, False)
+    positions = {} if before is None else before.position
+    position = positions.get(source.name, {})
+    splits = source.news(position)
+    if not splits:
+        return None
+    number = 0 if before is None else link_events(before, draft)
+    (draft / "events").mkdir(exist_ok=True)
+    path = draft / "events" / f"part-{number:08d}.parquet"
+    scan = source.scan(stream.query.query, splits)
+    with pq.ParquetWriter(path, scan.schema, compression="zstd") as writer:
+        for split in splits:
+            if split.rows:
+                for table in scan.read(split, scan.schema.names, ROW_GROUP_ROWS):
+                    writer.write_table(decoded(table).cast(scan.schema))
+    return [path], {**positions, source.name: source.after(position, splits)}
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    """Return a table without dictionaries."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(index, field.name, table.column(index).cast(field.type.value_type))
+    return table
+
+
+def listed(found: list[tuple[str, HistoryVersion]]) -> pa.Table:
+    from datetime import datetime
+
+    rows = [
+        {"history": name, "version": v.number, "events": v.rows, "kept": v.kept, "users": v.users,
+         "published": datetime.fromisoformat(v.created)}
+        for name, v in found
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def parse_create(cursor: Cursor) -> CreateHistory:
+    first = cursor.index - 2
+    name = cursor.identifier("a name for the history")
+    cursor.expect("AS")
+    start, last = cursor.index, None
+    depth = 0
+    for index in range(start, len(cursor.tokens)):
+        depth += (cursor.tokens[index].text == "(") - (cursor.tokens[index].text == ")")
+        cursor.index = index
+        if depth == 0 and cursor.peek("PARTITION", "BY"):
+            last = index
+    if last is None or last == start:
+        cursor.index = len(cursor.tokens)
+        raise cursor.expected("a query and PARTITION BY column ORDER BY column KEEP LAST n")
+    query = Query.of(cursor.passage.cut(cursor.tokens[start].start, cursor.tokens[last - 1].end))
+    cursor.index = last
+    cursor.expect("PARTITION", "BY")
+    partition = cursor.identifier("a column")
+    cursor.expect("ORDER", "BY")
+    order = cursor.identifier("a column")
+    cursor.expect("KEEP", "LAST")
+    position, keep = cursor.position(), cursor.integer("a number of events")
+    if not 1 <= keep <= MOST:
+        raise StatementError(f"KEEP LAST takes a number from 1 to {MOST:,}, got {keep}.", position)
+    within = None
+    if cursor.accept("WITHIN"):
+        place = cursor.index
+        while not cursor.at_end:
+            cursor.index += 1
+        within = re.sub(r"\s+", " ", cursor.span(place).text.upper()) if cursor.index > place else ""
+    return CreateHistory(name.lower(), cursor.span(first).text, query, streams.stream_in(query), partition, order, keep, within)
+
+
+def parse_drop(cursor: Cursor) -> DropHistory:
+    if_exists = cursor.accept("IF", "EXISTS")
+    return DropHistory(cursor.identifier("the name of a history"), if_exists)
+
+
+CREATE_HISTORY = Statement(
+    "CREATE HISTORY",
+    "CREATE HISTORY name AS query\n  PARTITION BY column ORDER BY column KEEP LAST n [WITHIN INTERVAL n DAYS]",
+    "Keep the last events of each user: of a query, or of a stream as they come; see docs/histories.md.",
+    parse_create,
+)
+REFRESH_HISTORY = Statement(
+    "REFRESH HISTORY",
+    "REFRESH HISTORY name",
+    "Publish a version of a history with what its query gives now, or what has come in its stream, each event once.",
+    lambda cursor: RefreshHistory(cursor.identifier("the name of a history")),
+)
+DROP_HISTORY = Statement("DROP HISTORY", "DROP HISTORY [IF EXISTS] name", "Remove a history.", parse_drop)
+SHOW_HISTORIES = Statement(
+    "SHOW HISTORIES", "SHOW HISTORIES", "List the histories, and the newest version of each.", lambda cursor: ShowHistories()
+)
+DESCRIBE_HISTORY = Statement(
+    "DESCRIBE HISTORY",
+    "DESCRIBE HISTORY name",
+    "Show what a history keeps, and how far it is.",
+    lambda cursor: DescribeHistory(cursor.identifier("the name of a history")),
+)
