@@ -24,7 +24,7 @@ from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.online import local
 from xpsql.platform.training.parallelism import Places, in_step
 from xpsql.platform.training.plan import Settings
-from xpsql.platform.training.tasks import cluster, learn, shard_task, worker_task
+from xpsql.platform.training.tasks import cluster, job, learn, shard_task, worker_task
 from xpsql.warehouse.manifest import Manifest, PartEntry
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.storage import Storage
@@ -222,6 +222,7 @@ class Simulation:
             yield module, "compilations", lambda count: nothing()
         yield shard_task, "new_shard", model.new_shard
         yield shard_task, "recipe_of", lambda plan, columns: None
+        yield job, "own_version", lambda: "simulated"
         yield shard_task, "own_host", lambda coordinator: "host"
         yield shard_task, "keep_freed_memory", lambda size: None
         yield worker_task, "prepared_of", lambda job: self._prepared_of(job)

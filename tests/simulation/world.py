@@ -1,7 +1,7 @@
 """A world of one seed: processes whose threads run one at a time, and a clock that moves only while all of them wait.
 
-A fiber is a real thread that waits until it is handed the baton; it hands it on wherever the product waits, locks, sends or
-touches the disk. So the product's own blocking code runs as it is, and which thread goes on is drawn from the seed alone.
+A fiber is a greenlet, a stack of its own in the one real thread; it hands on to another one wherever the product waits, locks,
+sends or touches the disk. So the product's own blocking code runs as it is, and which one goes on is drawn from the seed alone.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import heapq
 import itertools
 import os
 import random
-import threading
 import zlib
 from collections.abc import Callable
 
+from greenlet import getcurrent, greenlet
+
 MOST_STEP_SECONDS = 0.002
 SWITCHES = 0.2  # of the steps at which another fiber could go on
-REAL_SECONDS = 60.0
 
 
 class Killed(BaseException):
@@ -25,13 +25,6 @@ class Killed(BaseException):
 
 class StuckError(Exception):
     """Nobody can ever go on, or nobody comes to an end."""
-
-
-def empty_baton() -> threading.Lock:
-    """Return what a thread waits at until another one releases it; many times faster than a semaphore."""
-    baton = threading.Lock()
-    baton.acquire()
-    return baton
 
 
 class Process:
@@ -61,12 +54,11 @@ class Fiber:
     def __init__(self, process: Process, target: Callable[[], object]) -> None:
         self.process = process
         self.target = target
-        self.baton = empty_baton()
         self.ready: Callable[[], bool] | None = None
         self.deadline: float | None = None
         self.done = False
         self.error: BaseException | None = None
-        self.thread: threading.Thread | None = None
+        self.stack = getcurrent()  # its own from when it is spawned
 
 
 class World:
@@ -78,7 +70,7 @@ class World:
     Attributes:
         now: seconds of the monotonic clock.
         skew: what the wall clock is off by.
-        current: the fiber that has the baton; None: whoever runs the world.
+        current: the fiber that runs; None: whoever runs the world.
         on_step: told of each step, its kind and process; faults come from there.
         lines: what happened, for whoever looks into a failure.
         traced: a checksum of all steps: the same for the same seed.
@@ -99,7 +91,7 @@ class World:
         self._over: Callable[[], bool] = lambda: True
         self._until = 0.0
         self._stuck: str | None = None
-        self._baton = empty_baton()
+        self._main = getcurrent()
 
     @property
     def fibers(self) -> tuple[Fiber, ...]:
@@ -109,7 +101,7 @@ class World:
     @property
     def inside(self) -> bool:
         """Whether a fiber asks."""
-        return self.current is not None and self.current.thread is threading.current_thread()
+        return self.current is not None
 
     def say(self, line: str) -> None:
         """Note what happens."""
@@ -118,8 +110,7 @@ class World:
     def spawn(self, process: Process, target: Callable[[], object]) -> Fiber:
         """Start a fiber of a process."""
         fiber = Fiber(process, target)
-        fiber.thread = threading.Thread(target=self._live, args=(fiber,), daemon=True)
-        fiber.thread.start()
+        fiber.stack = greenlet(lambda: self._live(fiber), self._main)
         self._fibers.append(fiber)
         return fiber
 
@@ -133,18 +124,14 @@ class World:
         Raises:
             StuckError: it is not after so many seconds of the world, or can never be.
         """
-        self._over, self._until, self._stuck = over, self.now + seconds, None
-        if (following := self._next()) is not None:
-            self.current = following
-            following.baton.release()
-            if not self._baton.acquire(timeout=REAL_SECONDS):
-                raise StuckError(f"{self.current} waits for something outside of the world")
-        self.current = None
+        self._over, self._until, self._stuck, self._main = over, self.now + seconds, None, getcurrent()
+        while (following := self._next()) is not None:
+            self._hand_on(following)  # comes back where nobody can go on, and where a fiber has ended
         if self._stuck is not None:
             raise StuckError(self._stuck)
 
     def kill(self, process: Process) -> None:
-        """End a process as `kill -9` does; its own fibers find out when they have the baton next."""
+        """End a process as `kill -9` does; its own fibers find out when it is their turn."""
         if not process.alive:
             return
         process.alive = False
@@ -168,13 +155,12 @@ class World:
             self.wait(None, None)
 
     def wait(self, ready: Callable[[], bool] | None, seconds: float | None) -> bool:
-        """Hand the baton on until something is so, or the time is over; return whether it is."""
+        """Let others run until something is so, or the time is over; return whether it is."""
         fiber = self._mine()
         fiber.ready, fiber.deadline = ready, None if seconds is None else self.now + seconds
         following = self._next()
         if following is not fiber:
             self._hand_on(following)
-            fiber.baton.acquire()
         if not fiber.process.alive:
             raise Killed
         found = ready is None or ready()
@@ -184,13 +170,12 @@ class World:
     def _mine(self) -> Fiber:
         fiber = self.current
         assert fiber is not None
-        assert fiber.thread is threading.current_thread(), "a thread of nobody"
+        assert fiber.stack is getcurrent(), "a thread of nobody"
         if not fiber.process.alive:
             raise Killed
         return fiber
 
     def _live(self, fiber: Fiber) -> None:
-        fiber.baton.acquire()
         try:
             if fiber.process.alive:
                 fiber.target()
@@ -200,11 +185,12 @@ class World:
             fiber.error = error
         fiber.done = True
         self._fibers.remove(fiber)
-        self._hand_on(self._next())
+        self.current = None
 
     def _hand_on(self, following: Fiber | None) -> None:
+        """Let another one run, or whoever runs the world, until it is this one's turn again."""
         self.current = following
-        (self._baton if following is None else following.baton).release()
+        (self._main if following is None else following.stack).switch()
 
     def _next(self) -> Fiber | None:
         """Return who goes on; None: the world stands."""

@@ -56,7 +56,7 @@ class DictRows:
         self._end = 0
         self._changed: set[int] = set()
         self._gone: set[int] = set()
-        self._pending: dict[int, Record] | None = None  # of a snapshot under way
+        self._pending: dict[int, NDArray[np.uint8]] | None = None  # of a snapshot under way
         self._kept: set[int] = set()  # those of them that changed since
         self._known = False
 
@@ -170,7 +170,9 @@ class DictRows:
         if self._pending is not None:
             raise RuntimeError("a snapshot is being taken; take the rest of it, or cancel it")
         full = full or not self._known
-        self._pending = {key: self._records[self._numbers[key]].copy() for key in (self._numbers if full else self._changed)}
+        # Bytes are copied, since a copy of fields leaves the gaps between them as its memory was.
+        wanted = self._numbers if full else self._changed
+        self._pending = {key: self._records[self._numbers[key]].view(np.uint8).copy() for key in wanted}
         gone = np.array([] if full else sorted(self._gone), np.uint64)
         self._changed, self._gone, self._known = set(), set(), True
         return gone, full
@@ -182,7 +184,7 @@ class DictRows:
         while self._pending and taken < len(outs):
             key, record = self._pending.popitem()
             self._kept.discard(key)
-            outs[taken] = record.view(np.uint8)
+            outs[taken] = record
             taken += 1
         if not taken:
             self._pending = None
