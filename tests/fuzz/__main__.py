@@ -25,8 +25,13 @@ for name, given in BUILT.items():
     sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(sys.modules[name])
 
-with atheris.instrument_imports(include=["xpsql"]):
-    from .targets import TARGETS
+# Where the native module was built for it, libFuzzer calls its readers without Python between.
+IS_NATIVE = BUILT["xpsql.platform.ps._native"] and sys.argv[1] in {"frames", "messages", "arguments", "image"}
+if IS_NATIVE:
+    from .native import run
+else:
+    with atheris.instrument_imports(include=["xpsql"]):
+        from .targets import TARGETS
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -35,6 +40,10 @@ def main() -> None:
     name, *options = sys.argv[1:]
     found = Path(os.environ.get("FOLDER", "build/fuzz")) / name
     found.mkdir(parents=True, exist_ok=True)
+    places = [str(found), str(CORPUS / name), f"-artifact_prefix={found.parent}/{name}-"]
+    argv = [sys.argv[0], *places, "-timeout=60", "-rss_limit_mb=4096", *options]
+    if IS_NATIVE:
+        run(name, argv)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         target = TARGETS[name](Path(folder))
 
@@ -42,8 +51,7 @@ def main() -> None:
             target(data)
             return 0
 
-        places = [str(found), str(CORPUS / name), f"-artifact_prefix={found.parent}/{name}-"]
-        atheris.Setup([sys.argv[0], *places, "-timeout=60", "-rss_limit_mb=4096", *options], tried)
+        atheris.Setup(argv, tried)
         atheris.Fuzz()
 
 

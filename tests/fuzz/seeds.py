@@ -7,14 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.fuzz.native import codecs
 from tests.ps.test_remote_client import LocalClient, new_shard, pushed, random_keys
 from tests.serving.conftest import ROW
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.service import PULL, PUSH, Pull, shard_handlers
 from xpsql.platform.ps.transport.wire import Status, pack
+from xpsql.platform.scoring.image import HEADER, IMAGE_HEAD_BYTES
 
 CORPUS = Path(__file__).parent / "corpus"
 FORMATS = Path(__file__).parents[1] / "warehouse" / "formats"
@@ -31,6 +34,15 @@ def request(method: Any, number: int, message: Any) -> bytes:
     encoded = method.request.encode(message)
     body = b"".join(bytes(part) for part in (encoded.contents, *encoded.body))
     return bytes([number]) + encoded.contents_bytes.to_bytes(2, "little") + body
+
+
+def image(dim: int) -> bytes:
+    """Return a key, and an image of three rows, one of them its own."""
+    offsets = np.arange(1025, dtype=np.uint64) // 512  # a bucket for each half
+    head = HEADER.pack(b"XPSQLIMG", 1, dim, 3, 2**64 - 1, 3, 64, b"", 0)
+    buckets = np.zeros((2, 64), np.uint8)
+    buckets[:, :24].view(np.uint64)[:] = [[5, 2**64 - 1, 2**64 - 1], [2**63, 2**64 - 2, 2**63 + 1]]
+    return (5).to_bytes(8, "little") + (head + offsets.tobytes()).ljust(IMAGE_HEAD_BYTES, b"\0") + buckets.tobytes()
 
 
 def main() -> None:
@@ -52,12 +64,24 @@ def main() -> None:
     pq.write_table(pa.table({"r": pa.array([b"abcd"] * 3, pa.binary(4))}), rows)
     pairs, progress = stopped.parents[1] / "pairs" / "v1", b'\0{"pass": 1}\n{"pass": 2, "examples": 3}\n'
     states = {name: (point / name).read_bytes() for name in ("shard-0000.state", "driver.state")}
+    declared = list(codecs())
     tensors = [
         {"name": "ad", "shape": [1, 1], "datatype": "INT64", "data": [3]},
         {"name": "user", "shape": [1, 1], "datatype": "BYTES", "data": ["u1"]},
     ]
     corpus: dict[str, list[bytes]] = {
         "frames": [b"\xff" + outgoing.next(1 << 20), b"\x05" + pushing.next(1 << 20) + outgoing.next(1 << 20)],
+        "messages": [
+            request(PULL, declared.index(PULL.request.checksum), Pull(keys, 64, True)),
+            request(PUSH, declared.index(PUSH.request.checksum), push),
+            *(bytes([declared.index(int.from_bytes(one[:4], "little"))]) + one[4:6] + one[12:] for one in states.values()),
+        ],
+        "arguments": [
+            bytes([0, 3, *[0] * 7, 0, *[0] * 8, 1, 3, 0, 0, 3, 1, 2, 0, 0, 3, 2, 3, 0, 2, 15, 1, 1, 0, 0, 5, *range(120)]),
+            bytes([1, 9, *[0] * 7, 1, 9, 0, 0, 0, *[1] * 9]),
+            bytes([2, 0, *[0] * 7, 254, 255, 254, 254]),
+        ],
+        "image": [image(3), image(1)],
         "handlers": [
             request(PULL, names.index(PULL.name), Pull(keys, 64, True)),
             request(PUSH, names.index(PUSH.name), push),

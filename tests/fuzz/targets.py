@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import xpsql
+from tests.fuzz.native import of_arguments, of_frames, of_image, of_messages
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.engines.spark_sql.dialect import parse
 from xpsql.platform.engines.spark_sql.passage import Passage
@@ -22,9 +23,9 @@ from xpsql.platform.engines.spark_sql.statements import read
 from xpsql.platform.errors import CheckpointError, ModelError, XpsqlError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.moments import no_moments
-from xpsql.platform.ps.service import PULL, PUSH, shard_handlers
+from xpsql.platform.ps.service import shard_handlers
 from xpsql.platform.ps.transport.codec import WireError
-from xpsql.platform.ps.transport.wire import ConnectionLimits, Handler, frames, message
+from xpsql.platform.ps.transport.wire import Handler
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.refusal import RequestLimits
@@ -39,7 +40,6 @@ from xpsql.warehouse.progress import read_progress
 from xpsql.warehouse.storage import Storage
 
 Target = Callable[[bytes], bool]
-LIMITS = ConnectionLimits(frame_bytes=1 << 20, contents_bytes=1 << 16)
 PATHS = (
     "/v1/models/m:predict", "/v2/models/m/infer", "/v1/models/m/versions/1:predict", "/v2/models/m/ready", "/v2/health/live",
 )  # fmt: skip
@@ -48,32 +48,6 @@ TRAIN MODEL m USING xftrl LABEL click IGNORE (id) AS SELECT id, CAST(id % 3 = 0 
     CAST(id % 7 AS BIGINT) AS ad, date_add(DATE'2024-01-01', CAST(id % 5 AS INT)) AS day, CAST(id % 13 AS DOUBLE) / 3 AS price,
     array(concat('t', id % 4), 't') AS tags, map(concat('w', id % 3), CAST(id % 5 AS FLOAT)) AS words FROM range(200)
 """
-
-
-def of_frames(folder: Path) -> Target:
-    """Bytes of a connection: the first says how many come at a time."""
-    codecs = {codec.checksum: codec for method in (PULL, PUSH) for codec in (method.request, method.answer)}
-
-    def target(data: bytes) -> bool:
-        cut, taken, step = frames(LIMITS), False, 1 + (data[0] if data else 0) * 7
-        rest = memoryview(data)[1:]
-        try:
-            while rest:
-                room = cut.room()
-                count = min(len(room), len(rest), step)
-                room[:count] = rest[:count]
-                rest = rest[count:]
-                frame = cut.take(count)
-                while frame is not None:
-                    if frame.checksum in codecs:
-                        message(frame, codecs[frame.checksum])
-                        taken = True
-                    frame = cut.take(0)
-        except WireError:
-            return taken
-        return taken
-
-    return target
 
 
 def of_handlers(folder: Path) -> Target:
@@ -208,6 +182,9 @@ def of_requests(folder: Path) -> Target:
 
 TARGETS: dict[str, Callable[[Path], Target]] = {
     "frames": of_frames,
+    "messages": of_messages,
+    "arguments": of_arguments,
+    "image": of_image,
     "handlers": of_handlers,
     "manifests": of_manifests,
     "checkpoints": of_checkpoints,
