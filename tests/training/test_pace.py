@@ -57,6 +57,23 @@ def test_workers_that_are_stopped_begin_no_step() -> None:
     assert not pace.step(0)
 
 
+def test_workers_in_step_that_are_stopped_finish_the_step_that_one_of_them_has_begun() -> None:
+    pace = Pace(2, None, ignored, together=True)
+    assert pace.step(0)
+    pace.stop()
+    assert pace.step(1)
+    assert not pace.step(0)
+    assert not pace.step(1)
+
+
+def test_nothing_is_kept_of_workers_one_of_whom_has_failed() -> None:
+    pace = Pace(2, None, ignored, together=True)
+    assert pace.step(0)
+    pace.fail()
+    with pytest.raises(CheckpointError, match="a worker has failed"), pace.held():
+        pass
+
+
 def test_waiting_ends_with_an_error_that_names_the_slowest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.01)
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.04)
@@ -135,7 +152,7 @@ def test_no_worker_is_ever_more_than_slack_steps_ahead_of_one_at_work(slack: int
 def test_workers_that_are_held_stand_between_two_steps_and_in_a_gang_between_the_same(
     num_workers: int, steps: int, together: bool, seed: int
 ) -> None:
-    pace, meeting = Pace(num_workers, None, ignored), threading.Barrier(num_workers)
+    pace, meeting = Pace(num_workers, None, ignored, together), threading.Barrier(num_workers)
     begun, finished = [0] * num_workers, [0] * num_workers
     seen: list[tuple[list[int], list[int]]] = []
     over = threading.Event()
@@ -155,7 +172,7 @@ def test_workers_that_are_held_stand_between_two_steps_and_in_a_gang_between_the
 
     def hold() -> None:
         while not over.is_set():
-            with pace.held(together):
+            with pace.held():
                 seen.append((list(begun), list(finished)))
                 over.wait(0.0005)
                 assert (begun, finished) == seen[-1]
@@ -178,6 +195,6 @@ def test_a_worker_that_does_not_end_its_step_is_named_and_the_others_go_on(monke
     monkeypatch.setattr(module, "HOLD_SECONDS", 0.01)
     pace = Pace(2, None, ignored)
     pace.step(1)
-    with pytest.raises(CheckpointError, match="worker 1 has been in its step"), pace.held(together=False):
+    with pytest.raises(CheckpointError, match="worker 1 has been in its step"), pace.held():
         pytest.fail("worker 1 does not stand")
     assert pace.step(0)

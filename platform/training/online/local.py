@@ -55,14 +55,14 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     together = settings.sync == "bsp" and num_workers > 1
     client = LocalClient([Gang(shard, num_workers, monitor.held_up) if together else shard for shard in shards.values()])
     dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", standing)
-    pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up)
+    pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up, together)
     windows = [Collector(schedule, prepared.targets, monitor.step, monitor.close, opened) for _ in range(num_workers)]
 
     def state() -> DriverState:
         seen = [window for collector in windows if (window := collector.open()) is not None]
         return monitor.state(dealer.finished, [*opened.values(), *seen])
 
-    taker = Beside(shards, pace, together, checkpoints.place, state)
+    taker = Beside(shards, pace, checkpoints.place, state)
     with Checkpointer(checkpoints, epoch, settings.checkpoint_seconds, taker, monitor.note) as checkpointer:
         learn = functools.partial(run_workers, prepared, epoch, client, dealer, pace, monitor, windows)
         if prepared.hold_out is None:
@@ -155,19 +155,16 @@ def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -
 class Beside:
     """Takes checkpoints of shards in this process: all of one moment, between two steps of every worker."""
 
-    def __init__(
-        self, shards: Mapping[int, Shard], pace: Pace, together: bool, place: Storage, state: Callable[[], DriverState]
-    ) -> None:
+    def __init__(self, shards: Mapping[int, Shard], pace: Pace, place: Storage, state: Callable[[], DriverState]) -> None:
         self._shards = shards
         self._pace = pace
-        self._together = together
         self._place = place
         self._state = state
 
     def take(self, folder: str, full: bool) -> Taken:
         """See Taker."""
         with ExitStack() as stack:
-            with self._pace.held(self._together):
+            with self._pace.held():
                 snapshots = {n: stack.enter_context(shard.snapshot(full)) for n, shard in self._shards.items()}
                 driver = self._state()
             parts = [write(self._place, folder, n, len(self._shards), snapshot) for n, snapshot in snapshots.items()]
@@ -209,6 +206,9 @@ def run_workers(
         try:
             with prepared.ahead(lambda: source.batches(deal, clocks.reading)) as ahead:
                 worker.learn(ahead, functools.partial(pace.step, number), settings.sync == "ssp")
+        except Exception:
+            pace.fail()
+            raise
         except BaseException:
             pace.stop()
             raise

@@ -21,9 +21,10 @@ class Pace:
 
     Args:
         held_up: told which workers others have waited for, and how long, once for each step that takes so long.
+        together: steps wait for each other (bsp), so whoever has begun one needs the others in it.
     """
 
-    def __init__(self, num_workers: int, slack: int | None, held_up: HeldUp) -> None:
+    def __init__(self, num_workers: int, slack: int | None, held_up: HeldUp, together: bool = False) -> None:
         self._workers = range(num_workers)
         self._begun: dict[int, int] = dict.fromkeys(self._workers, 0)
         self._under_way: dict[int, int] = {}
@@ -31,7 +32,9 @@ class Pace:
         self._held_up = held_up
         self._told = -1
         self._last: int | None = None
-        self._stopped = False
+        self._together = together
+        self._stopped: int | None = None  # the last step that is made
+        self._failed = False
         self._changed = threading.Condition()
 
     def begin(self) -> None:
@@ -57,7 +60,7 @@ class Pace:
                 waited, slowest = HELD_UP_SECONDS + WAIT_SECONDS, self._slowest()[0]
                 raise TrainingError(f"Worker {worker} waited {waited:.0f} s for worker {slowest}, which made no step.")
             self._under_way[worker] = self._begun[worker]
-            return not self._stopped
+            return self._stopped is None or self._begun[worker] <= self._stopped
 
     def _tell(self) -> None:
         """Report who is waited for, once for each step."""
@@ -84,42 +87,51 @@ class Pace:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Let no worker begin another step."""
+        """Let no worker begin another step; with bsp all of them finish the one that the furthest has begun."""
         with self._changed:
-            self._stopped = True
+            if self._stopped is None:
+                self._stopped = self._furthest()
+            self._changed.notify_all()
+
+    def fail(self) -> None:
+        """Let no worker begin another step, nor be held: one has failed, and the others may have gone on without it."""
+        with self._changed:
+            self._stopped, self._failed = 0, True
             self._changed.notify_all()
 
     @contextmanager
-    def held(self, together: bool) -> Iterator[None]:
-        """Hold all workers between two steps for the length of a block.
-
-        Args:
-            together: all finish the step that the furthest has begun (bsp), since their steps wait for each other.
+    def held(self) -> Iterator[None]:
+        """Hold all workers between two steps for the length of a block; with bsp after the one that the furthest has begun.
 
         Raises:
-            CheckpointError: a worker has been in its step for a minute; names it.
+            CheckpointError: a worker has been in its step for a minute, which is named, or has failed.
         """
         with self._changed:
-            self._last = max(self._under_way.values(), default=self._furthest()) if together else 0
+            self._last = self._furthest()
             try:
-                if not self._changed.wait_for(self._all_stand, HOLD_SECONDS):
+                if not self._changed.wait_for(lambda: self._failed or self._all_stand(), HOLD_SECONDS):
                     busy = ", ".join(map(str, sorted(self._under_way)))
                     raise CheckpointError(f"worker {busy} has been in its step for {HOLD_SECONDS:.0f} s")
+                if self._failed:
+                    raise CheckpointError("a worker has failed")
                 yield
             finally:
                 self._last = None
                 self._changed.notify_all()
 
     def _furthest(self) -> int:
-        # No step is under way: whoever waits has begun one more than it finished, and so have all.
-        return min(self._begun.values(), default=1) - 1
+        """Return the last step to make with bsp before all stand; without it they may stand anywhere."""
+        if not self._together:
+            return 0
+        # Where no step is under way, whoever waits has begun one more than it finished, and so have all.
+        return max(self._under_way.values(), default=min(self._begun.values(), default=1) - 1)
 
     def _all_stand(self) -> bool:
         assert self._last is not None  # while they are held
         return not self._under_way and all(begun >= self._last for begun in self._begun.values())
 
     def _may_step(self, worker: int) -> bool:
-        if self._stopped:
+        if self._stopped is not None:
             return True
         if self._last is not None and self._begun[worker] > self._last:
             return False
