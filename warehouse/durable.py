@@ -19,6 +19,7 @@ REMEDIES = {
     errno.EFBIG: "The file is larger than this process may write: raise the limit (ulimit -f)",
     errno.EACCES: "It is not writable: change its permissions",
     errno.EPERM: "It is not writable: change its permissions",
+    errno.ELOOP: "It is a link, which may lead out of the warehouse: remove it",
     errno.EROFS: "It is on a read-only disk: choose another warehouse",
     **dict.fromkeys((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS), NO_LOCKS),
 }
@@ -32,6 +33,17 @@ def storing(path: Path) -> Iterator[None]:
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, "Check the disk and the warehouse's path")
         raise ModelError(f"Cannot write {path}: {reason(error)}. {remedy}, then run the statement again.") from error
+
+
+def own(path: Path) -> Path:
+    """Return the path of a file that is written where it stands, which no link may stand for.
+
+    Raises:
+        OSError: one does, as in a folder that was copied from elsewhere.
+    """
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return path
 
 
 def make_folder(folder: Path) -> None:

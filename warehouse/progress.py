@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .durable import storing
+from .durable import own, storing
 
 FILE = "progress.jsonl"
 READING = ("read", "encode", "read_wait")
@@ -60,7 +60,7 @@ def append_progress(folder: Path, values: Mapping[str, Any]) -> None:
     """Add one line, with the time where `values` has none; readers see it when this returns."""
     path = folder / FILE
     line = json.dumps({"time": now_text(), **values}) + "\n"
-    with storing(path), path.open("a", encoding="utf-8") as file:
+    with storing(path), own(path).open("a", encoding="utf-8") as file:
         file.write(line)
 
 

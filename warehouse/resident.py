@@ -13,12 +13,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .durable import storing
+from .durable import own, storing
 from .manifest import FORMAT, record
 
 FILE, STOP = "resident.json", "stop.json"
 SILENT_SECONDS = 30.0
 """How long a training that is alive says nothing, at most."""
+MOST = 2**53
+"""No number of a status is as large."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,18 @@ class ResidentStatus:
         return f"{self.state} from {self.stream}, {behind}, {self.examples_per_second:,.0f}/s"
 
 
+def is_sound(status: ResidentStatus) -> bool:
+    """Tell whether a status that was read has values of its types, in their bounds."""
+    kinds: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
+    for field in dataclasses.fields(status):
+        value, (kind, _, maybe) = getattr(status, field.name), str(field.type).partition(" | ")
+        if value is None and maybe:
+            continue
+        if not isinstance(value, kinds[kind]) or (kind != "str" and not 0 <= value < MOST):
+            return False
+    return True
+
+
 class Residence:
     """The files of one model.
 
@@ -80,14 +94,14 @@ class Residence:
         path = self._folder / FILE
         draft = path.with_suffix(".new")  # one writes it; not synced: a power cut ends the training, too
         with storing(path):
-            draft.write_text(json.dumps({"format": FORMAT, **dataclasses.asdict(status)}), encoding="utf-8")
+            own(draft).write_text(json.dumps({"format": FORMAT, **dataclasses.asdict(status)}), encoding="utf-8")
             draft.replace(path)
 
     def status(self) -> ResidentStatus | None:
-        """Return what the training says that is alive; None where none is."""
-        with contextlib.suppress(OSError, ValueError, TypeError):
+        """Return what the training says that is alive; None where none is, or where what is there cannot be that."""
+        with contextlib.suppress(OSError, ValueError, TypeError, OverflowError, RecursionError):
             found = record(ResidentStatus, json.loads((self._folder / FILE).read_text(encoding="utf-8")))
-            if time.time() - found.time < SILENT_SECONDS:
+            if abs(time.time() - found.time) < SILENT_SECONDS and is_sound(found):
                 return found
         return None
 
@@ -95,11 +109,11 @@ class Residence:
         """Ask a training to end."""
         path = self._folder / STOP
         with storing(path):
-            path.write_text(json.dumps({"format": FORMAT, "training": training}), encoding="utf-8")
+            own(path).write_text(json.dumps({"format": FORMAT, "training": training}), encoding="utf-8")
 
     def asked(self, training: str) -> bool:
         """Return whether a training is to end."""
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             return bool(json.loads((self._folder / STOP).read_text(encoding="utf-8"))["training"] == training)
         return False
 

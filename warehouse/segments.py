@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .durable import creating, replace_text, storing
+from ..platform.errors import ModelError
+from .durable import creating, own, replace_text, storing
 from .manifest import FORMAT, MessageRange, RowGroup, Split, read_json, record
 
 FILE = "segments.jsonl"
@@ -30,17 +31,24 @@ def append_segment(folder: Path, splits: Sequence[Split]) -> None:
     """
     path = folder / FILE
     line = json.dumps({"splits": [vars(split) for split in splits]}) + "\n"
-    with creating(path), path.open("a", encoding="utf-8") as file:
+    with creating(path), own(path).open("a", encoding="utf-8") as file:
         file.write(line)
 
 
 def read_segments(folder: Path) -> list[list[Split]]:
-    """Return the segments of a version; a last line that is not whole is none."""
+    """Return the segments of a version; a last line that is not whole is none.
+
+    Raises:
+        ModelError: they are damaged.
+    """
     path = folder / FILE
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")[:-1]
-    return [[split_of(values) for values in json.loads(line)["splits"]] for line in lines]
+    try:
+        return [[split_of(values) for values in json.loads(line)["splits"]] for line in lines]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{path} is damaged ({error!r}). Restore it from a backup, or drop the model.") from error
 
 
 def split_of(values: Mapping[str, Any]) -> Split:
@@ -52,7 +60,7 @@ def mend_segments(folder: Path) -> None:
     """Remove a last line that a kill has cut, so that more lines can be added."""
     path = folder / FILE
     if path.exists():
-        with storing(path), path.open("rb+") as file:
+        with storing(path), own(path).open("rb+") as file:
             file.truncate(file.read().rfind(b"\n") + 1)
 
 

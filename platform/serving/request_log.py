@@ -23,8 +23,8 @@ AT, KEYS_COLUMN, PREDICTION, LATENCY = "served_at", "served_keys", "served_predi
 MODEL, VERSION = "served_model", "served_version"
 WAITING = 256
 """Requests that wait to be written; while so many do, others are left out."""
-ROWS, SECONDS = 100_000, 60.0
-"""A file is written for so many rows, or when its first ones are so old."""
+ROWS, BYTES, SECONDS = 100_000, 1 << 26, 60.0
+"""A file is written for so many rows or bytes, or when its first ones are so old."""
 STOP_SECONDS = 30.0
 
 
@@ -52,6 +52,7 @@ class RequestLog:
         self._folder, self._fraction, self._told = folder, fraction, told
         self._entries: queue.Queue[Entry | None] = queue.Queue(WAITING)
         self._kept: dict[Loaded, list[pa.Table]] = {}
+        self._rows = self._bytes = 0
         self._since = time.monotonic()
         self._draw = random.Random()
         self.left_out = 0
@@ -95,10 +96,13 @@ class RequestLog:
                 ended = entry is None
                 if entry is not None and (rows := rows_of(entry)).num_rows:
                     self._kept.setdefault(entry.loaded, []).append(rows)
+                    self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + rows.nbytes
             except queue.Empty:
                 pass
+            except Exception as error:  # of one request: others are logged
+                self._told(f"A request was not logged: {type(error).__name__}: {error}")
             old = time.monotonic() - self._since >= SECONDS
-            if ended or old or sum(map(len, self._kept.values())) >= ROWS:
+            if ended or old or self._rows >= ROWS or self._bytes >= BYTES:
                 self._write()
 
     def _write(self) -> None:
@@ -107,7 +111,7 @@ class RequestLog:
                 write(self._folder / f"{MODEL}={loaded.model}" / f"{VERSION}={loaded.number}", tables)
             except (OSError, pa.ArrowException) as error:
                 self._told(f"Requests for {loaded.model} were not logged in {self._folder}: {error}")
-        self._kept, self._since = {}, time.monotonic()
+        self._kept, self._rows, self._bytes, self._since = {}, 0, 0, time.monotonic()
 
 
 def rows_of(entry: Entry) -> pa.Table:

@@ -68,3 +68,23 @@ def test_requests_that_cannot_be_written_are_told_and_not_waited_for(served: Ser
     log.stop()
     assert len(told) == 1
     assert told[0].startswith("Requests for ctr were not logged in")
+
+
+def test_a_request_that_is_no_table_is_told_and_the_next_ones_are_logged(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xpsql.platform.serving.request_log.BYTES", 1)
+    told: list[str] = []
+    log = RequestLog(tmp_path / "served", 1.0, told.append)
+    log.start()
+
+    def broken() -> pa.Table:
+        raise OverflowError("an integer of a category")
+
+    log.offer(served.find("ctr", None), broken, {}, 0.1)
+    client = Client(Service(served, RequestLimits(), None, log, failing))
+    for _ in range(2):
+        client.predict({"instances": [ROW]})
+    log.stop()
+    assert told == ["A request was not logged: OverflowError: an integer of a category"]
+    assert len(list((tmp_path / "served").rglob("*.parquet"))) == 2  # so many bytes make a file

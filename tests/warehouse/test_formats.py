@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.notes import Notes
 from tests.warehouse.formats.write import MODELS, ROWS, predictions
 from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
@@ -22,6 +23,8 @@ from xpsql.warehouse.manifest import FORMAT, Manifest, read_manifest, write_mani
 from xpsql.warehouse.version import Version
 
 KEPT = sorted(path for path in (Path(__file__).parent / "formats").iterdir() if path.name.isdigit())
+FIRST_READ_CHECKPOINT = 3
+"""The format from which on checkpoints are read; those before are told, and the training begins again."""
 LOG = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(200)"
 
 
@@ -40,6 +43,12 @@ def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     modified = manifest.splits[0].modified
     os.utime(folder / "log.parquet", ns=(modified, modified))
     return folder
+
+
+def older_format(folder: Path) -> int:
+    """Return the format that a warehouse of an older xpsql was written in."""
+    manifest = folder / "warehouse" / "models" / "stopped" / "v1" / "manifest.json"
+    return int(json.loads(manifest.read_text(encoding="utf-8"))["format"])
 
 
 @pytest.mark.parametrize("model", list(MODELS))
@@ -75,9 +84,19 @@ def test_an_older_export_holds_what_its_model_does(older: Path, model: str) -> N
         assert rows(f"parquet.`{exported}`") == expected
 
 
-def test_an_older_checkpoint_is_resumed(older: Path) -> None:
-    with connected(older / "warehouse") as session:
+def test_an_older_checkpoint_is_resumed_or_refused_with_the_way_out(older: Path) -> None:
+    told, is_read = Notes(), older_format(older) >= FIRST_READ_CHECKPOINT
+    with xpsql.connect(older / "warehouse", "duckdb", told) as session:
         session.sql("RESUME MODEL stopped")
+        wanted = (
+            "Going on from checkpoint 000000-000001, after 10 examples."
+            if is_read
+            else (
+                "is of another version of xpsql; resume with the one that trained. "
+                "The training goes on from the one before, or from its beginning."
+            )
+        )
+        assert [wanted in note for note in told.notes] == [True]
         manifest = session.models.version("stopped").manifest
         counts = session.sql("SELECT slot, sum(count) AS n FROM ML.WEIGHTS(MODEL stopped) GROUP BY slot").arrow()
     assert manifest.examples == 4 * ROWS

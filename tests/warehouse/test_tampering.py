@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,14 @@ import pytest
 
 import xpsql
 from xpsql.platform.errors import ModelError, XpsqlError
+from xpsql.platform.models.listings import residents_table
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.checkpoints import OWNER, checkpoints_of
+from xpsql.warehouse.locks import Lock
 from xpsql.warehouse.manifest import read_manifest
+from xpsql.warehouse.progress import append_progress
+from xpsql.warehouse.resident import Residence, ResidentStatus
+from xpsql.warehouse.segments import append_segment
 
 LOG = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(200)"
 TRAIN = f"TRAIN OR REPLACE MODEL m USING xftrl AS {LOG}"
@@ -109,6 +116,49 @@ def test_a_link_in_place_of_checkpoints_goes_and_what_it_leads_to_stays(session:
     (folder / "checkpoints").symlink_to(foreign)
     session.sql("DROP MODEL m VERSION 1")
     assert (foreign / "m" / "v1" / "diary.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["progress.jsonl", "segments.jsonl", "resident.new", "stop.json", ".lock"])
+def test_nothing_is_written_where_a_link_leads(session: xpsql.Session, foreign: Path, name: str) -> None:
+    folder, diary = session.models.folder / "m", foreign / "m" / "v1" / "diary.txt"
+    writers: dict[str, Callable[[], object]] = {
+        "progress.jsonl": lambda: append_progress(folder, {"examples": 1}),
+        "segments.jsonl": lambda: append_segment(folder, []),
+        "resident.new": lambda: Residence(folder).tell(ResidentStatus("t")),
+        "stop.json": lambda: Residence(folder).ask("t"),
+        ".lock": lambda: Lock(folder / ".lock", "trains"),
+    }
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(diary)
+    with pytest.raises(ModelError, match="It is a link, which may lead out of the warehouse: remove it"):
+        writers[name]()
+    assert diary.read_text() == "dear diary"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"published": "yesterday"},
+        {"published": 1e300},
+        {"lag_rows": "many"},
+        {"examples_per_second": float("nan")},
+        {"version": [1]},
+        {"examples": -1},
+        {"time": "now"},
+        {"time": 1e18},
+    ],
+    ids=str,
+)
+def test_a_status_that_no_training_writes_is_none(session: xpsql.Session, values: dict[str, Any]) -> None:
+    path = session.models.folder / "m" / "resident.json"
+    sound = dataclasses.asdict(ResidentStatus("t", stream="files", lag_rows=1, time=time.time()))
+    path.write_text(json.dumps(sound))
+    assert len(residents_table(session.models, None)) == 1
+    path.write_text(json.dumps(sound | values))
+    assert len(residents_table(session.models, None)) == 0
+    assert session.sql("SHOW MODELS").arrow()["name"].to_pylist() == ["m"]
+    path.write_text("[" * 100_000)
+    assert Residence(path.parent).status() is None
 
 
 def test_a_copied_folder_is_the_model_that_its_name_says(session: xpsql.Session) -> None:

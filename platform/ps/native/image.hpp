@@ -38,6 +38,9 @@ class Image {
     static constexpr size_t num_slices = 1024;
     static constexpr size_t block = 32;
 
+    // Floats of a row, at most: what a file of a few bytes says of itself takes no memory.
+    static constexpr uint32_t most_dim = 1u << 20;
+
     // The bytes before the buckets.
     static constexpr size_t head_bytes = (sizeof(ImageHeader) + (num_slices + 1) * sizeof(uint64_t) + 63) / 64 * 64;
 
@@ -47,7 +50,7 @@ class Image {
         if (header_.magic != ImageHeader::expected_magic || header_.format != ImageHeader::expected_format)
             throw std::invalid_argument("it is none of this format");
         const uint64_t least = uint64_t(header_.slots) * (sizeof(uint64_t) + sizeof(float) * uint64_t(header_.dim));
-        if (header_.dim == 0 || header_.slots == 0 || header_.slots > 64 || header_.stride % 64 || header_.stride < least)
+        if (header_.dim == 0 || header_.slots == 0 || header_.slots > 64 || header_.dim > most_dim || header_.stride % 64 || header_.stride < least)
             throw std::invalid_argument("its header is damaged");
         offsets_ = reinterpret_cast<const uint64_t*>(data + sizeof header_);
         bool ascend = offsets_[0] == 0;

@@ -298,7 +298,7 @@ class Resident:
             seen = [window for collector in increment.collectors if (window := collector.open()) is not None]
             return increment.monitor.state(increment.dealer.finished, seen)
 
-        taker = Beside(self._shards, self._workers.pace, False, draft.checkpoints.place, state)
+        taker = Beside(self._shards, self._workers.pace, draft.checkpoints.place, state)
         seconds = self._plan.settings.checkpoint_seconds
         self._checkpointer = Checkpointer(draft.checkpoints, increment.epoch, seconds, taker, self._announcer.note)
         self._checkpointer.__enter__()
