@@ -6,7 +6,7 @@ import duckdb
 
 from xpsql.platform.engines.duckdb.connection import connect, cursor
 from xpsql.platform.engines.duckdb.translation.aggregates import AGGREGATES
-from xpsql.platform.engines.duckdb.translation.macros import MACROS, make
+from xpsql.platform.engines.duckdb.translation.macros import MACROS, make_macros
 from xpsql.platform.engines.spark_sql.words import AGGREGATE_NAMES
 
 
@@ -18,16 +18,16 @@ def macros(connection: object) -> set[str]:
 def test_a_query_makes_what_it_calls_and_what_that_calls_once_for_all_connections() -> None:
     connection = connect(1)
     assert not macros(connection)
-    make("SELECT SPARK_STRING(1.5)", cursor(connection))
+    make_macros("SELECT SPARK_STRING(1.5)", cursor(connection))
     assert macros(connection) == {"xpsql_scientific", "xpsql_real_text", "spark_isnan", "xpsql_decimal_text", "spark_string"}
     connection.execute("DROP MACRO spark_string")
-    make("SELECT spark_string(1.5)", cursor(connection))
+    make_macros("SELECT spark_string(1.5)", cursor(connection))
     assert "spark_string" not in macros(connection)  # it is not made a second time
 
 
 def test_every_macro_can_be_made_after_those_that_it_calls() -> None:
     for name in MACROS:
-        make(f"SELECT {name}()", duckdb.connect())  # which refuses a macro that calls what it does not know
+        make_macros(f"SELECT {name}()", duckdb.connect())  # which refuses a macro that calls what it does not know
 
 
 def test_the_names_of_aggregates_are_those_that_are_translated() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ... import udf
-from .translation.macros import share
+from .translation import share_macros
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -40,5 +40,5 @@ def cursor(connection: DuckDBPyConnection) -> DuckDBPyConnection:
     """Return another way into a database: queries of several ways do not end each other."""
     found = connection.cursor()
     found.execute("SET enable_progress_bar = false")
-    share(connection, found)
+    share_macros(connection, found)
     return found

@@ -15,9 +15,7 @@ from ..spark_sql.tree import InsertDirectory
 from ..targets import Target
 from ..waiting import awaited
 from .files.paths import literal, visible
-from .translation.casts import string_of
-from .translation.kinds import INSTANT
-from .translation.macros import make
+from .translation import INSTANT, make_macros, string_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -80,7 +78,7 @@ def copy(connection: DuckDBPyConnection, sql: str, path: Path, format: str, opti
         items.append(f"{value.sql('duckdb')} AS {quoted(name)}")
     how = {"parquet": "FORMAT parquet, COMPRESSION zstd", "json": "FORMAT json"}.get(format) or csv_format(options)
     made = f"COPY (SELECT {', '.join(items)} FROM ({sql})) TO {literal(str(path))} ({how})"
-    make(made, connection)
+    make_macros(made, connection)
     awaited(connection, lambda: connection.execute(made))
 
 

@@ -11,8 +11,7 @@ from sqlglot import exp
 from ...spark_types import duckdb_type, quoted
 from ..changes import places_of
 from ..spark_sql.tree import Insert
-from .translation.casts import spark_cast
-from .translation.macros import make
+from .translation import make_macros, spark_cast
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -49,7 +48,7 @@ def fitted(
         items.append(f"{value.sql('duckdb')} AS {quoted(field.name)}")
     columns = ", ".join(f"c{place}" for place in places.values())
     made = f"SELECT {', '.join(items)} FROM ({sql}) AS inserted({columns})"
-    make(made, connection)
+    make_macros(made, connection)
     return made
 
 

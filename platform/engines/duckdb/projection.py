@@ -15,8 +15,7 @@ from ..spark_sql.parsing import parse_query
 from .connection import connect, cursor
 from .failures import explained
 from .results import found_schema, simplified
-from .translation.macros import make
-from .translation.transpile import translate
+from .translation import make_macros, translate
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -53,7 +52,7 @@ class Projection:
         with self._opening:
             if self._database is None:
                 self._database = connect(1)
-                make(self._sql, self._database)
+                make_macros(self._sql, self._database)
             return cursor(self._database)
 
     def __call__(self, piece: pa.Table) -> pa.Table:

@@ -23,7 +23,7 @@ from .failures import explained
 from .files.memory import MemorySource
 from .files.source import FileSource, open_source
 from .results import simplified
-from .translation.transpile import translate
+from .translation import translate
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -16,7 +16,7 @@ from .files.source import FileSource
 from .projection import PIECE, projection_of
 from .references import references
 from .relations import Relations, names_in, rename
-from .translation.functions import VARYING
+from .translation import VARYING
 
 if TYPE_CHECKING:
     from .queries import Queries

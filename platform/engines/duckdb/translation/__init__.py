@@ -1,1 +1,16 @@
-"""Spark SQL to DuckDB's SQL, with Spark's values and types."""
+"""Spark SQL to DuckDB's SQL, with Spark's values and types: `translate` is the way in; all that others use of the room is here.
+
+`make_macros` makes in a connection the macros that a translation calls, `share_macros` those that another one has. `spark_cast`
+and `string_of` are casts of Spark as expressions, VARYING the functions that give another value for each call, INSTANT the type of
+a moment.
+"""
+
+from __future__ import annotations
+
+from .casts import spark_cast, string_of
+from .functions import VARYING
+from .kinds import INSTANT
+from .macros import make_macros, share_macros
+from .transpile import translate
+
+__all__ = ["INSTANT", "VARYING", "make_macros", "share_macros", "spark_cast", "string_of", "translate"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from ....errors import StatementError
-from .macros import make
+from .macros import make_macros
 from .typer import Typer, scopes, sources
 
 
@@ -105,7 +105,7 @@ def columns(items: Iterable[exp.Expr], parts: Iterable[exp.Expr], select: exp.Se
     listed = ", ".join(item.sql("duckdb") for item in items)
     sql = f"{scopes(select)} SELECT {listed} {' '.join(part.sql('duckdb') for part in parts)}"
     try:
-        make(sql, typer.connection)
+        make_macros(sql, typer.connection)
         return typer.connection.sql(sql).columns
     except duckdb.Error:
         return None

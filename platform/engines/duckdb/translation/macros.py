@@ -39,12 +39,12 @@ class Made:
 MADE: WeakKeyDictionary[DuckDBPyConnection, Made] = WeakKeyDictionary()
 
 
-def make(sql: str, connection: DuckDBPyConnection) -> None:
+def make_macros(sql: str, connection: DuckDBPyConnection) -> None:
     """Make the macros that a query in DuckDB's SQL calls."""
     MADE.setdefault(connection, Made()).add(sql, connection)
 
 
-def share(connection: DuckDBPyConnection, other: DuckDBPyConnection) -> None:
+def share_macros(connection: DuckDBPyConnection, other: DuckDBPyConnection) -> None:
     """Take note that another connection is one to the same database."""
     MADE[other] = MADE.setdefault(connection, Made())
 

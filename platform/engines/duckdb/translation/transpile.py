@@ -14,7 +14,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from ....errors import StatementError
 from ...spark_sql.dialect import position_of
-from .macros import make
+from .macros import make_macros
 from .rewrite import Rewriter
 from .typer import Typer
 
@@ -38,5 +38,5 @@ def translate(statement: exp.Expr, connection: DuckDBPyConnection) -> str:
         sql = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError as error:
         raise StatementError(f"The query uses what this engine cannot do: {error}.", position_of(statement)) from error
-    make(sql, connection)
+    make_macros(sql, connection)
     return sql

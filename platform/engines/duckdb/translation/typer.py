@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ...spark_sql.lists import is_packed
-from .macros import make
+from .macros import make_macros
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -73,7 +73,7 @@ class Typer:
 
         assert self.connection is not None  # the conditions of those who ask
         try:
-            make(sql, self.connection)
+            make_macros(sql, self.connection)
             return self.connection.sql(sql)
         except duckdb.Error:
             return None  # the whole query is bound later, and says what is wrong
