@@ -68,7 +68,7 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool, where: Callable
         dense_codes if final is None else final.take(dense_codes),
         offered_codes if final is None else final.take(offered_codes),
         labels_of(table, columns) if with_labels else np.zeros((0, rows), np.float32),
-        floats(table.column(columns.weight)) if with_labels and columns.weight else np.ones(table.num_rows, np.float32),
+        weights_of(table, columns) if with_labels else np.ones(rows, np.float32),
         seconds(table.column(columns.time), columns.time) if with_labels and columns.time else np.zeros(rows, np.uint32),
         facets_of(table, columns) if with_labels and (columns.grouped or columns.by) else None,
         histories if final is None else tuple(one._replace(codes=final.take(one.codes, mode="wrap")) for one in histories),
@@ -137,6 +137,11 @@ def labels_of(table: pa.Table, columns: Columns) -> NDArray[np.float32]:
     if columns.classes is not None:
         return class_numbers(table.column(columns.labels[0]), columns.classes)[None]
     return np.stack([floats(table.column(name)) for name in columns.labels])
+
+
+def weights_of(table: pa.Table, columns: Columns) -> NDArray[np.float32]:
+    """Return the weights of examples, float32[rows], NaN where NULL; 1 without WEIGHT."""
+    return floats(table.column(columns.weight)) if columns.weight else np.ones(table.num_rows, np.float32)
 
 
 def class_numbers(column: pa.ChunkedArray, classes: Classes) -> NDArray[np.float32]:

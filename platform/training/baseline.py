@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..input.columns import Columns
-from ..input.encode import labels_of
-from ..input.numbers import floats
+from ..input.encode import labels_of, weights_of
 from .plan import Plan
 from .recipe import Recipe
 
@@ -89,9 +88,7 @@ def beginnings(columns: Columns, scan: Scan, splits: Sequence[Split]) -> tuple[D
     wanted = [*columns.labels, *([columns.weight] if columns.weight else [])]
     tables = [table for i in chosen if (table := beginning(scan, splits[i], wanted)) is not None]
     table = pa.concat_tables(tables)
-    labels = labels_of(table, columns).astype(np.float64)
-    weights = floats(table.column(columns.weight)).astype(np.float64) if columns.weight else np.ones(len(table))
-    return labels, weights
+    return labels_of(table, columns).astype(np.float64), weights_of(table, columns).astype(np.float64)
 
 
 def beginning(scan: Scan, split: Split, wanted: Sequence[str]) -> pa.Table | None:
