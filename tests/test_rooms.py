@@ -72,7 +72,7 @@ ROOMS = {
     SIDE: (*INPUT, "platform/input/kinds"),
     "platform/input/kinds": (*BASE, "algorithms", "platform/ps", "platform/input"),
     STREAMS: (*INPUT, "platform/engines/spark_sql", "platform/engines/duckdb"),
-    "platform/training": (*INPUT, STREAMS, *LEARNING, *STRATEGIES, RESIDENT, "platform/parts"),
+    "platform/training": (*INPUT, ROWS, STREAMS, *LEARNING, *STRATEGIES, RESIDENT, "platform/parts"),
     "platform/training/metrics": (*INPUT,),
     "platform/training/checkpoints": (*INPUT, *LEARNING),
     "platform/training/online": (*INPUT, *LEARNING, TASKS),
@@ -81,7 +81,7 @@ ROOMS = {
     "platform/training/solved": (*INPUT, *LEARNING, TASKS, "platform/training/online"),
     "platform/training/packaged": (*INPUT, *LEARNING, TASKS, "platform/training/solved"),
     TUNING: (*BASE, "warehouse", "platform/engines", "platform/training"),
-    "platform/scoring": SCORING,
+    "platform/scoring": (*SCORING, ROWS),
     "platform/models": (*MODELS, "platform/udf"),
     "platform/portable": PORTABLE,
     HISTORIES: (*BASE, "warehouse", "platform/ps", "platform/engines"),
@@ -145,6 +145,14 @@ def test_a_room_imports_only_the_rooms_that_the_plan_allows(room: str) -> None:
         if room_of(MODULES[name]) == room and room_of(MODULES[target]) not in allowed
     ]
     assert not wrong
+
+
+def test_others_use_the_translation_by_its_own_names_alone() -> None:
+    room = ("xpsql", "platform", "engines", "duckdb", "translation")
+    inside = {name for name in MODULES if name[: len(room)] == room}
+    assert {name: targets & (inside - {room}) for name, targets in ARROWS.items() if name not in inside} == {
+        name: set() for name in ARROWS.keys() - inside
+    }
 
 
 def test_every_room_of_the_plan_is_there_and_no_other() -> None:

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...warehouse.dense import read_dense
-from ..ps._native import Store
 from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
 from ..ps.placement import shard_of, slices_of
 from ..ps.programs import OFFERED
+from ..ps.rows.base import Rows
+from ..ps.rows.native import native_rows
 from ..training.row_columns import values
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Weights:
 
     def __init__(self, version: Version, number: int, num_servers: int) -> None:
         tables = version.manifest.tables
-        self._stores: dict[str, Store] = {}
+        self._rows: dict[str, Rows] = {}
         self._dims = {table.name: table.dim for table in tables}
         self._offered = {table.name: table.columns[OFFERED] for table in tables if OFFERED in table.columns}
         self._dense: dict[str, Array] = {}
@@ -38,7 +39,7 @@ class Weights:
             self._dense = {name: jnp.asarray(array) for (name, _), array in stored.items() if name not in unused}
         for name, dim in self._dims.items():
             dims = {"w": dim, **({OFFERED: self._offered[name]} if name in self._offered else {})}
-            store = self._stores[name] = Store([(column, "float32", floats) for column, floats in dims.items()])
+            held = self._rows[name] = native_rows([(column, "float32", floats) for column, floats in dims.items()])
             for batch in version.rows(name, ["key", *dims], slices_of(number, num_servers)):
                 keys, *columns = batch.columns
                 hashed = keys.to_numpy().view(np.uint64)
@@ -46,14 +47,14 @@ class Weights:
                 if num_servers > 1:
                     mine = shard_of(hashed, num_servers) == number
                     hashed, arrays = hashed[mine], [array[mine] for array in arrays]
-                rows, _ = store.insert(hashed)
-                store.scatter(rows, list(range(len(dims))), arrays)
+                rows, _ = held.insert(hashed)
+                held.scatter(rows, list(range(len(dims))), arrays)
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """Return what the version knows of unique keys, zeros for those that it does not know; see Shard."""
         weights = {name: np.zeros((size, dim), np.float32) for name, dim in self._dims.items()}
         offered = {name: np.zeros((size, k), np.float32) for name, k in self._offered.items()}
-        for name, store in self._stores.items():
+        for name, held in self._rows.items():
             arrays = [by_table[name] for by_table in (weights, offered) if name in by_table]
-            store.gather(store.lookup(keys), list(range(len(arrays))), arrays)
+            held.gather(held.lookup(keys), list(range(len(arrays))), arrays)
         return Pulled(weights, {}, self._dense, NO_MOMENTS, offered)

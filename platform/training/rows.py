@@ -23,12 +23,12 @@ from ..input.columns import INTERCEPT, Columns
 from ..input.scaling import from_entry
 from ..operators.base import INTERCEPT_NUMBER
 from ..options import written
-from ..ps._native import Store
 from ..ps.keys import NUM_SLICES, slot_seed
 from ..ps.lifecycle_table import tables_of
 from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
 from ..ps.programs import STATISTICS, Programs
+from ..ps.rows.native import native_rows
 from ..ps.shard import Shard
 from ..ps.watermarks import Watermarks
 from .candidates import load_candidates, load_trials, save_candidates
@@ -46,7 +46,7 @@ MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort
 def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, epoch: int) -> Shard:
     """Return a shard for a recipe's tables, which are empty, and its share of the dense parameters, which are new."""
     names = columns.slot_names
-    tables = tables_of(recipe.programs, Store)
+    tables = tables_of(recipe.programs, native_rows)
     shard = Shard(tables, recipe.dense.part(number, num_shards), lambda slot: names.get(slot, str(slot)))
     shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, epoch)
     if number == 0:
