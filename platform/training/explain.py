@@ -1,4 +1,4 @@
-"""EXPLAIN TRAIN: what a training would do, without starting anything."""
+"""EXPLAIN TRAIN: what a training would do, and what it takes by a sample of its input, which is forgotten."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from ..input.side.versions import with_elements
 from ..input.splits import check_labels, vector_dims
 from ..input.streams.base import StreamQuery
 from ..ps.programs import Programs
-from .estimates import compact_text, estimated_bytes, estimated_features, estimated_seconds, row_bytes
+from .compiled import prepare_jax
+from .estimates import compact_text, row_bytes, usual_cost
 from .metrics.remarks import remarks, seen_at_first
 from .metrics.windows import Schedule, schedule_of, without_windows
 from .parallelism import Places, decide, places_of
 from .plan import Plan
-from .prepared import check_encryption, with_classes
+from .prepared import TrainingInput, check_encryption, with_classes
 from .recipe import Recipe, fitted, recipe_of
 from .rows import check_continues
 from .segment import cut
@@ -34,14 +35,19 @@ if TYPE_CHECKING:
     from ...warehouse.version import Version
 
 CHECKPOINT_BYTES_PER_SECOND = 500e6
+JUDGED = "the beginning of the input"
 
 
-def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
+def explain(plan: Plan, engine: Engine, models: Models, fast: bool) -> pa.Table:
     """Describe a training: property and value, a row each.
+
+    Args:
+        fast: no sample is learned from.
 
     Raises:
         StatementError, ModelError: whatever would stop the training before it starts.
     """
+    prepare_jax()
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     scan = engine.scan(plan.query) if plan.stream is None else scan_of(plan.stream, plan, models, parent)
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
@@ -66,7 +72,7 @@ def explain(plan: Plan, engine: Engine, models: Models) -> pa.Table:
         rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
         rows.append((f"row of {spec.name}", row_text(programs)))
     rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense.columns[name])) for name, spec in recipe.dense.specs.items()]
-    rows += input_rows(plan, engine, scan, splits, columns, recipe, places)
+    rows += input_rows(plan, engine, scan, splits, columns, recipe, places, fast)
     rows.append(("passes", str(plan.settings.passes)))
     if plan.settings.encrypt:
         rows.append(
@@ -126,7 +132,14 @@ def dense_text(shape: tuple[int, ...], columns: Sequence[str]) -> str:
 
 
 def input_rows(
-    plan: Plan, engine: Engine, scan: Scan | Staged, splits: list[Split], columns: Columns, recipe: Recipe, places: Places
+    plan: Plan,
+    engine: Engine,
+    scan: Scan | Staged,
+    splits: list[Split],
+    columns: Columns,
+    recipe: Recipe,
+    places: Places,
+    fast: bool,
 ) -> list[tuple[str, str]]:
     """Describe input, memory and time; what only a run of the query could tell is called unknown."""
     if isinstance(scan, Staged):
@@ -139,19 +152,18 @@ def input_rows(
     examples = sum(split.rows for split in splits)
     algorithm = recipe.algorithm
     size_of_batch, places = decide(plan, algorithm, [split.rows for split in splits], places)
-    encoder = Encoder(columns, recipe.algorithm, plan.settings.seed, plan.settings.compact == "auto")
-    features = estimated_features(scan, splits, columns, encoder)
-    size = estimated_bytes(recipe, features)
+    prepared = TrainingInput(plan, columns, scan, splits, size_of_batch, None, places, ()).with_recipe(recipe, None, None)
+    cost = usual_cost(prepared) if fast or not examples else strategy_of(algorithm).cost(prepared)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
-    seconds = estimated_seconds(examples * plan.settings.passes, workers)
+    seconds = cost.begin + cost.seconds * plan.settings.passes / workers
     return [
         ("input", scan.describe()),
         ("estimated rows", f"{examples}{'' if scan.exact else ' before filters'}"),
         ("batch size", str(size_of_batch) if algorithm.serves else "all examples at once"),
-        ("estimated memory", f"about {size / 2**20:.0f} MiB for {features:,} features, judged by the beginning of the input"),
-        ("estimated time", f"about {seconds:.1f} s of learning"),
-        ("checkpoints", checkpoint_text(plan, size, seconds, places)),
-        *compact_rows(plan, compact_text(scan, splits, columns, encoder)),
+        ("estimated memory", f"about {cost.size / 2**20:.1f} MiB for {cost.features:,} features, judged by {JUDGED}"),
+        ("estimated time", f"about {seconds:.1f} s, {'as of usual rows' if fast else f'judged by {JUDGED}'}"),
+        ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
+        *compact_rows(plan, compact_text(scan, splits, columns, prepared.encoder)),
         *evaluation_rows(schedule_of(plan.evaluate, splits, size_of_batch)),
         *([("validation", f"{plan.validate.text}, after each pass")] if plan.validate is not None else []),
         *place_rows(places, plan),

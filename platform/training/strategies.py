@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...algorithms.base import Algorithm, Online, Packaged, Solved
 from ..engines.tasks import Tasks
 from ..input.columns import Columns
+from .estimates import Cost
 from .held import Held
 from .monitor import Monitor
 from .plan import Plan
@@ -30,6 +31,14 @@ class Strategy(Protocol):
 
         Raises:
             StatementError: names the clause and what to do.
+        """
+        ...
+
+    def cost(self, prepared: Prepared) -> Cost:
+        """Return what a training costs, judged by a sample of its input, which is learned from here and forgotten.
+
+        Raises:
+            DataError: what would stop the training at that sample.
         """
         ...
 

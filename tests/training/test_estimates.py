@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.training.log import write
+from tests.algorithms.uses import USES
+from tests.training.log import log, write
 from xpsql.platform.engines.parquet_scan import ParquetScan
+from xpsql.platform.errors import DataError
 from xpsql.platform.input.encoder import Encoder
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.estimates import estimated_features
@@ -33,3 +35,34 @@ def test_an_algorithm_of_pairs_is_estimated_by_pairs(tmp_path: Path, negatives: 
     estimate = estimated_features(scan, scan.splits(), columns, Encoder(columns, algorithm, 7, compact=True))
     assert trained["rows"] > 10_000 > 2 * items
     assert 0.5 < estimate / trained["rows"] < 2
+
+
+def explained(session: xpsql.Session, statement: str) -> dict[str, str]:
+    return dict(zip(*session.sql(statement).arrow().to_pydict().values(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["xftrl", "xnn", "owlqn", "xgboost", "slrm"])
+def test_explain_learns_from_a_sample_and_forgets_it(tmp_path: Path, name: str) -> None:
+    path = write(log(3000), tmp_path / "log.parquet", row_group_rows=1000)
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        statement = USES[name].train("m", name, path, "workers = 1")
+        told, fast = explained(session, f"EXPLAIN {statement}"), explained(session, f"EXPLAIN FAST {statement}")
+        assert session.sql("SHOW MODELS").arrow().num_rows == 0
+        (trained,) = session.sql(statement).arrow().to_pylist()
+        again = explained(session, f"EXPLAIN CONTINUE MODEL m AS {USES[name].query(path)}")
+    for one in (told, again):
+        assert one["estimated time"].endswith(" s, judged by the beginning of the input")
+        assert float(one["estimated time"].split()[1]) > 0
+    assert fast["estimated time"].endswith(" s, as of usual rows")
+    features = int(told["estimated memory"].split(" for ")[1].split()[0].replace(",", ""))
+    assert 0.5 < features / trained["rows"] < 2, (features, trained)
+
+
+def test_a_sample_of_bad_rows_is_an_error_as_in_training(tmp_path: Path) -> None:
+    table = pa.table({"label": [0, 1, 0, 1] * 10, "weight": [1.0] * 39 + [-1.0], "user": ["a", "b"] * 20})
+    path = write(table, tmp_path / "log.parquet")
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        statement = f"TRAIN MODEL m USING xftrl WEIGHT weight AS SELECT * FROM parquet.`{path}`"
+        session.sql(f"EXPLAIN FAST {statement}")
+        with pytest.raises(DataError, match="WEIGHT weight must be a finite number"):
+            session.sql(f"EXPLAIN {statement}")

@@ -18,6 +18,8 @@ STATEMENTS: Registry[Statement] = Registry(
         "STOP MODEL": "stop_model.STOP_MODEL",
         "EXPLAIN TRAIN": "train.EXPLAIN_TRAIN",
         "EXPLAIN CONTINUE": "continue_model.EXPLAIN_CONTINUE",
+        "EXPLAIN FAST TRAIN": "train.EXPLAIN_FAST_TRAIN",
+        "EXPLAIN FAST CONTINUE": "continue_model.EXPLAIN_FAST_CONTINUE",
         "SHOW ALGORITHMS": "listing.SHOW_ALGORITHMS",
         "SHOW OPERATORS": "listing.SHOW_OPERATORS",
         "DESCRIBE ALGORITHM": "listing.DESCRIBE_ALGORITHM",

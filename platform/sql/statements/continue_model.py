@@ -164,6 +164,7 @@ class ExplainContinue:
     """What a continued training would do."""
 
     training: Continue
+    fast: bool
 
     def run(self, context: StatementContext) -> pa.Table:
         from ...training.explain import explain
@@ -171,7 +172,7 @@ class ExplainContinue:
         with self.training.query.expanded(context) as query:
             plan, text = self.training.transformed(query, context)
             with clauses.placing(self.training.given, text):
-                return explain(plan, context.engine, context.models)
+                return explain(plan, context.engine, context.models, self.fast)
 
 
 def parse_continue(cursor: Cursor) -> Continue:
@@ -213,7 +214,11 @@ def carried(manifest: Manifest, validated: bool) -> dict[str, Value]:
 
 
 def parse_explain(cursor: Cursor) -> ExplainContinue:
-    return ExplainContinue(parse_continue(cursor))
+    return ExplainContinue(parse_continue(cursor), fast=False)
+
+
+def parse_explain_fast(cursor: Cursor) -> ExplainContinue:
+    return ExplainContinue(parse_continue(cursor), fast=True)
 
 
 CONTINUE = Statement("CONTINUE", GRAMMAR, "Learn from more data: a new version of a model.", parse_continue)
@@ -222,4 +227,10 @@ EXPLAIN_CONTINUE = Statement(
     "EXPLAIN CONTINUE MODEL ...",
     "Show what a continued training would do, without starting it.",
     parse_explain,
+)
+EXPLAIN_FAST_CONTINUE = Statement(
+    "EXPLAIN FAST CONTINUE",
+    "EXPLAIN FAST CONTINUE MODEL ...",
+    "As EXPLAIN CONTINUE, without the sample that is learned from: time and memory are those of usual rows.",
+    parse_explain_fast,
 )

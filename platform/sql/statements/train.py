@@ -76,6 +76,7 @@ class ExplainTrain:
     """What a training would do."""
 
     train: Train
+    fast: bool
 
     def run(self, context: StatementContext) -> pa.Table:
         from ...training.explain import explain
@@ -84,7 +85,7 @@ class ExplainTrain:
         with train.query.expanded(context) as query:
             plan, text = train.transformed(query, context)
             with clauses.placing(train.given, text):
-                return explain(plan, context.engine, context.models)
+                return explain(plan, context.engine, context.models, self.fast)
 
 
 def parse_train(cursor: Cursor) -> Train:
@@ -131,13 +132,24 @@ def make_plan(
 
 
 def parse_explain(cursor: Cursor) -> ExplainTrain:
-    return ExplainTrain(parse_train(cursor))
+    return ExplainTrain(parse_train(cursor), fast=False)
+
+
+def parse_explain_fast(cursor: Cursor) -> ExplainTrain:
+    return ExplainTrain(parse_train(cursor), fast=True)
 
 
 TRAIN = Statement("TRAIN", GRAMMAR, "Train a model on the rows of a query.", parse_train)
 EXPLAIN_TRAIN = Statement(
     "EXPLAIN TRAIN",
     "EXPLAIN TRAIN MODEL ...",
-    "Show the slots, operators, row layout and expected size of a training, without starting it.",
+    "Show the slots, operators, row layout and expected size and time of a training: a sample of the input is learned from for "
+    "a second or two, and forgotten.",
     parse_explain,
+)
+EXPLAIN_FAST_TRAIN = Statement(
+    "EXPLAIN FAST TRAIN",
+    "EXPLAIN FAST TRAIN MODEL ...",
+    "As EXPLAIN TRAIN, without the sample that is learned from: time and memory are those of usual rows.",
+    parse_explain_fast,
 )

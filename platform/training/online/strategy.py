@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...engines.tasks import Tasks
 from ...errors import StatementError, Subject
 from ...input.columns import Columns
+from ..estimates import Cost
 from ..held import Held
 from ..monitor import Monitor
 from ..plan import OPERATORS, PASSES, Plan
@@ -56,3 +57,10 @@ def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monito
     from ..tasks.learn import learn_on  # the transport takes a tenth of a second to load
 
     return learn_on(tasks, prepared, draft, monitor)
+
+
+def cost(prepared: Prepared) -> Cost:
+    """See Strategy."""
+    from . import cost as sampled  # EXPLAIN alone needs it
+
+    return sampled.cost(prepared)

@@ -25,6 +25,7 @@ class PackageExamples:
 
     Attributes:
         features: their categories.
+        examples: how many there are.
 
     Raises:
         DataError: see encode and check.
@@ -33,6 +34,7 @@ class PackageExamples:
     def __init__(self, prepared: Prepared, splits: Sequence[int]) -> None:
         self._prepared = prepared
         self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
+        self.examples = sum(batch.examples for batch in self._batches)
         features, _ = united([features_of(batch) for batch in self._batches])
         categorical = {slot.number for slot in prepared.columns.scalar}
         self.features = features.only(np.isin(features.slots, list(categorical)))

@@ -8,6 +8,7 @@ from ...engines.tasks import Tasks
 from ...errors import StatementError, Subject
 from ...input.columns import Columns
 from ...operators.base import NO_BATCHES
+from ..estimates import Cost
 from ..held import Held
 from ..monitor import Monitor
 from ..plan import Plan
@@ -49,3 +50,10 @@ def check_slots(columns: Columns, parent: Version) -> None:
 def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
     """See Strategy."""
     return learn_here(prepared, draft, monitor) if tasks is None else learn_on(tasks, prepared, draft, monitor)
+
+
+def cost(prepared: Prepared) -> Cost:
+    """See Strategy."""
+    from . import cost as sampled  # EXPLAIN alone needs it
+
+    return sampled.cost(prepared)

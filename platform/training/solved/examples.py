@@ -81,6 +81,7 @@ class KeptExamples:
     Attributes:
         features: of all examples.
         moments: of what is standardised.
+        examples: how many there are.
 
     Raises:
         DataError: see read, encode and check.
@@ -94,6 +95,7 @@ class KeptExamples:
         self._step, self._score = objective_step(self._algorithm), score_step(self._algorithm)
         (self._table,) = (table.name for table in self._algorithm.tables)
         self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
+        self.examples = sum(batch.examples for batch in self._batches)
         self.features, self._places = united([features_of(batch) for batch in self._batches])
         self._place = np.concatenate([np.empty(0, np.intp), *self._places])
         kept = no_moments(len(prepared.columns.scaled))
@@ -102,6 +104,11 @@ class KeptExamples:
         self.moments = kept
         self._inputs: list[Inputs] = []
         self._scales = Scales.of(kept, self._num_labels)
+
+    @property
+    def bytes(self) -> int:
+        """What they take, as encoded."""
+        return sum(value.nbytes for batch in self._batches for value in batch if isinstance(value, np.ndarray))
 
     def scale(self, moments: Moments) -> None:
         """Standardise by the statistics of all examples of the training; before the first evaluation."""

@@ -8,6 +8,7 @@ from ...engines.tasks import Tasks
 from ...errors import StatementError, Subject
 from ...input.columns import Columns
 from ...operators.base import Operator
+from ..estimates import Cost
 from ..held import Held
 from ..monitor import Monitor
 from ..plan import EVALUATE, PASSES, Plan
@@ -48,3 +49,10 @@ def check_batches(plan: Plan) -> None:
 def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
     """See Strategy."""
     return solve_here(prepared, draft, monitor) if tasks is None else solve_on(tasks, prepared, draft, monitor)
+
+
+def cost(prepared: Prepared) -> Cost:
+    """See Strategy."""
+    from . import cost as sampled  # EXPLAIN alone needs it
+
+    return sampled.cost(prepared)

@@ -1,0 +1,65 @@
+"""What learning all examples at once costs: the search is run on the first of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from statistics import median
+
+import numpy as np
+
+from ....algorithms.base import Solved
+from ....algorithms.solver import Doubles, Known
+from ...cores import cores
+from ...input.holdout import HeldOut
+from ...operators.base import INTERCEPT_NUMBER
+from ..compiled import share_work
+from ..estimates import Cost, estimated_bytes, estimated_features
+from ..prepared import Prepared
+from .examples import KeptExamples
+
+ROWS = 8192
+KEPT_TWICE = 2  # as encoded, and as the search takes them
+
+
+def cost(prepared: Prepared) -> Cost:
+    """Return what the search costs: it takes about as many steps on the first rows as on all, and each in proportion."""
+    share_work(cores())
+    every = sum(split.rows for split in prepared.splits)
+    part = first_rows(prepared, ROWS)
+    begun = time.perf_counter()
+    examples = KeptExamples(part, range(len(part.splits)), prepared.places.workers)
+    examples.scale(examples.moments)
+    encoded, count, seconds = time.perf_counter() - begun, max(1, examples.examples), [0.0]
+    algorithm = prepared.recipe.algorithm
+    assert isinstance(algorithm.learns, Solved)
+    (table,) = algorithm.tables
+    shape = len(examples.features.keys), table.dim
+
+    def objective(flat: Doubles) -> tuple[float, Doubles]:
+        start = time.perf_counter()
+        found = examples.evaluate(flat.reshape(shape))
+        seconds.append(time.perf_counter() - start)
+        return found.loss, found.gradient.reshape(-1)
+
+    counts = np.repeat(examples.features.counts.astype(np.float64), table.dim)
+    known = Known(np.zeros(counts.size), counts, np.repeat(examples.features.slots == INTERCEPT_NUMBER, table.dim))
+    algorithm.learns.solve(objective, known, lambda iteration, value: None)
+    steps = seconds[1:]
+    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
+    kept = KEPT_TWICE * examples.bytes * every // count
+    times = every / count
+    total = times * (encoded + len(steps) * median(steps))
+    return Cost(total, max(0.0, steps[0] - median(steps)), features, estimated_bytes(prepared.recipe, features) + kept)
+
+
+def first_rows(prepared: Prepared, count: int) -> Prepared:
+    """Return a training on the first rows of its input."""
+    splits, rows = [], 0
+    for split in prepared.splits:
+        if rows < count:
+            splits.append(split)
+            rows += split.rows
+    numbers = {split: number for number, split in enumerate(splits)}
+    left = HeldOut(prepared.scan, max(0.0, 1 - count / rows), numbers, tuple(split.rows for split in splits), True, False)
+    return dataclasses.replace(prepared, scan=left, splits=splits, parent=None)
