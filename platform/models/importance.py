@@ -57,5 +57,5 @@ def gained(version: Version, learns: Packaged) -> dict[str, float]:
     columns = columns_from(version.manifest)
     by_column = learns.learner.importance(read_package(version.stored("package")[0]))
     gains = np.array([by_column.get(name, 0.0) for name in column_names(columns)])
-    slots = [slot.name for slot in (*columns.scalar, *columns.continuous, *columns.vectors)]
+    slots = [slot.name for slot in (*columns.scalar, *columns.offered, *columns.continuous, *columns.vectors)]
     return dict(zip(slots, np.add.reduceat(gains, starts_of(columns)).tolist(), strict=True))

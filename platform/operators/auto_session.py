@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import Subject
 from ..options import Part, option
-from .base import Column, Context, Operator, Rows, TableSpec, keep_rows
+from .base import Column, Context, Operator, Rows, TableSpec, Whole, keep_rows
 from .duration import SECONDS, amount
 
 HORIZONS = ("short", "mid", "long")
@@ -48,6 +48,7 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
 
     The rates are those before the batch that is learned from, and no gradient flows into them. A training reads its data once:
     a second pass would find the labels that it learns in the rates. An algorithm with several tables keeps them in its first.
+    One that learns all examples at once has them of the examples before, batch by batch, in the order of the input.
 
     Source: decayed counts, Cohen and Strauss, "Maintaining Time-Decaying Stream Aggregates", PODS 2003; click rates as
     features, smoothed: Richardson et al., "Predicting Clicks", WWW 2007; He et al., "Practical Lessons from Predicting Clicks
@@ -95,6 +96,7 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
         offer=offer,
         one_pass=True,
         counts=True,
+        whole=Whole(),
     )
 
 

@@ -116,8 +116,9 @@ def by_package(version: Version, learns: Packaged, columns: Columns, pull: Calla
     starts = starts_of(columns)
 
     def attribute(batch: Batch) -> Attributed:
-        numbers = pull(batch.keys, batch.size).weights[TABLE][:, 0]
-        found = contributions(matrix_of(batch, numbers, names)).astype(np.float64)
+        pulled = pull(batch.keys, batch.size)
+        matrix = matrix_of(batch, pulled.weights[TABLE][:, 0], names, pulled.offered)
+        found = contributions(matrix).astype(np.float64)
         by_slot = np.add.reduceat(found[:, :-1], starts, axis=1)
         return Attributed(found[:, -1:], found.sum(axis=1, keepdims=True), by_slot[:, None])
 

@@ -245,8 +245,9 @@ class Scorer:
         names = column_names(self._columns)
 
         def say(batch: Batch) -> Said:
-            numbers = self._pull(batch.keys, batch.size).weights[TABLE][:, 0]
-            return Said(predict(matrix_of(batch, numbers, names)).reshape(batch.examples, -1), {})
+            pulled = self._pull(batch.keys, batch.size)
+            matrix = matrix_of(batch, pulled.weights[TABLE][:, 0], names, pulled.offered)
+            return Said(predict(matrix).reshape(batch.examples, -1), {})
 
         return say
 

@@ -95,15 +95,18 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     return Places(shards, workers)
 
 
-def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places) -> Sizes:
+def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places, offers: bool) -> Sizes:
     """Return the sizes that a training runs with; TRAIN, CONTINUE, EXPLAIN and all kinds of algorithms have them from here.
 
     Args:
         rows: of each split, before filters.
         places: most of them, from places_of.
+        offers: operators offer something of features, counted batch by batch in the order of all examples.
     """
     passes = 1 if plan.validate is not None else plan.settings.passes  # VALIDATE deals them one at a time
     places = fitting(places, plan.settings, sum(rows), len(rows) * passes)
+    if not algorithm.serves and offers:
+        return Sizes(batch_size(plan.settings, sum(rows), 1, large=True, least=1), Places(0, plan.settings.workers or 1))
     if not algorithm.serves:
         return Sizes(plan.settings.batch_size or WHOLE_ROWS, places)
     return Sizes(batch_size(plan.settings, sum(rows), places.workers, algorithm.large_batches, algorithm.least_batch), places)

@@ -97,15 +97,22 @@ class Objective(NamedTuple):
     gradient: jax.Array
 
 
+ObjectiveStep = Callable[..., Objective]
+"""(rows, inputs, what is offered) -> objective."""
+
+
 @functools.lru_cache(maxsize=KEPT)
-def objective_step(algorithm: Algorithm) -> Callable[[jax.Array, Inputs], Objective]:
+def objective_step(algorithm: Algorithm) -> ObjectiveStep:
     """Return the jitted step of an algorithm that learns all examples at once, over the rows of its one table."""
     (table,) = algorithm.tables
 
     def loss(rows: jax.Array, inputs: Inputs) -> jax.Array:
         return (algorithm.goal.losses({table.name: rows}, inputs)[0] * inputs.weight[:, None]).sum()
 
-    return jax.jit(lambda rows, inputs: Objective(*jax.value_and_grad(loss)(rows, inputs)))
+    def step(rows: jax.Array, inputs: Inputs, offered: Offered | None = None) -> Objective:
+        return Objective(*jax.value_and_grad(loss)(rows, complete(algorithm, inputs, offered)))
+
+    return jax.jit(step)
 
 
 @functools.lru_cache(maxsize=KEPT)

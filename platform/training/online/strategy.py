@@ -23,17 +23,23 @@ if TYPE_CHECKING:
 def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, tasks: Tasks | None) -> None:
     """See Strategy: refuse operators that need what the statement does not give, and options that they leave without use."""
     check_optimizer(plan, recipe)
+    check_time(plan, recipe)
     for programs in recipe.programs:
-        if programs.chain.needs_time and plan.time is None:
-            raise StatementError(
-                f"{OPERATORS} ({programs.chain.name}) has a part that needs event times; name their column with TIME.",
-                subject=OPERATORS,
-            )
         if programs.chain.one_pass and plan.settings.passes > 1:
             raise StatementError(
                 f"{PASSES} = {plan.settings.passes} cannot go with {OPERATORS} ({programs.chain.name}): a second pass would "
                 f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1.",
                 subject=PASSES,
+            )
+
+
+def check_time(plan: Plan, recipe: Recipe) -> None:
+    """Refuse operators that need event times where there are none."""
+    for programs in recipe.programs:
+        if programs.chain.needs_time and plan.time is None:
+            raise StatementError(
+                f"{OPERATORS} ({programs.chain.name}) has a part that needs event times; name their column with TIME.",
+                subject=OPERATORS,
             )
 
 

@@ -14,6 +14,7 @@ from ...input.batches import Batch
 from ..metrics.metrics import LabelMetrics, Tally
 from ..prepared import Prepared
 from ..solved.examples import KeyedFeatures, batches_of, features_of, united
+from ..solved.rates import rates_of
 from ..solved.solve import found_in
 from .matrix import column_names, joined, matrix_of
 
@@ -26,6 +27,7 @@ class PackageExamples:
     Attributes:
         features: their categories.
         examples: how many there are.
+        kept: what operators keep of features.
 
     Raises:
         DataError: see encode and check.
@@ -35,6 +37,7 @@ class PackageExamples:
         self._prepared = prepared
         self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
         self.examples = sum(batch.examples for batch in self._batches)
+        self._offered, self.kept = rates_of(prepared, self._batches)
         features, _ = united([features_of(batch) for batch in self._batches])
         categorical = {slot.number for slot in prepared.columns.scalar}
         self.features = features.only(np.isin(features.slots, list(categorical)))
@@ -48,7 +51,10 @@ class PackageExamples:
         """
         prepared, learner = self._prepared, learner_of(self._prepared)
         names, parent = column_names(prepared.columns), prepared.parent
-        parts = [matrix_of(batch, numbers_of(batch, self.features, numbers), names) for batch in self._batches]
+        parts = [
+            matrix_of(batch, numbers_of(batch, self.features, numbers), names, offered)
+            for batch, offered in zip(self._batches, self._offered, strict=True)
+        ]
         before = read_package(parent.stored("package")[0]) if parent is not None else None
         matrix = joined(parts, prepared.columns)
         model = learner.fit(matrix, prepared.plan.settings.seed, threads, before, peers)

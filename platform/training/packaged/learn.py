@@ -22,6 +22,7 @@ from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..solved.examples import KeyedFeatures
+from ..solved.rates import OfferedColumns
 from ..solved.solve import Columns, found_in, rows_of, stored_rows, write
 from .examples import Numbers, PackageExamples, learner_of
 from .matrix import TABLE
@@ -39,7 +40,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     examples, before = PackageExamples(prepared, range(len(prepared.splits))), stored_rows(prepared, TABLE)
     numbers = numbered(examples.features, before, learner_of(prepared).categories)
     model, found = examples.learn(numbers, cores(), None)
-    return kept(prepared, draft, monitor, examples.features, numbers, model, [found])
+    return kept(prepared, draft, monitor, examples.features, examples.kept, numbers, model, [found])
 
 
 def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
@@ -77,7 +78,7 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
             with contextlib.suppress(LostError):  # nobody needs the workers any more
                 while not over():
                     on.coordinator.wait(POLL_SECONDS)
-    return kept(prepared, draft, monitor, features, numbers, model, measured)
+    return kept(prepared, draft, monitor, features, company.kept, numbers, model, measured)
 
 
 def kept(
@@ -85,16 +86,18 @@ def kept(
     draft: Draft,
     monitor: Monitor,
     features: KeyedFeatures,
+    offered: OfferedColumns,
     numbers: Numbers,
     model: bytes,
     measured: Iterable[tuple[Tally, ...]],
 ) -> Held:
-    """Write a model and the numbers of categories."""
+    """Write a model, the numbers of categories, and what operators keep of all of them."""
     for tallies in measured:
         monitor.passes.take([PassTally(0, tallies)])
     write_package(draft.package, model)
-    before, known = stored_rows(prepared, TABLE), numbers > 0
-    saved = write(draft, rows_of(features.only(known), numbers[known][:, None].astype(np.float64), before))
+    before, known = stored_rows(prepared, TABLE), (numbers > 0) | bool(offered.columns)
+    rows = rows_of(features.only(known), numbers[known][:, None].astype(np.float64), before)
+    saved = write(draft, offered.beside(rows))
     now, scaled = int(features.last_seen.max(initial=0)), len(prepared.columns.scaled)
     return Held(saved, Description(saved.rows, 0, now, {}, no_moments(scaled), saved.min_weight, saved.max_weight))
 

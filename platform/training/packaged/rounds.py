@@ -21,6 +21,7 @@ from ...ps.transport.wire import Acknowledged, Handler, Method
 from ..compiled import prepare_task
 from ..metrics.metrics import Tally
 from ..solved.examples import KeyedFeatures, united
+from ..solved.rates import NOTHING_KEPT, OfferedColumns
 from ..tasks.cluster import wait_until
 from ..tasks.job import Job, check_machine, own_host, prepared_of
 from ..tasks.membership import CALL_SECONDS, EndedError, Membership
@@ -30,10 +31,11 @@ WAIT_SECONDS = 0.5
 
 
 class EncodedCategories(NamedTuple):
-    """A worker has encoded its examples: their categories, and, from the first worker, where all meet."""
+    """A worker has encoded its examples: their categories, what operators keep, and, from the first worker, where all meet."""
 
     worker: int
     features: KeyedFeatures
+    kept: OfferedColumns
     host: str
     port: int
 
@@ -84,7 +86,7 @@ def learn_part(job: Job, task: Task) -> None:
         host, receives = own_host(job.contact.address), number == 0 and count > 1
         gathering = learner_of(prepared).gathering(count, host) if receives else contextlib.nullcontext(0)
         with gathering as port:
-            member.call(HAVE, EncodedCategories(number, examples.features, host, port), CALL_SECONDS)
+            member.call(HAVE, EncodedCategories(number, examples.features, examples.kept, host, port), CALL_SECONDS)
             while not (told := member.call(ASK, NumbersRequest(number), CALL_SECONDS)).known:
                 if member.ended.is_set():
                     raise EndedError
@@ -102,6 +104,7 @@ class Company:
 
     Attributes:
         handlers: how the driver answers.
+        kept: what operators keep of features, of the only worker where they keep anything; known with the features.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -111,6 +114,7 @@ class Company:
             Handler(LEARNED, self._learned_by),
         ]
         self._num_workers = num_workers
+        self.kept = NOTHING_KEPT
         self._parts: dict[int, EncodedCategories] = {}
         self._places: list[NDArray[np.intp]] = []
         self._numbers: list[NDArray[np.float32]] = []
@@ -125,7 +129,7 @@ class Company:
         """
         wait_until(self._changed, lambda: len(self._parts) == self._num_workers, check)
         parts = [self._parts[number] for number in range(self._num_workers)]
-        self._host, self._port = parts[0].host, parts[0].port
+        self._host, self._port, self.kept = parts[0].host, parts[0].port, parts[0].kept
         features, self._places = united([part.features for part in parts])
         return features
 

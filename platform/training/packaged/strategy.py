@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, tasks: Tasks | None) -> None:
     """See Strategy: refuse what a package cannot do, beside what means nothing where there are no batches."""
     for operator in used_operators(plan):
-        solved.refuse_operator(plan, operator, NO_BATCHES)
+        if not operator.offers:
+            solved.refuse_operator(plan, operator, NO_BATCHES)
+    solved.check_rates(plan, recipe, tasks)
     solved.check_batches(plan)
     if parent is not None:
         check_slots(columns, parent)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ....algorithms.base import Algorithm, Inputs
 from ...input.batches import Batch
+from ...input.offered import offered_of
 from ...input.scaling import Scales, measured, scale
 from ...input.source import row_of
 from ...ps._native import unique
@@ -22,6 +23,7 @@ from ...ps.moments import Moments, merged, no_moments
 from ..metrics.metrics import LabelMetrics, Tally
 from ..online.step import inputs_of, objective_step, score_step
 from ..prepared import Prepared
+from .rates import rates_of
 
 Doubles = NDArray[np.float64]
 
@@ -82,6 +84,7 @@ class KeptExamples:
         features: of all examples.
         moments: of what is standardised.
         examples: how many there are.
+        kept: what operators keep of features.
 
     Raises:
         DataError: see read, encode and check.
@@ -96,6 +99,8 @@ class KeptExamples:
         (self._table,) = (table.name for table in self._algorithm.tables)
         self._batches = [batch for split in splits for batch in batches_of(prepared, split)]
         self.examples = sum(batch.examples for batch in self._batches)
+        offered, self.kept = rates_of(prepared, self._batches)
+        self._offered = [offered_of(batch, of_batch) for batch, of_batch in zip(self._batches, offered, strict=True)]
         self.features, self._places = united([features_of(batch) for batch in self._batches])
         self._place = np.concatenate([np.empty(0, np.intp), *self._places])
         kept = no_moments(len(prepared.columns.scaled))
@@ -130,13 +135,13 @@ class KeptExamples:
         """Return the metrics of the examples, of each label."""
         rows, metrics = weights.astype(np.float32), LabelMetrics(self._targets)
         for at, batch in enumerate(self._batches):
-            found = self._score({self._table: self._padded(at, rows)}, self._inputs[at], None).predictions
+            found = self._score({self._table: self._padded(at, rows)}, self._inputs[at], self._offered[at]).predictions
             predictions = self._scales.restored(np.asarray(found)[: batch.examples])
             metrics.add(batch.label[:, : batch.examples], predictions.T)
         return metrics.tallies()
 
     def _evaluated(self, at: int, rows: NDArray[np.float32]) -> tuple[float, NDArray[np.float32]]:
-        done = self._step(self._padded(at, rows), self._inputs[at])
+        done = self._step(self._padded(at, rows), self._inputs[at], self._offered[at])
         return float(done.loss), np.asarray(done.gradient)[: len(self._places[at])]
 
     def _padded(self, at: int, rows: NDArray[np.float32]) -> Any:

@@ -25,6 +25,7 @@ from ..tasks.cluster import POLL_SECONDS, wait_until
 from ..tasks.job import Job, check_machine, prepared_of
 from ..tasks.membership import CALL_SECONDS, EndedError, Membership
 from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures, united
+from .rates import OfferedColumns
 
 WAIT_SECONDS = 0.5
 BEGIN, EVALUATE, MEASURE, END, NOTHING = range(5)
@@ -34,11 +35,12 @@ NO_NUMBERS: Array = np.empty(0)
 
 
 class EncodedFeatures(NamedTuple):
-    """A worker has encoded its examples: their features, and the statistics of what is standardised."""
+    """A worker has encoded its examples: their features, the statistics of what is standardised, and what operators keep."""
 
     worker: int
     features: KeyedFeatures
     moments: Moments
+    kept: OfferedColumns
 
 
 class OrderRequest(NamedTuple):
@@ -82,7 +84,7 @@ def evaluate_examples(job: Job, task: Task) -> None:
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         prepared = prepared_of(job)
         examples = KeptExamples(prepared, range(task.number, len(job.input.splits), job.input.places.workers), task.cores)
-        member.call(HAVE, EncodedFeatures(task.number, examples.features, examples.moments), CALL_SECONDS)
+        member.call(HAVE, EncodedFeatures(task.number, examples.features, examples.moments, examples.kept), CALL_SECONDS)
         carry_out(member, task.number, examples)
 
 
@@ -129,8 +131,8 @@ class Meeting:
         self._number = 0
         self._changed = threading.Condition()
 
-    def examples(self, check: Callable[[], object]) -> tuple[KeyedFeatures, Moments]:
-        """Wait for all workers' examples, and return their features and statistics.
+    def examples(self, check: Callable[[], object]) -> tuple[KeyedFeatures, Moments, OfferedColumns]:
+        """Wait for all workers' examples, and return their features and statistics, and what the only one's operators keep.
 
         Args:
             check: raises what went wrong with a worker.
@@ -139,7 +141,7 @@ class Meeting:
         parts = [self._parts[number] for number in range(self._num_workers)]
         features, places = united([part.features for part in parts])
         self._places = {part.worker: place for part, place in zip(parts, places, strict=True)}
-        return features, reduce(merged, (part.moments for part in parts))
+        return features, reduce(merged, (part.moments for part in parts)), parts[0].kept
 
     def begin(self, moments: Moments, check: Callable[[], object]) -> None:
         """Let workers standardise."""

@@ -26,9 +26,11 @@ from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..recipe import Recipe
+from ..row_columns import as_arrow as floats_as_arrow
 from ..row_columns import values
 from ..rows import carried_rows, moments_of_version
 from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures
+from .rates import OfferedColumns
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
@@ -46,6 +48,7 @@ class Data(NamedTuple):
     Attributes:
         features: of all of them.
         moments: of what is standardised, of all of them.
+        kept: what operators keep of features.
         begin: standardise by statistics; before the first evaluation.
         evaluate: weights of the features, float64[n, dim] -> sum of losses and gradient.
         measure: the same -> the metrics of the examples, part by part, of each label.
@@ -53,6 +56,7 @@ class Data(NamedTuple):
 
     features: KeyedFeatures
     moments: Moments
+    kept: OfferedColumns
     begin: Callable[[Moments], None]
     evaluate: Callable[[Doubles], Evaluated]
     measure: Callable[[Doubles], Iterable[tuple[Tally, ...]]]
@@ -66,7 +70,12 @@ def solve_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     """
     examples = KeptExamples(prepared, range(len(prepared.splits)), prepared.places.workers)
     data = Data(
-        examples.features, examples.moments, examples.scale, examples.evaluate, lambda weights: [examples.measure(weights)]
+        examples.features,
+        examples.moments,
+        examples.kept,
+        examples.scale,
+        examples.evaluate,
+        lambda weights: [examples.measure(weights)],
     )
     return solved(data, prepared, draft, monitor)
 
@@ -98,11 +107,12 @@ def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
     with cluster(tasks, name, prepared.places, meeting.handlers, lambda role, number: None, None, encrypt) as on:
         job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
         with on.working(functools.partial(evaluate_examples, job), count, f"xpsql: train {name}") as over:
-            features, moments = meeting.examples(over)
+            features, moments, kept = meeting.examples(over)
             recoveries.over()
             data = Data(
                 features,
                 moments,
+                kept,
                 lambda moments: meeting.begin(moments, over),
                 lambda weights: meeting.evaluate(weights, over),
                 lambda weights: meeting.measure(weights, over),
@@ -137,7 +147,7 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
     weights = algorithm.learns.solve(objective, known, monitor.iterated).reshape(shape)
     for tallies in data.measure(weights):
         monitor.passes.take([PassTally(0, tallies)])
-    saved = write(draft, rows_of(data.features, weights, before))
+    saved = write(draft, data.kept.beside(rows_of(data.features, weights, before)))
     now = int(data.features.last_seen.max(initial=0))
     return Held(saved, Description(saved.rows, 0, now, {}, moments, saved.min_weight, saved.max_weight))
 
@@ -216,7 +226,6 @@ def as_arrow(column: NDArray[Any], field: pa.Field) -> pa.Array:
     """Return a column of rows in the schema's type; statistics saturate."""
     if field.name == "key":
         return pa.array(column.view(np.int64))
-    if field.name == "w":
-        flat = pa.array(np.ascontiguousarray(column).reshape(-1))
-        return pa.FixedSizeListArray.from_arrays(flat, type=field.type) if pa.types.is_fixed_size_list(field.type) else flat
+    if column.dtype == np.float32:
+        return floats_as_arrow(column, field.type)
     return pa.array(np.minimum(column.astype(np.int64), MOST), field.type)

@@ -11,6 +11,7 @@ from ...operators.base import Operator
 from ..estimates import Cost
 from ..held import Held
 from ..monitor import Monitor
+from ..online.strategy import check_time
 from ..plan import EVALUATE, PASSES, Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, used_operators
@@ -26,7 +27,19 @@ def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, 
     for operator in used_operators(plan):
         if isinstance(operator.whole, str):
             refuse_operator(plan, operator, operator.whole)
+    check_rates(plan, recipe, tasks)
     check_batches(plan)
+
+
+def check_rates(plan: Plan, recipe: Recipe, tasks: Tasks | None) -> None:
+    """Refuse what operators that offer something cannot have here."""
+    check_time(plan, recipe)
+    if tasks is not None and recipe.programs[0].chain.offers and (plan.settings.workers or 1) > 1:
+        subject = Subject("WITH", option="workers")
+        message = (
+            f"Rates before each example follow the order of all examples, so that one worker counts them; set {subject} = 1."
+        )
+        raise StatementError(message, subject=subject)
 
 
 def refuse_operator(plan: Plan, operator: Operator, reason: str) -> NoReturn:
