@@ -161,7 +161,7 @@ def input_rows(
         ("estimated rows", f"{examples}{'' if scan.exact else ' before filters'}"),
         ("batch size", str(size_of_batch) if algorithm.serves else "all examples at once"),
         ("estimated memory", f"about {cost.size / 2**20:.1f} MiB for {cost.features:,} features, judged by {JUDGED}"),
-        ("estimated time", f"about {seconds:.1f} s, {'as of usual rows' if fast else f'judged by {JUDGED}'}"),
+        ("estimated time", f"about {seconds:.2f} s, {'as of usual rows' if fast else f'judged by {JUDGED}'}"),
         ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
         *compact_rows(plan, compact_text(scan, splits, columns, prepared.encoder)),
         *evaluation_rows(schedule_of(plan.evaluate, splits, size_of_batch)),
