@@ -31,6 +31,7 @@ from xpsql.platform.ps.watermarks import Turn, Watermarks, turns_of
 from xpsql.platform.training.metrics.metrics import Metrics, Tally, Targets
 from xpsql.platform.training.packaged.rounds import Company, LearnedModel
 from xpsql.platform.training.solved.examples import NO_FEATURES, KeyedFeatures
+from xpsql.platform.training.solved.rates import OfferedColumns
 from xpsql.platform.training.solved.rounds import NO_MOMENTS, NO_NUMBERS, EncodedFeatures, Meeting, OrderRequest, OrderResult
 from xpsql.platform.training.tasks import coordinator as meeting_point
 from xpsql.platform.training.tasks.coordinator import Coordinator
@@ -267,6 +268,7 @@ MEETING, COMPANY = Meeting(2), Company(2)
         lambda: MEETING._have(EncodedFeatures(2, NO_FEATURES, NO_MOMENTS)),
         lambda: MEETING._have(EncodedFeatures(0, UNEVEN, NO_MOMENTS)),
         lambda: MEETING._have(EncodedFeatures(0, NO_FEATURES, NO_MOMENTS._replace(mean=np.ones(2)))),
+        lambda: MEETING._have(EncodedFeatures(0, NO_FEATURES, NO_MOMENTS, OfferedColumns(KEYS, {"offered": np.zeros((0, 3))}))),
         lambda: MEETING._ask(OrderRequest(-1, -5)),
         lambda: MEETING._found_by(OrderResult(2, 0.0, NO_NUMBERS, None)),
         lambda: COMPANY._learned_by(LearnedModel(-1, np.empty(0, np.uint8), (EMPTY,))),

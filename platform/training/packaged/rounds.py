@@ -31,13 +31,13 @@ WAIT_SECONDS = 0.5
 
 
 class EncodedCategories(NamedTuple):
-    """A worker has encoded its examples: their categories, what operators keep, and, from the first worker, where all meet."""
+    """A worker has encoded its examples: their categories, where all meet, of the first worker, and what operators keep."""
 
     worker: int
     features: KeyedFeatures
-    kept: OfferedColumns
     host: str
     port: int
+    kept: OfferedColumns = NOTHING_KEPT
 
 
 class NumbersRequest(NamedTuple):
@@ -86,7 +86,7 @@ def learn_part(job: Job, task: Task) -> None:
         host, receives = own_host(job.contact.address), number == 0 and count > 1
         gathering = learner_of(prepared).gathering(count, host) if receives else contextlib.nullcontext(0)
         with gathering as port:
-            member.call(HAVE, EncodedCategories(number, examples.features, examples.kept, host, port), CALL_SECONDS)
+            member.call(HAVE, EncodedCategories(number, examples.features, host, port, examples.kept), CALL_SECONDS)
             while not (told := member.call(ASK, NumbersRequest(number), CALL_SECONDS)).known:
                 if member.ended.is_set():
                     raise EndedError
@@ -144,6 +144,7 @@ class Company:
 
     def _have(self, have: EncodedCategories) -> Acknowledged:
         check_vectors(have.features._asdict())
+        have.kept.check()
         return self._told(self._parts, have.worker, have)
 
     def _ask(self, ask: NumbersRequest) -> Numbers:

@@ -12,6 +12,7 @@ from ...input.batches import Batch
 from ...ps.client import LocalClient
 from ...ps.keys import NUM_SLICES
 from ...ps.messages import Keys, Push, Touched
+from ...ps.transport.checks import check_shape, check_vector
 from ..prepared import Prepared
 from ..rows import load, new_shard
 
@@ -29,6 +30,16 @@ class OfferedColumns(NamedTuple):
 
     keys: Keys
     columns: Mapping[str, Floats]
+
+    def check(self) -> None:
+        """Require columns of one length.
+
+        Raises:
+            TrainingError: one has another.
+        """
+        n = check_vector("keys of what operators keep", self.keys)
+        for name, values in self.columns.items():
+            check_shape(f"{name} of what operators keep", values, (n, *values.shape[1:]))
 
     def beside(self, rows: Columns) -> Columns:
         """Return rows, by column and ascending by key, with these columns."""

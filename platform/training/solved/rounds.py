@@ -25,7 +25,7 @@ from ..tasks.cluster import POLL_SECONDS, wait_until
 from ..tasks.job import Job, check_machine, prepared_of
 from ..tasks.membership import CALL_SECONDS, EndedError, Membership
 from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures, united
-from .rates import OfferedColumns
+from .rates import NOTHING_KEPT, OfferedColumns
 
 WAIT_SECONDS = 0.5
 BEGIN, EVALUATE, MEASURE, END, NOTHING = range(5)
@@ -40,7 +40,7 @@ class EncodedFeatures(NamedTuple):
     worker: int
     features: KeyedFeatures
     moments: Moments
-    kept: OfferedColumns
+    kept: OfferedColumns = NOTHING_KEPT
 
 
 class OrderRequest(NamedTuple):
@@ -183,6 +183,7 @@ class Meeting:
         self._check(have.worker)
         check_vectors(have.features._asdict())
         check_vectors(have.moments._asdict())
+        have.kept.check()
         with self._changed:
             self._parts[have.worker] = have
             self._changed.notify_all()
