@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
@@ -15,13 +15,8 @@ from ..ps.dense import size
 from ..ps.programs import Programs
 from .recipe import Recipe
 
-if TYPE_CHECKING:
-    from .prepared import Prepared
-
 ROW_OVERHEAD_BYTES = 16
 STATISTICS_BYTES = 22
-EXAMPLES_PER_SECOND = 300_000
-"""What a worker takes of usual rows, where nobody measures."""
 SAMPLED_SECONDS = 1.0
 """So long batches of a sample are learned from."""
 
@@ -30,14 +25,13 @@ class Cost(NamedTuple):
     """What a training takes.
 
     Attributes:
-        seconds: of one pass by one worker, or of all where all examples are learned at once.
-        begin: seconds more, in which programs are compiled.
+        seconds: of one pass by one worker, or of all where all examples are learned at once; without the compilation of
+            programs, which a cache keeps from the sample on.
         features: of all examples.
         size: bytes of memory.
     """
 
     seconds: float
-    begin: float
     features: int
     size: int
 
@@ -84,10 +78,3 @@ def estimated_bytes(recipe: Recipe, features: int) -> int:
     """Return the bytes that the rows of so many features take in all tables, and dense parameters with their optimizer."""
     dense = sum(4 * size(spec) * len(recipe.dense.columns[name]) for name, spec in recipe.dense.specs.items())
     return sum(map(row_bytes, recipe.programs)) * features + dense
-
-
-def usual_cost(prepared: Prepared) -> Cost:
-    """Return what a training costs where its rows are usual ones."""
-    examples = sum(split.rows for split in prepared.splits)
-    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
-    return Cost(examples / EXAMPLES_PER_SECOND, 0.0, features, estimated_bytes(prepared.recipe, features))

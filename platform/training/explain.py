@@ -19,12 +19,12 @@ from ..input.splits import check_labels, vector_dims
 from ..input.streams.base import StreamQuery
 from ..ps.programs import Programs
 from .compiled import prepare_jax
-from .estimates import compact_text, row_bytes, usual_cost
+from .estimates import Cost, compact_text, estimated_bytes, estimated_features, row_bytes
 from .metrics.remarks import remarks, seen_at_first
 from .metrics.windows import Schedule, schedule_of, without_windows
 from .parallelism import Places, decide, places_of
 from .plan import Plan
-from .prepared import TrainingInput, check_encryption, with_classes
+from .prepared import Prepared, TrainingInput, check_encryption, with_classes
 from .recipe import Recipe, fitted, recipe_of
 from .rows import check_continues
 from .segment import cut
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 CHECKPOINT_BYTES_PER_SECOND = 500e6
 JUDGED = "the beginning of the input"
+EXAMPLES_PER_SECOND = 300_000
+"""What a worker takes of usual rows, where nobody measures."""
 
 
 def explain(plan: Plan, engine: Engine, models: Models, fast: bool) -> pa.Table:
@@ -155,7 +157,7 @@ def input_rows(
     prepared = TrainingInput(plan, columns, scan, splits, size_of_batch, None, places, ()).with_recipe(recipe, None, None)
     cost = usual_cost(prepared) if fast or not examples else strategy_of(algorithm).cost(prepared)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
-    seconds = cost.begin + cost.seconds * plan.settings.passes / workers
+    seconds = cost.seconds * plan.settings.passes / workers if algorithm.serves else cost.seconds
     return [
         ("input", scan.describe()),
         ("estimated rows", f"{examples}{'' if scan.exact else ' before filters'}"),
@@ -168,6 +170,13 @@ def input_rows(
         *([("validation", f"{plan.validate.text}, after each pass")] if plan.validate is not None else []),
         *place_rows(places, plan),
     ]
+
+
+def usual_cost(prepared: Prepared) -> Cost:
+    """Return what a training costs where its rows are usual ones."""
+    examples = sum(split.rows for split in prepared.splits)
+    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
+    return Cost(examples / EXAMPLES_PER_SECOND, features, estimated_bytes(prepared.recipe, features))
 
 
 def compact_rows(plan: Plan, found: str | None) -> list[tuple[str, str]]:

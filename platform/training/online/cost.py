@@ -36,13 +36,13 @@ def cost(prepared: Prepared) -> Cost:
     cut: list[float] = []
     batches, encoded = first_batches(prepared, cut)
     if not encoded:
-        return Cost(0.0, 0.0, features, size)
+        return Cost(0.0, features, size)
     per_row = (time.perf_counter() - started - sum(cut)) / encoded
     steps = stepped(prepared, batches, begun + SAMPLED_SECONDS)
     number = sum(-(-split.rows // prepared.batch_size) for split in prepared.splits)
     reading, learning = rows * per_row + number * median(cut), number * median(steps)
     shorter, longer = sorted((reading, learning))
-    return Cost(longer + (AT_ONCE if cores() > 1 else 1) * shorter, max(0.0, steps[0] - median(steps)), features, size)
+    return Cost(longer + (AT_ONCE if cores() > 1 else 1) * shorter, features, size)
 
 
 def first_batches(prepared: Prepared, cut: list[float]) -> tuple[list[Batch], int]:

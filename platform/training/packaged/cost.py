@@ -27,7 +27,7 @@ def cost(prepared: Prepared) -> Cost:
     total = second + max(each, 0.0) * (every - more)
     features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
     matrix = COPIES * 4 * len(column_names(prepared.columns)) * every
-    return Cost(total, 0.0, features, estimated_bytes(prepared.recipe, features) + matrix)
+    return Cost(total, features, estimated_bytes(prepared.recipe, features) + matrix)
 
 
 def learned(prepared: Prepared, count: int) -> tuple[int, float]:

@@ -30,7 +30,8 @@ def cost(prepared: Prepared) -> Cost:
     begun = time.perf_counter()
     examples = KeptExamples(part, range(len(part.splits)), prepared.places.workers)
     examples.scale(examples.moments)
-    encoded, count, seconds = time.perf_counter() - begun, max(1, examples.examples), [0.0]
+    encoded, count = time.perf_counter() - begun, max(1, examples.examples)
+    steps: list[float] = []
     algorithm = prepared.recipe.algorithm
     assert isinstance(algorithm.learns, Solved)
     (table,) = algorithm.tables
@@ -39,18 +40,17 @@ def cost(prepared: Prepared) -> Cost:
     def objective(flat: Doubles) -> tuple[float, Doubles]:
         start = time.perf_counter()
         found = examples.evaluate(flat.reshape(shape))
-        seconds.append(time.perf_counter() - start)
+        steps.append(time.perf_counter() - start)
         return found.loss, found.gradient.reshape(-1)
 
     counts = np.repeat(examples.features.counts.astype(np.float64), table.dim)
     known = Known(np.zeros(counts.size), counts, np.repeat(examples.features.slots == INTERCEPT_NUMBER, table.dim))
     algorithm.learns.solve(objective, known, lambda iteration, value: None)
-    steps = seconds[1:]
     features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
     kept = KEPT_TWICE * examples.bytes * every // count
     times = every / count
     total = times * (encoded + len(steps) * median(steps))
-    return Cost(total, max(0.0, steps[0] - median(steps)), features, estimated_bytes(prepared.recipe, features) + kept)
+    return Cost(total, features, estimated_bytes(prepared.recipe, features) + kept)
 
 
 def first_rows(prepared: Prepared, count: int) -> Prepared:
