@@ -99,11 +99,13 @@ class RowRuns(NamedTuple):
         starts: int64[runs], the first example of each; ascending, from 0 on.
         lines: of `Chunk.scalar`, whether each is one of the slots.
         bags: the numbers of those of `Chunk.bags`.
+        held: these bags have an entry for each run, not for each example.
     """
 
     starts: NDArray[np.int64]
     lines: tuple[bool, ...]
     bags: tuple[int, ...]
+    held: bool = False
 
 
 class Chunk(NamedTuple):

@@ -7,12 +7,14 @@ is an array look-up. Equal keys of two slots (WITH share) have one code.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import Bag, Chunk, Facets, Histories
+from ...algorithms.chunk import Bag, Chunk, Facets, Histories, RowRuns
+from ..engines.repeats import expanded, has_runs, lengths_of, values_of
 from ..errors import DataError
 from ..operators.base import INTERCEPT_NUMBER
 from ..ps.keys import feature_keys, slot_seed
@@ -29,7 +31,13 @@ def row_in_table(row: int) -> str:
     return f"row {row}"
 
 
-def encode(table: pa.Table, columns: Columns, with_labels: bool, where: Callable[[int], str] = row_in_table) -> Chunk:
+def encode(
+    table: pa.Table,
+    columns: Columns,
+    with_labels: bool,
+    where: Callable[[int], str] = row_in_table,
+    runs_apart: bool = False,
+) -> Chunk:
     """Encode a chunk of rows.
 
     Args:
@@ -37,25 +45,32 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool, where: Callable
         columns: slots and roles.
         with_labels: read label, weight and time too.
         where: names a row of the table, for messages.
+        runs_apart: what the table stores as runs has its place in the chunk as runs, too.
 
     Raises:
         DataError: a vector whose length differs from the others', fields of a history of different lengths in a row, or a cross
             of too many values.
     """
     rows = table.num_rows
+    table, repeats = parted(table, columns)
     vocabulary = Vocabulary()
     numbers = {slot.name: slot.number for slot in columns.slots}
     encoding = Encoding(vocabulary, numbers, columns.null_features, columns.logarithmic)
     scalar = np.empty((len(columns.scalar) + columns.intercept, rows), np.int32)
     lines = {slot.name: line for line, (slot, _) in zip(scalar, columns.of(ScalarKind), strict=False)}
     for slot, scalars in columns.of(ScalarKind):
-        if not slot.members:
+        if repeats.has(slot):
+            codes = np.empty(len(repeats.lengths), np.int32)
+            scalars.encode(repeats.values.column(slot.column), slot, encoding, codes)
+            lines[slot.name][:] = np.repeat(codes, repeats.lengths)
+        elif not slot.members:
             scalars.encode(table.column(slot.column), slot, encoding, lines[slot.name])
     if columns.intercept:
         scalar[-1] = vocabulary.add(np.array([slot_seed(INTERCEPT)], np.uint64), INTERCEPT_NUMBER)
-    bags = bags_of(table, columns, encoding, lines)
-    histories = tuple(aligned(table, group, encoding, where) for group in columns.groups)
-    dense, dense_codes = encode_dense(table, columns, encoding)
+    runs = repeats.runs(columns) if runs_apart else None
+    bags = bags_of(table, repeats, columns, encoding, lines, expand=runs is None)
+    histories = tuple(aligned(table, repeats, group, encoding, where) for group in columns.groups)
+    dense, dense_codes = encode_dense(table, repeats, columns, encoding)
     offered = [vocabulary.add(np.array([slot_seed(slot.name)], np.uint64), slot.number) for slot in columns.offered]
     offered_codes = np.array(offered, np.int32)
     keys, slots, final = vocabulary.finish()
@@ -73,23 +88,87 @@ def encode(table: pa.Table, columns: Columns, with_labels: bool, where: Callable
         facets_of(table, columns) if with_labels and (columns.grouped or columns.by) else None,
         histories if final is None else tuple(one._replace(codes=final.take(one.codes, mode="wrap")) for one in histories),
         tuple(kind.encode(table.column(slot.column), slot) for slot, kind in columns.of(VectorArrayKind)),
+        runs=runs,
     )
 
 
-def bags_of(table: pa.Table, columns: Columns, encoding: Encoding, lines: Mapping[str, Codes]) -> tuple[Bag, ...]:
+class Repeats(NamedTuple):
+    """What a table stores once for several rows: the values of runs.
+
+    Attributes:
+        values: the columns of slots that are stored so, a row for each run.
+        lengths: int64[runs], how many rows each has.
+    """
+
+    values: pa.Table
+    lengths: NDArray[np.int64]
+
+    def has(self, slot: Slot) -> bool:
+        """Return whether a slot's values are among them."""
+        return not slot.members and slot.column in self.values.column_names
+
+    @property
+    def owners(self) -> NDArray[np.intp]:
+        """The run of each row, intp[rows]."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """The first row of each run, int64[runs]."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    def runs(self, columns: Columns) -> RowRuns | None:
+        """Return the runs as a chunk has them, where the intercept is common to them, too; None where no slot has any."""
+        common = [self.has(slot) for slot in columns.scalar]
+        bags = tuple(number for number, slot in enumerate(columns.bags) if self.has(slot))
+        if not (any(common) or bags):
+            return None
+        return RowRuns(self.starts, (*common, *([True] if columns.intercept else [])), bags, held=True)
+
+
+NO_REPEATS = Repeats(pa.table({}), np.empty(0, np.int64))
+
+
+def parted(table: pa.Table, columns: Columns) -> tuple[pa.Table, Repeats]:
+    """Return a table with a value for each row, without the columns of slots whose values it stores once for several rows, and
+    these.
+
+    Where runs have fewer than two rows on average, or slots are crossed, each row has its values.
+    """
+    stored = {name for name, column in zip(table.column_names, table.columns, strict=True) if has_runs(column)}
+    kept = stored - {*columns.labels, columns.weight, columns.time, columns.group, columns.by}
+    for group in columns.groups:
+        fields = {slot.column for slot, _ in group}
+        kept -= fields if not fields <= kept else set()
+    apart = sorted(kept & {slot.column for slot in columns.slots} - {slot.column for slot, _ in columns.of(VectorArrayKind)})
+    if not apart or columns.crosses or table.column(0).num_chunks != 1:
+        return expanded(table), NO_REPEATS
+    runs = [table.column(name).chunk(0) for name in apart]
+    lengths = lengths_of(runs[0])
+    if 2 * len(lengths) > table.num_rows:
+        return expanded(table), NO_REPEATS
+    return expanded(table.drop_columns(apart)), Repeats(pa.table(list(map(values_of, runs)), names=apart), lengths)
+
+
+def bags_of(
+    table: pa.Table, repeats: Repeats, columns: Columns, encoding: Encoding, lines: Mapping[str, Codes], expand: bool
+) -> tuple[Bag, ...]:
     """Encode the multi-valued and weighted slots, and all crosses.
 
     Args:
         lines: the codes of categorical slots by name; those of crosses are written.
+        expand: bags have an entry for each row, not for each run.
 
     Raises:
         DataError: a cross has too many values.
     """
-    bags = {
-        slot.name: kind.encode(table.column(slot.column), slot, encoding)
-        for slot, kind in columns.of(BagKind)
-        if not slot.members
-    }
+    bags: dict[str, Bag] = {}
+    for slot, kind in columns.of(BagKind):
+        if repeats.has(slot):
+            bag = kind.encode(repeats.values.column(slot.column), slot, encoding)
+            bags[slot.name] = bag.take(repeats.owners) if expand else bag
+        elif not slot.members:
+            bags[slot.name] = kind.encode(table.column(slot.column), slot, encoding)
     if columns.crosses:
         crossing = Crossing(table, columns, encoding, lines, bags)
         for slot in columns.crosses:
@@ -98,32 +177,44 @@ def bags_of(table: pa.Table, columns: Columns, encoding: Encoding, lines: Mappin
 
 
 def aligned(
-    table: pa.Table, group: Sequence[tuple[Slot, SequenceKind]], encoding: Encoding, where: Callable[[int], str]
+    table: pa.Table,
+    repeats: Repeats,
+    group: Sequence[tuple[Slot, SequenceKind]],
+    encoding: Encoding,
+    where: Callable[[int], str],
 ) -> Histories:
     """Encode the slots of a group, whose elements belong together.
 
     Raises:
         DataError: fields have different lengths in a row; names the row, and what it has.
     """
-    fields = [kind.encode(table.column(slot.column), slot, encoding) for slot, kind in group]
+    once = repeats.has(group[0][0])
+    source = repeats.values if once else table
+    fields = [kind.encode(source.column(slot.column), slot, encoding) for slot, kind in group]
     (first, _), lengths = group[0], fields[0].lengths
     for (slot, _), own in zip(group[1:], fields[1:], strict=True):
         if len(uneven := np.flatnonzero(own.lengths != lengths)):
             row = int(uneven[0])
+            which = where(int(repeats.starts[row]) if once else row)
             raise DataError(
                 f"{first.name} and {slot.name} are fields of one history, so each row must have as many elements in one as in "
-                f"the other; {where(row)} has {lengths[row]} and {own.lengths[row]}. Repair or filter it in the query."
+                f"the other; {which} has {lengths[row]} and {own.lengths[row]}. Repair or filter it in the query."
             )
     offsets = np.concatenate([[0], np.cumsum(fields[0].kept)]).astype(np.int64)
-    return Histories(np.stack([own.codes for own in fields]), offsets, max(slot.length for slot, _ in group))
+    found = Histories(np.stack([own.codes for own in fields]), offsets, max(slot.length for slot, _ in group))
+    return found.take(repeats.owners) if once else found
 
 
-def encode_dense(table: pa.Table, columns: Columns, encoding: Encoding) -> tuple[NDArray[np.float32], Codes]:
+def encode_dense(table: pa.Table, repeats: Repeats, columns: Columns, encoding: Encoding) -> tuple[NDArray[np.float32], Codes]:
     """Encode slots of numbers: those that are standardised, then the others, a line per element."""
     lines: list[NDArray[np.float32]] = []
     codes: list[int] = []
     for slot, kind in sorted(columns.of(DenseKind), key=lambda pair: pair[1].raw):
-        values, first = kind.encode(table.column(slot.column), slot, encoding)
+        if repeats.has(slot):
+            values, first = kind.encode(repeats.values.column(slot.column), slot, encoding)
+            values = [np.repeat(line, repeats.lengths) for line in values]
+        else:
+            values, first = kind.encode(table.column(slot.column), slot, encoding)
         lines.extend(values)
         codes.extend(range(first, first + len(values)))
     dense = np.stack(lines) if lines else np.zeros((0, table.num_rows), np.float32)

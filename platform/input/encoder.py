@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...algorithms.augment import Augment, Draw
 from ...algorithms.base import Algorithm, Online
 from ...algorithms.chunk import Chunk
+from ..engines.repeats import flat
 from ..errors import DataError
 from ..ps.messages import BatchId
 from .batches import Batch, Ladders, batches
@@ -49,6 +50,7 @@ class Encoder:
         self._seed = seed
         self._sides = tuple(SideTable(side) for side in columns.sides if side.folder)
         self._runs = RunFinder() if compact and algorithm.compact else None
+        self._apart = self._runs is not None and not self._augment
         self.copies = math.prod(augment.copies for augment in self._augment)
 
     def chunk(self, table: pa.Table, where: Callable[[int], str]) -> Chunk:
@@ -61,9 +63,9 @@ class Encoder:
         Raises:
             DataError: see encode; a label is NULL, infinite, or of a classifier and not 0 or 1, or a weight is no number >= 0.
         """
-        chunk = self._with_sides(encode(table, self._columns, with_labels=True, where=where))
+        chunk = self._with_sides(encode(table, self._columns, with_labels=True, where=where, runs_apart=self._apart))
         if self._columns.classes is not None:
-            require_known(table.column(self._columns.labels[0]), chunk.label[0], self._columns, where)
+            require_known(flat(table.column(self._columns.labels[0])), chunk.label[0], self._columns, where)
         check(chunk, where, self._columns, self._classifier)
         return chunk
 
@@ -94,7 +96,7 @@ class Encoder:
         Raises:
             DataError: see encode.
         """
-        return self._with_sides(encode(table, self._columns, with_labels=False))
+        return self._with_sides(encode(table, self._columns, with_labels=False, runs_apart=self._apart))
 
     def _with_sides(self, chunk: Chunk) -> Chunk:
         return chunk._replace(sides=tuple(table.codes(chunk) for table in self._sides)) if self._sides else chunk

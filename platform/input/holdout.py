@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...warehouse.manifest import Split
 from ..engines.base import Bounds, Scan
+from ..engines.repeats import expanded
 from .splits import CHUNK_ROWS
 
 GOLDEN, FIRST, SECOND = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -76,7 +77,7 @@ class HeldOut:
         """Read a split, without the other rows."""
         number, row = self.numbers[split], 0
         for table in self.scan.read(split, wanted, rows):
-            yield table.filter(pa.array(self._chosen(number, row, row + table.num_rows)))
+            yield expanded(table).filter(pa.array(self._chosen(number, row, row + table.num_rows)))
             row += table.num_rows
 
     def check(self, split: Split) -> None:

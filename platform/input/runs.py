@@ -54,7 +54,10 @@ class RunFinder:
         self._in_split, self._begun = True, False
 
     def found(self, chunk: Chunk) -> Chunk:
-        """Return a chunk with its runs, where they save a quarter of what its features take, or more."""
+        """Return a chunk with its runs, where they save a quarter of what its features take, or more; those that it was read
+        with stay."""
+        if chunk.runs is not None:
+            return chunk
         rows = len(chunk.weight)
         slots = self._chosen_of_split(chunk) if self._in_split else self._chosen(chunk)
         if slots is None:
@@ -204,7 +207,8 @@ class CommonCodes(NamedTuple):
         low, high = np.searchsorted(runs.starts, start, side="right"), np.searchsorted(runs.starts, stop)
         begins = np.append(np.int64(start), runs.starts[low:high])
         sizes = np.diff(np.append(begins, stop))
-        bags = [chunk.bags[number].take(begins) for number in runs.bags]
+        entries = np.arange(low - 1, high) if runs.held else begins
+        bags = [chunk.bags[number].take(entries) for number in runs.bags]
         return cls(
             np.repeat(np.arange(len(begins), dtype=np.int32), sizes),
             chunk.scalar[np.flatnonzero(runs.lines)[:, None], begins],

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
+from ..engines.repeats import flat
 from ..errors import StatementError
 from .columns import Columns
 from .kinds import kind_named
@@ -46,7 +47,7 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
     def dim(slot: Slot) -> int:
         for split in splits[:1] if slot.dim else splits:
             for table in scan.read(split, [slot.column], CHUNK_ROWS):
-                if found := kind_named(slot.kind).size(table.column(0).combine_chunks()):
+                if found := kind_named(slot.kind).size(flat(table.column(0)).combine_chunks()):
                     return known(slot, found)
         if slot.dim:
             return slot.dim

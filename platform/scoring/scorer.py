@@ -17,6 +17,7 @@ from ...algorithms.learner import Predict
 from ...warehouse.manifest import Split
 from ...warehouse.package import read_package
 from ..engines.base import Scan
+from ..engines.repeats import expanded
 from ..input.batches import Batch, Ladders, batches
 from ..input.columns import Classes, columns_from
 from ..input.encoder import Encoder
@@ -186,7 +187,7 @@ class Scorer:
                 for table in request.scan.read(split, wanted, chunk_rows(BATCH_SIZES[-1])):
                     if table.num_rows:  # else a filter left nothing of the piece
                         features = table.select(list(inputs.values())).rename_columns(list(inputs))
-                        yield table.select(carried), self._encoded(features)
+                        yield expanded(table.select(carried)), self._encoded(features)
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:
             yield from ahead

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
+from ..engines.repeats import expanded
 from ..input.columns import Columns
 from ..input.encode import labels_of, weights_of
 from .plan import Plan
@@ -94,4 +95,4 @@ def beginnings(columns: Columns, scan: Scan, splits: Sequence[Split]) -> tuple[D
 def beginning(scan: Scan, split: Split, wanted: Sequence[str]) -> pa.Table | None:
     """Return the first rows of a split that filters leave of its first rows; None where they are cut off whole."""
     with closing(scan.read(split, wanted, ROWS)) as tables:
-        return next(tables, None)
+        return expanded(table) if (table := next(tables, None)) is not None else None

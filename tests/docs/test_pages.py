@@ -27,3 +27,14 @@ def test_what_the_page_for_newcomers_writes_runs(folder: Path) -> None:
         assert len(session.sql(statements)) == 3
         for cross in ("user * ad", "user * ad * hour", "(user, ad, hour) ^ 2"):
             session.sql(f"EXPLAIN TRAIN MODEL x USING xftrl LABEL click CROSS ({cross}) AS SELECT * FROM log")
+
+
+def test_the_groups_of_the_page_are_found_as_it_shows(folder: Path) -> None:
+    text = (ROOT / "docs" / "compact.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```\n((?:\w+: .*\n)+)```$", text, re.MULTILINE)
+    with xpsql.connect(reporter=SilentReporter()) as session:
+        found = [dict(session.sql(block.text).fetchall()) for block in blocks("docs/compact.md")]
+    assert len(found) == len(shown) == 2
+    for told, lines in zip(found, shown, strict=True):
+        for name, value in re.findall(r"(\w+): (.*)", lines):
+            assert told[name] == value

@@ -13,6 +13,7 @@ from ....warehouse.views import Views
 from ...errors import StatementError
 from .. import parquet
 from ..base import Scan, Staged, Statements, WriteFile
+from ..nested import nested_scan
 from ..parquet_scan import staged_scan
 from ..spark_sql.limits import MOST_TOKENS
 from ..spark_sql.statements import QUERY_STARTS, STATEMENTS, name_sql, read, read_name, read_query
@@ -62,7 +63,8 @@ class DuckDBEngine:
 
     def scan(self, query: str) -> Scan | Staged:
         """Return how to read a query's result in place, or why it has to be staged."""
-        return scan_of(read_query(query), self._relations, self._queries)
+        scan = scan_of(read_query(query), self._relations, self._queries)
+        return scan if not isinstance(scan, Staged) else nested_scan(query, scan.schema, self.scan) or scan
 
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query steadily and write its rows."""

@@ -16,6 +16,7 @@ from ...errors import StatementError
 from ...spark_types import spark_schema
 from ..base import INTERNAL, Scan, Staged, Statements, WriteFile
 from ..changes import WITH_REPLACE, exists
+from ..nested import nested_scan
 from ..parquet import ROW_GROUP_ROWS
 from ..parquet_scan import staged_scan
 from ..spark_sql.lexer import tokens_of
@@ -100,7 +101,8 @@ class SparkEngine:
         text = sent(query)
         with self._explained(text):
             self._tables.prepare(query)
-            return reading_of(self.spark, text.text)
+            scan = reading_of(self.spark, text.text)
+        return scan if not isinstance(scan, Staged) else nested_scan(query, scan.schema, self.scan) or scan
 
     @interruptible
     def stage(self, query: str, folder: Path) -> Scan:

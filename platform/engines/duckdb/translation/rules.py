@@ -195,9 +195,14 @@ def sample_rule(node: exp.TableSample, typer: Typer) -> exp.Expr:
 def select_rule(node: exp.Select, typer: Typer) -> exp.Expr:
     """Generators among the columns become `unnest`s; `*` begins with the columns of USING."""
     keys_first(node, typer)
+    generator: exp.Anonymous | None = None
     for item in list(node.expressions):
         inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
         if isinstance(inner, exp.Anonymous) and inner.name.lower() in EXPLODES:
+            if generator is not None:
+                message = f"A SELECT takes one function that makes rows, here {generator.name}. Put {inner.name} in "
+                raise StatementError(message + "LATERAL VIEW, for all pairs of their rows.", position_of(inner))
+            generator = inner
             names = (
                 [part.name for part in item.expressions]
                 if isinstance(item, exp.Aliases)
