@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from ...warehouse.manifest import Split
 from ..errors import StatementError
+from ..objects import metadata_of
 from .base import Bounds, Scan, Staged
 from .in_place import CLAUSES, bare
 from .parquet_scan import ParquetScan, as_row_group
@@ -104,9 +105,7 @@ class NestedScan:
 
     def _shape(self, split: Split) -> tuple[int, int]:
         """Return how many rows a row group has, and elements at most."""
-        import pyarrow.parquet as pq
-
-        group = pq.read_metadata(as_row_group(split).path).row_group(as_row_group(split).row_group)
+        group = metadata_of(as_row_group(split).path).row_group(as_row_group(split).row_group)
         of_arrays = dict.fromkeys(self.outer.needed, 0)
         for column in map(group.column, range(group.num_columns)):
             name, dot, _ = column.path_in_schema.partition(".")
@@ -127,7 +126,7 @@ class NestedScan:
                 columns.append(pa.array(taken.positions, kind))
             else:
                 values = taken.elements if part == WHOLE else field_of(taken.elements, part)
-                columns.append(values if values.type == kind else values.cast(kind))
+                columns.append(values if values.type == kind or pa.types.is_dictionary(values.type) else values.cast(kind))
         return pa.Table.from_arrays(columns, list(wanted))
 
 
@@ -226,7 +225,7 @@ def nested_scan(query: str, schema: pa.Schema, scan: Callable[[str], Scan | Stag
     parts = parts_of(taken_apart, arrays.value_type, [n for n in schema.names if n not in outer.schema.names])
     if parts is None or any(n not in parts and outer.schema.field(n).type != schema.field(n).type for n in schema.names):
         return None
-    return NestedScan(outer, parts, schema)
+    return NestedScan(replace(outer, coded_fields=ELEMENTS), parts, schema)
 
 
 def parts_of(query: Unnesting, element: pa.DataType, names: Sequence[str]) -> dict[str, int] | None:

@@ -34,6 +34,7 @@ class ParquetScan:
         needed: the source columns that are read.
         schema: the result's columns, in Spark's types.
         staged: the query's rows were written to these files, which go with the statement.
+        coded_fields: the column of arrays of structs whose texts are read as dictionaries where they are stored so; "": none.
     """
 
     files: tuple[str, ...]
@@ -43,6 +44,7 @@ class ParquetScan:
     schema: pa.Schema
     staged: bool = False
     bounded: bool = True
+    coded_fields: str = ""
 
     @property
     def exact(self) -> bool:
@@ -110,10 +112,11 @@ class ParquetScan:
         returned = self.own_names(wanted)
         columns = returned if self.project else [self.columns[name] for name in returned]
         needed = list(self.needed) if self.project else list(dict.fromkeys(columns))
-        categories = [] if self.project else [self.columns[n] for n in returned if of_categories(self.schema.field(n).type)]
+        coded = [n for n in returned if n == self.coded_fields or of_categories(self.schema.field(n).type)]
+        categories = [] if self.project else [self.columns[name] for name in coded]
         metadata = metadata_of(split.path)
-        coded = in_dictionaries(metadata.row_group(split.row_group), categories)
-        with parquet_file(split.path, metadata=metadata, read_dictionary=coded) as file:
+        stored = in_dictionaries(metadata.row_group(split.row_group), categories)
+        with parquet_file(split.path, metadata=metadata, read_dictionary=stored) as file:
             for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=needed, use_threads=pa.cpu_count() > 1):
                 table = pa.Table.from_batches([batch])
                 made = table if self.project is None else self.project(table)
@@ -172,6 +175,8 @@ def in_dictionaries(group: pq.RowGroupMetaData, names: Sequence[str]) -> list[st
 
 
 def column_of(stored: pq.ColumnChunkMetaData, names: frozenset[str]) -> bool:
-    """Return whether what is stored is one of some columns, or the elements of one."""
-    path = stored.path_in_schema
-    return path in names or (path.count(".") >= ELEMENT and path.rsplit(".", ELEMENT)[0] in names)
+    """Return whether what is stored is one of some columns, the elements of one, or texts in the fields of these."""
+    path, parts = stored.path_in_schema, stored.path_in_schema.split(".")
+    if path in names or ".".join(parts[:-ELEMENT]) in names:
+        return True
+    return stored.physical_type == "BYTE_ARRAY" and ".".join(parts[: -ELEMENT - 1]) in names

@@ -171,7 +171,6 @@ def test_pieces_are_projected_by_several_threads_at_once(engine: DuckDBEngine, t
         "SELECT n FROM t ORDER BY n",
         "SELECT n FROM t LIMIT 3",
         "SELECT n, row_number() OVER (ORDER BY n) AS r FROM t",
-        "SELECT n, x FROM t LATERAL VIEW explode(a) e AS x",
         "SELECT t.n FROM t JOIN t AS u ON t.n = u.n",
         "SELECT n, rand() AS r FROM t",
         "SELECT n, current_timestamp() AS r FROM t",
