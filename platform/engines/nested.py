@@ -71,7 +71,7 @@ class NestedScan:
         names = self._own(wanted)
         outer = [name for name in names if name not in self.parts]
         stored, most = self._shape(split)
-        pending = Pending(outer)
+        pending = PendingElements(outer)
         for table in self.outer.read(split, [*outer, ELEMENTS], max(1, rows * stored // max(most, 1))):
             pending.add(table)
             while pending.rows >= rows:
@@ -114,7 +114,7 @@ class NestedScan:
         own = self.outer.columns.get(ELEMENTS) if self.outer.project is None else None
         return group.num_rows, of_arrays[own] if own else max(of_arrays.values(), default=0)
 
-    def _made(self, taken: Taken, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
+    def _made(self, taken: TakenElements, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
         """Return the result's rows of some elements."""
         columns: list[pa.Array] = []
         for name in names:
@@ -130,7 +130,7 @@ class NestedScan:
         return pa.Table.from_arrays(columns, list(wanted))
 
 
-class Taken(NamedTuple):
+class TakenElements(NamedTuple):
     """Some elements, and the rows that have them.
 
     Attributes:
@@ -146,7 +146,7 @@ class Taken(NamedTuple):
     positions: NDArray[np.int32]
 
 
-class Pending:
+class PendingElements:
     """Elements that were read and not yet taken.
 
     Args:
@@ -175,7 +175,7 @@ class Pending:
         self._lengths = np.append(self._lengths, lengths[lengths > 0])
         self.rows += int(lengths.sum())
 
-    def taken(self, count: int) -> Taken:
+    def taken(self, count: int) -> TakenElements:
         """Take elements, in order; a row that has more of them stays."""
         ends = np.cumsum(self._lengths)
         ends[:] -= self._used
@@ -192,7 +192,7 @@ class Pending:
         self._tables, self._elements = [outer.slice(left)], [elements.slice(count)]
         self._lengths, self.rows = self._lengths[left:], self.rows - count
         assert len(lengths) == rows
-        return Taken(outer.slice(0, rows), stops.astype(np.int32), elements.slice(0, count), places.astype(np.int32))
+        return TakenElements(outer.slice(0, rows), stops.astype(np.int32), elements.slice(0, count), places.astype(np.int32))
 
 
 def field_of(elements: pa.Array, number: int) -> pa.Array:
