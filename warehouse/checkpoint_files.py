@@ -104,5 +104,5 @@ def damaged(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise CheckpointError(f"{path} is missing") from error
-    except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, pa.ArrowException) as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error

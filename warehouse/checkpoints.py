@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..platform.errors import CheckpointError, ModelError
+from ..platform.typed import has_types
 from .checkpoint_files import File, damaged
 from .durable import storing
 from .manifest import FORMAT, Manifest, many, one, record
@@ -34,6 +35,7 @@ MANIFEST = "manifest.json"
 DRIVER = "driver.state"
 OWNER = "owner.json"
 NAME = re.compile(r"(\d{6})-(\d{6})")
+FILE_NAME = re.compile(r"\w[\w.-]*")
 KEPT_CHAINS = 2
 
 
@@ -111,6 +113,21 @@ class Checkpoint:
     def size(self) -> int:
         """Bytes of all its files but the manifest."""
         return self.driver.size + sum(file.size for part in self.parts for file in part.files)
+
+
+def check(checkpoint: Checkpoint, name: str) -> None:
+    """Require of a checkpoint that was read that it is the one of its folder, and leads to nothing but what lies beside it.
+
+    Raises:
+        ValueError: it is not, or does.
+    """
+    if not has_types(checkpoint, Checkpoint):
+        raise ValueError("it has other values than a checkpoint")
+    files = (checkpoint.driver, *(file for part in checkpoint.parts for file in part.files))
+    if wrong := [one.name for one in files if FILE_NAME.fullmatch(one.name) is None]:
+        raise ValueError(f"{wrong[0]!r} is no name of a file beside it")
+    if checkpoint.name != name or not all(map(NAME.fullmatch, checkpoint.after)):
+        raise ValueError("it is of another checkpoint, or goes back to what is none")
 
 
 def name_of(epoch: int, number: int) -> str:
@@ -284,6 +301,7 @@ class Checkpoints:
             if values["checksum"] != checksum(values["checkpoint"]):
                 raise ValueError("its checksum differs")
             checkpoint = record(Checkpoint, values["checkpoint"])
+            check(checkpoint, name)
             if checkpoint.training != self._training and self._training:
                 raise ValueError("another training wrote it")
             return checkpoint

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..platform.typed import has_types
 from .durable import own, storing
 from .manifest import FORMAT, record
 
@@ -65,14 +66,8 @@ class ResidentStatus:
 
 def is_sound(status: ResidentStatus) -> bool:
     """Tell whether a status that was read has values of its types, in their bounds."""
-    kinds: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
-    for field in dataclasses.fields(status):
-        value, (kind, _, maybe) = getattr(status, field.name), str(field.type).partition(" | ")
-        if value is None and maybe:
-            continue
-        if not isinstance(value, kinds[kind]) or (kind != "str" and not 0 <= value < MOST):
-            return False
-    return True
+    numbers = (value for value in vars(status).values() if isinstance(value, int | float))
+    return has_types(status, ResidentStatus) and all(0 <= number < MOST for number in numbers)
 
 
 class Residence:

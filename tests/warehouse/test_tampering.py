@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 import xpsql
-from xpsql.platform.errors import ModelError, XpsqlError
+from xpsql.platform.errors import CheckpointError, ModelError, XpsqlError
 from xpsql.platform.models.listings import residents_table
 from xpsql.platform.progress import SilentReporter
-from xpsql.warehouse.checkpoints import OWNER, checkpoints_of
+from xpsql.warehouse.checkpoints import OWNER, Checkpoint, Checkpoints, checkpoints_of, checksum
 from xpsql.warehouse.locks import Lock
 from xpsql.warehouse.manifest import read_manifest
 from xpsql.warehouse.progress import append_progress
 from xpsql.warehouse.resident import Residence, ResidentStatus
 from xpsql.warehouse.segments import append_segment
+from xpsql.warehouse.storage import Storage
 
 LOG = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(200)"
 TRAIN = f"TRAIN OR REPLACE MODEL m USING xftrl AS {LOG}"
@@ -222,3 +223,27 @@ def test_progress_with_a_torn_or_zeroed_end_is_read_up_to_it(session: xpsql.Sess
         file.write(end)
     found = session.sql("SELECT count(*) AS n FROM ML.TRAINING_INFO(MODEL m)").arrow().column("n").to_pylist()
     assert found[0] - whole[0] == (1 if end.endswith(LINE) else 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epoch": {"number": 1}},
+        {"number": 7},
+        {"after": ["../../n"]},
+        {"driver": {"name": "../driver.state", "size": 1, "crc32": 1}},
+        {"driver": {"name": "/etc/passwd", "size": 1, "crc32": 1}},
+        {"examples": "many"},
+        {"parts": [{"number": 0, "slices": ["a", "b"]}]},
+    ],
+    ids=str,
+)
+def test_a_checkpoint_that_leads_elsewhere_is_damaged(tmp_path: Path, change: dict[str, Any]) -> None:
+    checkpoints = Checkpoints(Storage(str(tmp_path)))
+    (tmp_path / "000000-000001").mkdir()
+    sound = json.loads(json.dumps(dataclasses.asdict(Checkpoint(0, 1))))
+    for values, error in ((sound, "is missing"), (sound | change, "manifest.json is damaged")):
+        content = {"format": 3, "checksum": checksum(values), "checkpoint": values}
+        (tmp_path / "000000-000001" / "manifest.json").write_text(json.dumps(content))
+        with pytest.raises(CheckpointError, match=error):
+            checkpoints.read("000000-000001")
