@@ -46,6 +46,7 @@ class Layout(NamedTuple):
         vector_arrays: the slots of arrays of vectors, as `Inputs.vector_arrays` has them.
         classes: of the label, where it is one of several classes; else 0.
         sides: the vectors with ids that values of slots have.
+        offered: how many of `continuous` operators offer.
     """
 
     scalar: tuple[str, ...] = ()
@@ -57,6 +58,13 @@ class Layout(NamedTuple):
     classes: int = 0
     vector_arrays: tuple[ArraySlot, ...] = ()
     sides: tuple[SideSlots, ...] = ()
+    offered: int = 0
+
+    @property
+    def active(self) -> int:
+        """How many inputs of about 1 an example has: its slots, of a dense vector each element; not what operators offer."""
+        named = len(self.slots) - len(self.vectors) - self.offered
+        return max(1, named + sum(elements for _, elements in self.vectors))
 
     @property
     def outputs(self) -> int:

@@ -22,6 +22,7 @@ from .errors import OptionError, Position, Subject, suggestion
 
 O = TypeVar("O")  # noqa: E741  the options dataclass of a part
 P = TypeVar("P", covariant=True)
+T = TypeVar("T")
 
 LEAST_FLOAT32 = 2.0**-126  # what is nearer to 0 is 0 to XLA on CPUs
 
@@ -105,6 +106,25 @@ def option(
     """
     limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation, optimizer, role, length)
     return dataclasses.field(default=default, metadata={"limits": limits})
+
+
+def adapted(options: O, layout: Any) -> O:
+    """Return options as they are for a model of some slots: where nobody gave a value that depends on them, the one that suits
+    them, as the method `adapted` of the options says; their factories and ML.OPTIONS have it from there."""
+    found: O = options.adapted(layout) if hasattr(options, "adapted") else options
+    return found
+
+
+def given_or(options: O, **usual: Any) -> O:
+    """Return options with usual values where nobody gave one."""
+    changed = {name: value for name, value in usual.items() if getattr(options, name) is None}
+    return dataclasses.replace(options, **changed)  # type: ignore[type-var]
+
+
+def known(value: T | None) -> T:
+    """Return the value of an option that is adapted."""
+    assert value is not None
+    return value
 
 
 class Named(NamedTuple):

@@ -8,25 +8,42 @@ from dataclasses import dataclass
 import jax
 
 from ...platform.operators.base import Operator, TableSpec
-from ...platform.operators.ftrl import FtrlOptions, ftrl
-from ...platform.options import Part, option
+from ...platform.options import Part, given_or, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.initial import uniform
 from ..layers.lookups import met
 from ..layers.pooling import slot_rows
 from ..losses import LossOptions, loss_of
+from ..rates import rate_of, spread_of, vector_rate_of, vectors_by, weights_by
 from .scores import linear_scores
 
 
 @dataclass(frozen=True)
 class FfmOptions(LossOptions):
     dim: int = option(4, "elements of each of a feature's vectors", minimum=1, maximum=1024)
-    alpha: float = option(0.1, "learning rate of the linear weights", minimum=0, open_minimum=True, optimizer=True)
-    vector_alpha: float = option(
-        0.02, "learning rate of the vectors; raise it for long logs", minimum=0, open_minimum=True, optimizer=True
+    alpha: float | None = option(
+        None,
+        "learning rate of the weights; by default 4 over the number of slots, at most 2, with loss = 'squared' 1 over it",
+        minimum=0,
+        open_minimum=True,
+        optimizer=True,
     )
-    init_scale: float = option(0.01, "standard deviation of new vectors", minimum=0)
+    vector_alpha: float | None = option(
+        None,
+        "learning rate of the vectors; by default a fifth of that of the weights, at most 0.4; raise it for long logs",
+        minimum=0,
+        open_minimum=True,
+        optimizer=True,
+    )
+    init_scale: float | None = option(
+        None, "standard deviation of new vectors; by default 0.06 over the root of the number of slots", minimum=0
+    )
     intercept: bool = option(True, "learn an intercept")
+
+    def adapted(self, layout: Layout) -> FfmOptions:
+        """See `adapted` of platform/options."""
+        rates = {"alpha": rate_of(layout, self.loss), "vector_alpha": vector_rate_of(layout, self.loss)}
+        return given_or(self, **rates, init_scale=spread_of(layout))
 
 
 def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
@@ -36,17 +53,19 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
 
     Source: Juan et al., Field-aware Factorization Machines for CTR Prediction, RecSys 2016.
     """
+    options = options.adapted(layout)
+    alpha, vector_alpha, scale = known(options.alpha), known(options.vector_alpha), known(options.init_scale)
     loss = loss_of(options)
 
     def optimizer(table: TableSpec) -> Operator:
-        return ftrl(FtrlOptions(alpha=options.alpha if table.name == "weights" else options.vector_alpha), table)
+        return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table)
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         return linear_scores(parameters["weights"], inputs) + met(*slot_rows(parameters["vectors"], inputs, layout))[:, None]
 
     size = len(layout.slots) * options.dim
     return Algorithm(
-        tables=(TableSpec("weights", 1), TableSpec("vectors", size, uniform(options.init_scale, size))),
+        tables=(TableSpec("weights", 1), TableSpec("vectors", size, uniform(scale, size))),
         optimizer=optimizer,
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,

@@ -8,21 +8,31 @@ from dataclasses import dataclass
 import jax
 
 from ...platform.operators.base import Operator, TableSpec
-from ...platform.operators.ftrl import FtrlOptions, ftrl
-from ...platform.options import Part, option
+from ...platform.options import Part, given_or, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..losses import LossOptions, loss_of
+from ..rates import rate_of, weights_by
 from ..sums import sums_of
 from .scores import linear_scores
 
 
 @dataclass(frozen=True)
 class XftrlOptions(LossOptions):
-    alpha: float = option(0.1, "learning rate; raise it for short logs", minimum=0, open_minimum=True, optimizer=True)
-    beta: float = option(1.0, "smooths the learning rate of rare features", minimum=0, open_minimum=True, optimizer=True)
+    alpha: float | None = option(
+        None,
+        "learning rate of the weights; by default 4 over the number of slots, at most 2, with loss = 'squared' 1 over it",
+        minimum=0,
+        open_minimum=True,
+        optimizer=True,
+    )
+    beta: float = option(1.5, "smooths the learning rate of rare features", minimum=0, open_minimum=True, optimizer=True)
     l1: float = option(0.0, "L1 penalty; features below it have weight 0", minimum=0, optimizer=True)
     l2: float = option(0.0, "L2 penalty", minimum=0, optimizer=True)
     intercept: bool = option(True, "learn an intercept")
+
+    def adapted(self, layout: Layout) -> XftrlOptions:
+        """See `adapted` of platform/options."""
+        return given_or(self, alpha=rate_of(layout, self.loss))
 
 
 def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
@@ -31,10 +41,10 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
     Source: McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013.
     """
 
-    loss = loss_of(options, layout.classes)
+    alpha, loss = known(options.adapted(layout).alpha), loss_of(options, layout.classes)
 
     def optimizer(table: TableSpec) -> Operator:
-        return ftrl(FtrlOptions(alpha=options.alpha, beta=options.beta, l1=options.l1, l2=options.l2), table)
+        return weights_by(alpha, table, options.beta, options.l1, options.l2)
 
     return Algorithm(
         tables=(TableSpec("weights", layout.outputs),),

@@ -156,7 +156,18 @@ class Columns:
         histories = tuple((group[0][0].group, names(slot for slot, _ in group)) for group in self.groups)
         arrays = tuple(ArraySlot(slot.name, slot.group, slot.dim) for slot in self.vector_arrays)
         sides = tuple(side.layout for side in self.sides)
-        return Layout(names(self.scalar), names(self.bags), continuous, vectors, self.labels, histories, classes, arrays, sides)
+        return Layout(
+            names(self.scalar),
+            names(self.bags),
+            continuous,
+            vectors,
+            self.labels,
+            histories,
+            classes,
+            arrays,
+            sides,
+            len(self.offered),
+        )
 
     def sources(self, side: Side) -> dict[int, Slot]:
         """Return the slots in whose rows features with these vectors are, by their numbers."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..errors import StatementError
+from ..input.columns import columns_from
 from ..input.transform import Transform
-from ..options import Described, describe
+from ..options import Described, adapted, describe, written
 from ..parts import ALGORITHM, OPERATOR, PartKind
 from ..training.plan import Settings
 
 if TYPE_CHECKING:
+    from ...algorithms.base import Layout
     from ...warehouse.manifest import Manifest, PartEntry
 
 SCHEMA = pa.schema(
@@ -37,7 +40,7 @@ def options_of(manifest: Manifest) -> pa.Table:
 
 
 def rows(manifest: Manifest) -> Iterator[Row]:
-    yield from of_part("USING", ALGORITHM, manifest.algorithm)
+    yield from of_part("USING", ALGORITHM, manifest.algorithm, columns_from(manifest).layout)
     for operator in manifest.operators:
         yield from of_part("OPERATORS", OPERATOR, operator)
         if operator.on:
@@ -54,15 +57,23 @@ def rows(manifest: Manifest) -> Iterator[Row]:
         yield row("WITH", None, name, value, default, plain(value) != plain(default))
 
 
-def of_part(clause: str, kind: PartKind, part: PartEntry) -> Iterator[Row]:
-    """Give the options of an algorithm or operator: those that it declares, and those that were given."""
+def of_part(clause: str, kind: PartKind, part: PartEntry, layout: Layout | None = None) -> Iterator[Row]:
+    """Give the options of an algorithm or operator: those that it declares, and those that were given.
+
+    Args:
+        layout: of an algorithm, by whose slots defaults are.
+    """
     declared: list[Described] = []
+    given, usual = part.options, dict[str, Any]()
     with contextlib.suppress(StatementError):
-        declared = describe(kind.find(part.name, None).options)
-    given: Mapping[str, Any] = part.options
+        found = kind.find(part.name, None)
+        declared = describe(found.options)
+        if layout is not None:
+            usual = dataclasses.asdict(adapted(kind.options(found, written(given)), layout))
     for option in declared:
         name = option.name.partition(" ")[0]  # a bound is declared with its sign
-        yield row(clause, part.name, name, given.get(name, option.default), option.default, name in given)
+        default = option.default if name in given or option.default is not None else usual.get(name)
+        yield row(clause, part.name, name, given.get(name, default), default, name in given)
     known = {option.name.partition(" ")[0] for option in declared}
     for name in given.keys() - known:
         yield row(clause, part.name, name, given[name], None, True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 
+from ..errors import OptionError, Subject
 from ..options import Part, option
 from .base import Column, Context, Operator, Rows, TableSpec
+
+EIGHTHS = 8  # the power is in these
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,12 @@ class FtrlOptions:
 
     alpha: float = option(0.1, "learning rate", minimum=0, open_minimum=True)
     beta: float = option(1.0, "damping of the first updates' learning rate", minimum=0, open_minimum=True)
+    power: float = option(
+        0.5,
+        "of the sum of squared gradients that the learning rate is divided by, in eighths; above 0.5 features settle sooner",
+        minimum=0.125,
+        maximum=1,
+    )
     l1: float = option(0.0, "strength of L1: weights with |z| <= l1 are exactly 0", minimum=0)
     l2: float = option(0.0, "strength of L2", minimum=0)
 
@@ -26,20 +36,26 @@ def ftrl(options: FtrlOptions, table: TableSpec) -> Operator:
 
     Per coordinate, with gradient g, it keeps z and n and derives w:
 
-        sigma = (sqrt(n + g^2) - sqrt(n)) / alpha
+        sigma = ((n + g^2)^power - n^power) / alpha
         z <- z + g - sigma w;  n <- n + g^2
-        w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2)
+        w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + n^power) / alpha + l2)
 
     A new row has n = 0 and the z whose w is the table's init. Where another operator changes w, z becomes the one whose w
     that is, at the row's n; where it changes z or n, w is derived anew. A CONTINUE with other options begins at the same w
-    and n: its alpha, beta, l1 and l2 act on what is learned from then on.
+    and n: its options act on what is learned from then on.
 
-    Source: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013, algorithm 1.
+    Source: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013, algorithm 1, where the power is 0.5.
+
+    Raises:
+        OptionError: the power is no multiple of 0.125.
     """
+    if options.power * EIGHTHS % 1:
+        subject = Subject("OPERATORS", "ftrl", "power")
+        raise OptionError(f"{subject} expects a multiple of 0.125, like 0.5 or 0.625, got {options.power:g}.", subject=subject)
     alpha, beta, l1, l2 = options.alpha, options.beta, options.l1, options.l2
 
     def scale(n: jax.Array) -> jax.Array:
-        return (beta + jnp.sqrt(n)) / alpha + l2
+        return (beta + powered(n, options.power)) / alpha + l2
 
     def weights(z: jax.Array, n: jax.Array) -> jax.Array:
         return jnp.sign(z) * -jnp.maximum(jnp.abs(z) - l1, 0) / scale(n)
@@ -54,7 +70,7 @@ def ftrl(options: FtrlOptions, table: TableSpec) -> Operator:
 
     def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
         squares = rows["n"] + gradients * gradients
-        sigma = (jnp.sqrt(squares) - jnp.sqrt(rows["n"])) / alpha
+        sigma = (powered(squares, options.power) - powered(rows["n"], options.power)) / alpha
         z = rows["z"] + gradients - sigma * rows["w"]
         return gradients, {**rows, "z": z, "n": squares, "w": weights(z, squares)}
 
@@ -68,6 +84,18 @@ def ftrl(options: FtrlOptions, table: TableSpec) -> Operator:
 
     columns = {"z": Column(table.dim, None if table.init is None else init_z), "n": Column(table.dim)}
     return Operator(columns, before, read=read, settle=settle, optimizer=True, name="ftrl")
+
+
+def powered(n: jax.Array, power: float) -> jax.Array:
+    """Return n^power by square roots alone, which are the same bits wherever they are computed."""
+    parts, root, eighths = [], n, int(power * EIGHTHS)
+    for eighth in (8, 4, 2, 1):
+        if eighths & eighth:
+            parts.append(root)
+        if eighths % eighth == 0:
+            break
+        root = jnp.sqrt(root)
+    return math.prod(parts[1:], start=parts[0])
 
 
 FTRL = Part("ftrl", FtrlOptions, ftrl)

@@ -63,13 +63,13 @@ class Ftrl:
         o = self.options
         if abs(z) <= o.l1:
             return 0.0
-        return -(z - math.copysign(o.l1, z)) / ((o.beta + math.sqrt(n)) / o.alpha + o.l2)
+        return -(z - math.copysign(o.l1, z)) / ((o.beta + n**o.power) / o.alpha + o.l2)
 
     def z_for(self, w: float, n: float, z: float) -> float:
         o = self.options
         if w == 0:
             return min(max(z, -o.l1), o.l1)
-        return -w * ((o.beta + math.sqrt(n)) / o.alpha + o.l2) - math.copysign(o.l1, w)
+        return -w * ((o.beta + n**o.power) / o.alpha + o.l2) - math.copysign(o.l1, w)
 
     def start(self, w: Vector) -> Row:
         z = np.array([self.z_for(weight, 0.0, 0.0) for weight in w])
@@ -77,7 +77,7 @@ class Ftrl:
 
     def step(self, row: Row, gradient: Vector) -> Row:
         n = row.n + gradient**2
-        z = row.z + gradient - (np.sqrt(n) - np.sqrt(row.n)) / self.options.alpha * row.w
+        z = row.z + gradient - (n**self.options.power - row.n**self.options.power) / self.options.alpha * row.w
         return replace(row, z=z, n=n, w=self.weights(z, n))
 
     def weights(self, z: Vector, n: Vector) -> Vector:

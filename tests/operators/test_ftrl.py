@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.operators.examples import make
+from xpsql.platform.errors import OptionError
 from xpsql.platform.operators.base import TableSpec, pull
 from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.decay import DecayOptions
@@ -38,6 +39,24 @@ def test_weights_of_one_coordinate_follow_the_golden_trajectory() -> None:
         found.append(float(trial.pull(rows, context(1))[0, 0]))
     # By hand for the first: n = 1, z = 1, w = -(1 - 0.3) / ((0.7 + 1) / 0.2 + 0.4).
     np.testing.assert_allclose(found, [-0.07865169, -0.02596559, -0.05193094, -0.18159537], rtol=1e-5)
+
+
+@pytest.mark.parametrize("power", [0.5, 0.625, 1.0])
+def test_the_learning_rate_falls_with_a_power_of_the_squared_gradients(power: float) -> None:
+    trial = OperatorTrial(FTRL, FtrlOptions(alpha=0.2, beta=0.7, power=power))
+    rows = {**new_rows(trial.chain, keys(1)), "z": np.zeros((1, 2), np.float32)}
+    w, n = 0.0, 0.0
+    for gradient in (3.0, -0.5, 2.0):
+        stored, _ = trial.push(rows, np.full((1, 2), gradient, np.float32), context(1))
+        rows = {**rows, **{name: np.asarray(values) for name, values in stored.items()}}
+        n += gradient**2
+        w -= 0.2 / (0.7 + n**power) * gradient  # without penalties
+        np.testing.assert_allclose(trial.pull(rows, context(1))[0], w, rtol=1e-5)
+
+
+def test_a_power_between_eighths_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"power .* multiple of 0\.125"):
+        ftrl(FtrlOptions(power=0.6), TABLE)
 
 
 def test_weights_within_l1_are_exactly_zero() -> None:

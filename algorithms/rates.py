@@ -1,0 +1,46 @@
+"""Learning rates that suit the slots of a model and its loss: defaults, where a statement says nothing."""
+
+from __future__ import annotations
+
+import math
+
+from ..platform.operators.base import Operator, TableSpec
+from ..platform.operators.ftrl import FtrlOptions, ftrl
+from .inputs import Layout
+
+CURVATURE = {"squared": 1.0}  # how much a loss bends by its score, at most; others bend as logloss does
+LOGISTIC = 0.25
+LARGEST = 2.0  # of few slots
+DAMPING, POWER = 1.5, 0.625
+OF_VECTORS, LARGEST_OF_VECTORS, DAMPING_OF_VECTORS = 0.2, 0.4, 0.3
+SPREAD = 0.06
+
+
+def rate_of(layout: Layout, loss: str = "logloss") -> float:
+    """Return the learning rate of weights: a step of 1 / (curvature x features of an example) reaches the least loss of an
+    example, as all its weights move at once; a longer one goes too far.
+
+    With `weights_by` it falls from there as a feature is seen, sooner than with AdaGrad, so that rare features may begin fast.
+    """
+    return round(min(LARGEST, 1 / (CURVATURE.get(loss, LOGISTIC) * layout.active)), 4)
+
+
+def vector_rate_of(layout: Layout, loss: str = "logloss") -> float:
+    """Return the learning rate of vectors that meet each other."""
+    return round(min(LARGEST_OF_VECTORS, OF_VECTORS / (CURVATURE.get(loss, LOGISTIC) * layout.active)), 4)
+
+
+def spread_of(layout: Layout) -> float:
+    """Return the standard deviation of new vectors with which the sum of an example's is as long whatever its slots are; from 0
+    none would begin to move."""
+    return round(SPREAD / math.sqrt(layout.active), 4)
+
+
+def weights_by(alpha: float, table: TableSpec, beta: float = DAMPING, l1: float = 0.0, l2: float = 0.0) -> Operator:
+    """Return the optimizer of weights."""
+    return ftrl(FtrlOptions(alpha=alpha, beta=beta, power=POWER, l1=l1, l2=l2), table)
+
+
+def vectors_by(alpha: float, table: TableSpec) -> Operator:
+    """Return the optimizer of vectors that meet each other."""
+    return ftrl(FtrlOptions(alpha=alpha, beta=DAMPING_OF_VECTORS), table)
