@@ -14,6 +14,7 @@ LARGEST = 2.0  # of few slots
 DAMPING, POWER = 1.5, 0.625
 OF_VECTORS, LARGEST_OF_VECTORS, DAMPING_OF_VECTORS = 0.2, 0.4, 0.3
 SPREAD = 0.06
+VARIANCE = 2.0
 
 
 def rate_of(layout: Layout, loss: str = "logloss") -> float:
@@ -28,6 +29,12 @@ def rate_of(layout: Layout, loss: str = "logloss") -> float:
 def vector_rate_of(layout: Layout, loss: str = "logloss") -> float:
     """Return the learning rate of vectors that meet each other."""
     return round(min(LARGEST_OF_VECTORS, OF_VECTORS / (CURVATURE.get(loss, LOGISTIC) * layout.active)), 4)
+
+
+def penalty_of(layout: Layout) -> float:
+    """Return the L2 penalty against the sum of losses that expects of an example's weights, whatever its slots are, a sum whose
+    variance is 2."""
+    return layout.active / VARIANCE
 
 
 def spread_of(layout: Layout) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -83,6 +84,11 @@ class SlotValues(NamedTuple):
             pooled = pooled / (weight if pooling == "mean" else jnp.sqrt(weight))[:, :, None]
         return pooled
 
+    def shares(self, slots: int, pooling: str) -> jax.Array:
+        """Return weights with which sums are what is pooled, float32[k]."""
+        total = jnp.maximum(self.summed_by_slot(jnp.abs(self.weight), slots), SMALLEST)[self.owner, self.slot]
+        return self.weight / (total if pooling == "mean" else jnp.sqrt(total))
+
     def summed_by_slot(self, values: jax.Array, slots: int) -> jax.Array:
         """Return the sums of values float32[k, ...] of each slot, float32[size, slots, ...]."""
         shape = self.size, slots, *values.shape[1:]
@@ -104,6 +110,18 @@ def values_of_examples(inputs: Inputs) -> SlotValues:
 def values_of_group(group: Group) -> SlotValues:
     """Return the values that groups have in common."""
     return SlotValues(group.bag_index, group.bag_owner, group.bag_slot, group.bag_weight, group.size)
+
+
+def pooled(inputs: Inputs, layout: Layout, pooling: str) -> Inputs:
+    """Return inputs whose sums over the values of multi-valued and weighted slots are what is pooled; see slot_vectors."""
+    if pooling == "sum" or not layout.bags:
+        return inputs
+    inputs = inputs._replace(bag_weight=values_of_examples(inputs).shares(len(layout.bags), pooling))
+    group = inputs.group
+    if group is None or not group.bags:
+        return inputs
+    shares = values_of_group(group).shares(len(layout.bags), pooling)
+    return inputs._replace(group=dataclasses.replace(group, bag_weight=shares))
 
 
 def over_values(inputs: Inputs, value: Callable[[jax.Array, jax.Array], jax.Array]) -> jax.Array | None:

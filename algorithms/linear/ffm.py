@@ -12,10 +12,10 @@ from ...platform.options import Part, given_or, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.initial import uniform
 from ..layers.lookups import met
-from ..layers.pooling import slot_rows
+from ..layers.pooling import pooled, slot_rows
 from ..losses import LossOptions, loss_of
 from ..rates import rate_of, spread_of, vector_rate_of, vectors_by, weights_by
-from .scores import linear_scores
+from .scores import linear_scores, pooling_option
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class FfmOptions(LossOptions):
     init_scale: float | None = option(
         None, "standard deviation of new vectors; by default 0.06 over the root of the number of slots", minimum=0
     )
+    pooling: str = pooling_option()
     intercept: bool = option(True, "learn an intercept")
 
     def adapted(self, layout: Layout) -> FfmOptions:
@@ -61,6 +62,7 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
         return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table)
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        inputs = pooled(inputs, layout, options.pooling)
         return linear_scores(parameters["weights"], inputs) + met(*slot_rows(parameters["vectors"], inputs, layout))[:, None]
 
     size = len(layout.slots) * options.dim

@@ -14,11 +14,11 @@ from ...platform.options import Part, given_or, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.initial import uniform
 from ..layers.lookups import sums, taken
-from ..layers.pooling import over_values
+from ..layers.pooling import over_values, pooled
 from ..losses import LossOptions, loss_of
 from ..rates import rate_of, spread_of, vector_rate_of, vectors_by, weights_by
 from ..sums import sums_of
-from .scores import linear_scores
+from .scores import linear_scores, pooling_option, sums_alone
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class FmOptions(LossOptions):
     init_scale: float | None = option(
         None, "standard deviation of new vectors; by default 0.06 over the root of the number of slots", minimum=0
     )
+    pooling: str = pooling_option()
     intercept: bool = option(True, "learn an intercept")
 
     def adapted(self, layout: Layout) -> FmOptions:
@@ -65,6 +66,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
         return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table)
 
     def scores(rows: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        inputs = pooled(inputs, layout, options.pooling)
         features = features_only(inputs, options.intercept)
         return linear_scores(rows["weights"], inputs) + pair_scores(rows["vectors"], features, layout.classes or 1)
 
@@ -74,7 +76,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
         optimizer=optimizer,
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
-        sums=sums_of(loss, "weights", "vectors"),
+        sums=sums_of(loss, "weights", "vectors") if sums_alone(layout, options.pooling) else None,
         compact=True,
     )
 

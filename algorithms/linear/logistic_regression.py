@@ -18,7 +18,7 @@ class LogisticRegressionOptions(LinearOptions):
 
 
 def logistic_regression(options: LogisticRegressionOptions, layout: Layout) -> Algorithm:
-    """Learn a logistic regression, by AdaGrad or by the optimizer that OPERATORS ends with.
+    """Learn a logistic regression, by FTRL-proximal or by the optimizer that OPERATORS ends with.
 
     Of a label with classes it is multinomial: softmax over a score for each.
 

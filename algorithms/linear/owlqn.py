@@ -9,13 +9,16 @@ import jax
 import numpy as np
 
 from ...platform.operators.base import Column, Operator, TableSpec
-from ...platform.options import Part, option
+from ...platform.options import Part, given_or, option
+from ...platform.options import known as told
 from ..base import Algorithm, Inputs, Layout, Solved, Supervised
+from ..layers.pooling import pooled
 from ..losses import LOGLOSS, SQUARED
+from ..rates import penalty_of
 from ..solver import Doubles, Known, Objective
 from ..sums import sums_of
 from .quasi_newton import minimise
-from .scores import linear_scores
+from .scores import linear_scores, pooling_option, sums_alone
 
 CURVATURE = {"logloss": 0.25, "squared": 1.0}  # the most that a loss bends, by its score
 
@@ -24,7 +27,11 @@ CURVATURE = {"logloss": 0.25, "squared": 1.0}  # the most that a loss bends, by 
 class OwlqnOptions:
     loss: str = option("logloss", "what is minimised; squared takes any number as label", choices=("logloss", "squared"))
     l1: float = option(0.0, "L1 penalty, against the sum of losses; raise it for fewer weights that are not 0", minimum=0)
-    l2: float = option(10.0, "L2 penalty, against the sum of losses; lower it where every feature is seen often", minimum=0)
+    l2: float | None = option(
+        None,
+        "L2 penalty, against the sum of losses; by default half the number of slots; lower it where features are seen often",
+        minimum=0,
+    )
     iterations: int = option(
         100,
         "steps at most, each reads the data in memory once or twice; raise it where the objective still falls at the end",
@@ -38,7 +45,12 @@ class OwlqnOptions:
         minimum=1,
         maximum=1000,
     )
+    pooling: str = pooling_option()
     intercept: bool = option(True, "learn an intercept, which has no penalty; false where a score without features must be 0")
+
+    def adapted(self, layout: Layout) -> OwlqnOptions:
+        """See `adapted` of platform/options."""
+        return given_or(self, l2=penalty_of(layout))
 
 
 def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
@@ -54,13 +66,14 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
     Source: Andrew and Gao, "Scalable Training of L1-Regularized Log-Linear Models", ICML 2007; Liu and Nocedal, "On the Limited
     Memory BFGS Method for Large Scale Optimization", Mathematical Programming 1989.
     """
+    penalty = told(options.adapted(layout).l2)
     loss = {"logloss": LOGLOSS, "squared": SQUARED}[options.loss]
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
-        return linear_scores(parameters["weights"], inputs)
+        return linear_scores(parameters["weights"], pooled(inputs, layout, options.pooling))
 
     def solve(objective: Objective, known: Known, report: Callable[[int, float], None]) -> Doubles:
-        strengths = options.l1 + known.l1, options.l2 + known.l2
+        strengths = options.l1 + known.l1, penalty + known.l2
         l1, l2 = (np.where(known.intercept, 0.0, strength) for strength in strengths)
         unit = 1 / np.sqrt(CURVATURE[options.loss] * known.counts + l2)  # weights are sought in these: all bend about alike
 
@@ -81,7 +94,7 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
         optimizer=lambda table: Operator({"w": Column(table.dim)}, optimizer=True, name="owlqn"),
         learns=Solved(Supervised(scores, loss), solve),
         intercept=options.intercept,
-        sums=sums_of(loss, "weights", None),
+        sums=sums_of(loss, "weights", None) if sums_alone(layout, options.pooling) else None,
     )
 
 

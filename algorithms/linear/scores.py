@@ -4,51 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 
-from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import INTERCEPT_NUMBER, Context, Operator, Rows, TableSpec
-from ...platform.options import option
+from ...platform.options import given_or, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.lookups import taken, totals
-from ..layers.pooling import over_values
+from ..layers.pooling import POOLINGS, over_values, pooled
 from ..losses import Loss
+from ..rates import rate_of, weights_by
 from ..sums import sums_of
 
-ACCUMULATOR = 1.0  # of AdaGrad: damps the first updates of a feature, whose gradients say little
+
+def pooling_option() -> Any:
+    """Declare how the values of a slot of several are joined, in a sum over features."""
+    return option(
+        "root",
+        "how the values of an array or map are joined: their sum; over their number, in a map the sum of its numbers without "
+        "sign (mean); or over the root of that (root), so that long ones weigh little more than others",
+        choices=POOLINGS,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearOptions:
     """The options of linear models; a base of theirs."""
 
-    learning_rate: float = option(
-        0.1,
-        f"learning rate of AdaGrad, whose sums of squares start with {ACCUMULATOR:g}; raise it for short logs",
+    learning_rate: float | None = option(
+        None,
+        "learning rate; by default 4 over the number of slots, at most 2, where labels are any numbers 1 over it",
         minimum=0,
         open_minimum=True,
         optimizer=True,
     )
+    pooling: str = pooling_option()
     l2: float = option(0.0, "L2 penalty per example; raise it where features are many and examples few", minimum=0)
     intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")
 
+    def adapted(self, layout: Layout) -> Self:
+        """See `adapted` of platform/options."""
+        return given_or(self, learning_rate=rate_of(layout))
+
 
 def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorithm:
-    """Return a linear model: a weight per feature, by AdaGrad where the statement names no other optimizer.
+    """Return a linear model: a weight per feature, by FTRL-proximal where the statement names no other optimizer.
 
     It minimises the mean over examples of the loss plus, of each feature that the example has, l2 / 2 times its weight squared.
     """
 
+    rate = known(options.adapted(layout).learning_rate)
+
     def optimizer(table: TableSpec) -> Operator:
-        return adagrad(AdagradOptions(learning_rate=options.learning_rate, initial_accumulator=ACCUMULATOR), table)
+        return weights_by(rate, table)
 
     def operators(table: TableSpec) -> tuple[Operator, ...]:
         return (penalty(options.l2),) if options.l2 else ()
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
-        return linear_scores(parameters["weights"], inputs)
+        return linear_scores(parameters["weights"], pooled(inputs, layout, options.pooling))
 
     return Algorithm(
         tables=(TableSpec("weights", layout.outputs),),
@@ -58,10 +74,15 @@ def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorith
         begins_at_mean=True,
         operators=operators,
         multi_label=True,
-        sums=sums_of(loss, "weights", None),
+        sums=sums_of(loss, "weights", None) if sums_alone(layout, options.pooling) else None,
         large_batches=True,
         compact=True,
     )
+
+
+def sums_alone(layout: Layout, pooling: str) -> bool:
+    """Return whether scores are sums over features, without pooling."""
+    return pooling == "sum" or not layout.bags
 
 
 def penalty(l2: float) -> Operator:

@@ -10,10 +10,11 @@ import jax
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.options import Part, given_or, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
+from ..layers.pooling import pooled
 from ..losses import LossOptions, loss_of
 from ..rates import rate_of, weights_by
 from ..sums import sums_of
-from .scores import linear_scores
+from .scores import linear_scores, pooling_option, sums_alone
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class XftrlOptions(LossOptions):
     beta: float = option(1.5, "smooths the learning rate of rare features", minimum=0, open_minimum=True, optimizer=True)
     l1: float = option(0.0, "L1 penalty; features below it have weight 0", minimum=0, optimizer=True)
     l2: float = option(0.0, "L2 penalty", minimum=0, optimizer=True)
+    pooling: str = pooling_option()
     intercept: bool = option(True, "learn an intercept")
 
     def adapted(self, layout: Layout) -> XftrlOptions:
@@ -46,6 +48,9 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
     def optimizer(table: TableSpec) -> Operator:
         return weights_by(alpha, table, options.beta, options.l1, options.l2)
 
+    def scores(rows: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
+        return linear_scores(rows["weights"], pooled(inputs, layout, options.pooling))
+
     return Algorithm(
         tables=(TableSpec("weights", layout.outputs),),
         optimizer=optimizer,
@@ -53,14 +58,10 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
         intercept=options.intercept,
         begins_at_mean=True,
         multi_label=True,
-        sums=sums_of(loss, "weights", None),
+        sums=sums_of(loss, "weights", None) if sums_alone(layout, options.pooling) else None,
         large_batches=True,
         compact=True,
     )
-
-
-def scores(rows: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
-    return linear_scores(rows["weights"], inputs)
 
 
 XFTRL = Part("xftrl", XftrlOptions, xftrl)

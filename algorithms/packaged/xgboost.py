@@ -25,7 +25,7 @@ OBJECTIVES = {"logloss": "binary:logistic", "squared": "reg:squarederror"}
 @dataclass(frozen=True)
 class XgboostOptions:
     loss: str = option("logloss", "what is minimised; squared takes any number as label", choices=tuple(OBJECTIVES))
-    rounds: int = option(200, "trees; more with a lower learning_rate, fewer for short data", minimum=1, maximum=100_000)
+    rounds: int = option(100, "trees; more with a lower learning_rate and for long data", minimum=1, maximum=100_000)
     learning_rate: float = option(
         0.1,
         "share of each tree that is added; lower it, with more rounds",
@@ -33,20 +33,20 @@ class XgboostOptions:
         open_minimum=True,
         maximum=1,
     )
-    max_depth: int = option(6, "levels of a tree; lower it for short or noisy data", minimum=1, maximum=64)
+    max_depth: int = option(4, "levels of a tree; raise it for long data", minimum=1, maximum=64)
     min_child_weight: float = option(1.0, "least curvature in a leaf; raise it for noisy labels", minimum=0)
     subsample: float = option(
-        1.0, "share of rows that a tree is grown from; lower it against overfitting", minimum=0, open_minimum=True, maximum=1
+        0.7, "share of rows that a tree is grown from; lower it against overfitting", minimum=0, open_minimum=True, maximum=1
     )
     columns: float = option(
-        1.0,
+        0.5,
         "share of columns that a tree is grown from; lower it where many say the same",
         minimum=0,
         open_minimum=True,
         maximum=1,
     )
     l1: float = option(0.0, "L1 penalty of leaves; raise it for noisy labels", minimum=0)
-    l2: float = option(1.0, "L2 penalty of leaves; raise it for noisy labels", minimum=0)
+    l2: float = option(10.0, "L2 penalty of leaves; raise it for noisy labels", minimum=0)
     positive_weight: float = option(
         1.0,
         "weight of examples whose label is 1, not with squared; raise it where missing one costs more",
@@ -57,7 +57,7 @@ class XgboostOptions:
         256, "values that a continuous slot is told apart by; more where close values differ", minimum=2, maximum=65_536
     )
     categories: int = option(
-        254,
+        10_000,
         "values of a categorical slot that are told apart, the most frequent, others are missing; more for long data",
         minimum=1,
         maximum=65_536,

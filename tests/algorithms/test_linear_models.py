@@ -53,7 +53,7 @@ def prices() -> tuple[Doubles, Doubles]:
 def test_linear_regression_finds_least_squares_whatever_the_units(session: xpsql.Session, tmp_path: Path) -> None:
     x, y = prices()
     path = table(x, y, tmp_path / "log.parquet")
-    weights = learned(session, f"linear_regression (learning_rate = 0.3) {WHOLE.format(passes=400)}", path)
+    weights = learned(session, f"linear_regression (learning_rate = 2) {WHOLE.format(passes=400)}", path)
     expected, *_ = np.linalg.lstsq(standard(x), standard(y), rcond=None)
     np.testing.assert_allclose([weights[name] for name in NAMES], expected, atol=2e-3)
     assert weights["(intercept)"] == pytest.approx(0, abs=2e-3)
@@ -69,7 +69,7 @@ def test_linear_regression_finds_least_squares_whatever_the_units(session: xpsql
 def test_ridge_regression_finds_the_closed_form(session: xpsql.Session, tmp_path: Path) -> None:
     x, y = prices()
     path = table(x, y, tmp_path / "log.parquet")
-    weights = learned(session, f"linear_regression (learning_rate = 0.3, l2 = 0.5) {WHOLE.format(passes=400)}", path)
+    weights = learned(session, f"linear_regression (learning_rate = 2, l2 = 0.5) {WHOLE.format(passes=400)}", path)
     scaled = standard(x)
     expected = np.linalg.solve(scaled.T @ scaled + 0.5 * ROWS * np.eye(3), scaled.T @ standard(y))
     np.testing.assert_allclose([weights[name] for name in NAMES], expected, atol=2e-3)
@@ -97,7 +97,7 @@ def clicks() -> tuple[Doubles, NDArray[np.int32]]:
 def test_logistic_regression_finds_the_coefficients_of_scikit_learn(session: xpsql.Session, tmp_path: Path) -> None:
     x, y = clicks()
     path = table(x, y, tmp_path / "log.parquet")
-    weights = learned(session, f"logistic_regression (learning_rate = 0.3, l2 = 0.01) {WHOLE.format(passes=500)}", path)
+    weights = learned(session, f"logistic_regression (learning_rate = 2, l2 = 0.01) {WHOLE.format(passes=500)}", path)
     peer = LogisticRegression(C=1 / (0.01 * ROWS), tol=1e-8, max_iter=1000).fit(standard(x), y)
     np.testing.assert_allclose([weights[name] for name in NAMES], peer.coef_[0], atol=3e-3)
     assert weights["(intercept)"] == pytest.approx(peer.intercept_[0], abs=3e-3)
@@ -106,7 +106,7 @@ def test_logistic_regression_finds_the_coefficients_of_scikit_learn(session: xps
 def test_svm_finds_the_coefficients_of_scikit_learn(session: xpsql.Session, tmp_path: Path) -> None:
     x, y = clicks()
     path = table(x, y, tmp_path / "log.parquet")
-    weights = learned(session, f"svm (learning_rate = 0.1, l2 = 0.1) {WHOLE.format(passes=1500)}", path)
+    weights = learned(session, f"svm (learning_rate = 0.5, l2 = 0.1) {WHOLE.format(passes=1500)}", path)
     peer = LinearSVC(C=1 / (0.1 * ROWS), loss="hinge", intercept_scaling=100, tol=1e-8, max_iter=1_000_000, random_state=0)
     peer.fit(standard(x), y)
     np.testing.assert_allclose([weights[name] for name in NAMES], peer.coef_[0], atol=2e-2)
