@@ -54,7 +54,7 @@ def test_rates_that_change_are_followed(session: xpsql.Session, tmp_path: Path) 
     found = {}
     for name, operators in (("plain", ""), ("session", "OPERATORS (auto_session(short = '20 examples'))")):
         query = f"SELECT * FROM parquet.`{path}`"
-        session.sql(f"TRAIN MODEL {name} USING xftrl TIME ts {operators} WITH (batch_size = 100) AS {query}")
+        session.sql(f"TRAIN MODEL {name} USING xftrl (alpha = 0.1) TIME ts {operators} WITH (batch_size = 100) AS {query}")
         found[name] = metrics(session, f"MODEL {name}")["auc"]
     assert found["session"] > found["plain"] + 0.03
 

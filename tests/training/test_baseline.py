@@ -137,7 +137,7 @@ def test_the_intercept_is_admitted_at_once_and_does_not_expire(session: xpsql.Se
 
 def test_features_of_rare_labels_are_not_taught_what_is_true_of_all_examples(session: xpsql.Session, log: str) -> None:
     def logloss(settings: str) -> float:
-        statement = f"TRAIN OR REPLACE MODEL m USING xftrl WITH ({settings}) AS SELECT label, n, price FROM {log}"
+        statement = f"TRAIN OR REPLACE MODEL m USING xftrl (alpha = 0.1) WITH ({settings}) AS SELECT label, n, price FROM {log}"
         return float(session.sql(statement).arrow()["logloss"][0].as_py())
 
     assert logloss("passes = 1") < 0.5 * logloss("base_rate = 0.5")
