@@ -182,6 +182,7 @@ TRAIN, LOG = f"TRAIN MODEL bad USING {USING}", f"AS SELECT {COLUMNS} FROM log"
             StatementError,
             "no clause VECTORS does",
         ),
+        (f"{TRAIN} {PICS} WITH ({BOUND}, vectors_hidden = (8, 0)) {LOG}", StatementError, "units, 1 or more"),
         (f"{TRAIN} {PICS} {LOG}", StatementError, "VECTORS pics is used by no slot"),
         (
             f"TRAIN MODEL bad USING xftrl {PICS} WITH (vectors = (image IN pics)) {LOG}",

@@ -13,7 +13,7 @@ from ..roles import VECTORS, Roles
 from ..slot import Slot
 from .table import Side
 
-CLAUSE = Subject("VECTORS")
+CLAUSE, HIDDEN = Subject("VECTORS"), Subject("WITH", option="vectors_hidden")
 
 
 def sides_of(wanted: Roles, slots: Sequence[Slot], parent: Manifest | None) -> tuple[Side, ...]:
@@ -41,6 +41,9 @@ def sides_of(wanted: Roles, slots: Sequence[Slot], parent: Manifest | None) -> t
             remedy = suggestion(name, names) or f" Add VECTORS {name} AS (SELECT id, vector FROM ...)."
             raise StatementError(f"{VECTORS} names {name!r}, and no clause VECTORS does.{remedy}", subject=VECTORS)
         found.setdefault(name.lower(), []).append(own.name)
+    if any(isinstance(units, bool) or units < 1 for units in wanted.hidden):
+        message = f"{HIDDEN} expects whole numbers of units, 1 or more, like (64); got {wanted.hidden}."
+        raise StatementError(message, subject=HIDDEN)
     sides = tuple(Side(name, tuple(dict.fromkeys(own)), wanted.hidden) for name, own in found.items())
     if parent is not None:
         check_kept(sides, parent)
