@@ -28,6 +28,8 @@ PREDICT = re.compile(r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,9}))?:predict")
 MODEL = re.compile(r"/v2/models/([^/]+)(?:/versions/([0-9]{1,9}))?(/ready|/infer)?")
 HEALTH = ("/v2/health/live", "/v2/health/ready")
 EXTENSIONS = ("binary_tensor_data",)
+WARMING_BYTES = 1 << 16
+"""Larger bodies are not kept to be asked again of the next version."""
 
 
 class Response(NamedTuple):
@@ -130,6 +132,8 @@ class Service:
             status, rows = scored.response.status, scored.rows
             if self._log is not None:
                 self._log.offer(loaded, scored.table, scored.predictions, time.perf_counter() - began)
+            if len(body) <= WARMING_BYTES:
+                self._served.remember(loaded, lambda other: score(other, headers, body, protocol, self.limits, self._fill))
             return scored.response
         except RequestError as error:
             status = error.status

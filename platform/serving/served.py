@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..errors import XpsqlError
@@ -16,14 +18,19 @@ if TYPE_CHECKING:
 POLL_SECONDS = 1.0
 STOP_SECONDS = 30.0
 
+RECENT = 256
+"""So many of the last requests of a model a new version answers before it takes the last one's place."""
+
 Told = Callable[[str], None]
+Replay = Callable[[Loaded], object]
+"""Asks a version what a request has asked; raises RequestError where it refuses it."""
 
 
 class Served:
     """Models by name, each a version in memory; a thread follows the warehouse.
 
-    A new version is loaded and its programs compiled beside the last one, which answers meanwhile; then one reference is set.
-    A request keeps the version that it began with.
+    A new version is loaded, its programs are compiled and it answers the last requests beside the last one, which answers
+    meanwhile; then one reference is set. A request keeps the version that it began with.
 
     Args:
         models: of the warehouse.
@@ -40,10 +47,12 @@ class Served:
         self._loaded: dict[str, Loaded] = {}
         self._failed: dict[str, str] = {}
         self.failures: dict[str, int] = {}
+        self._recent: dict[str, deque[Replay]] = {}
         for name in names:
             loaded = self._load(name)
             self._loaded[loaded.model.lower()] = loaded
             self.failures[loaded.model.lower()] = 0
+            self._recent[loaded.model.lower()] = deque(maxlen=RECENT)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="xpsql serve: warehouse", daemon=True)
 
@@ -78,13 +87,19 @@ class Served:
             raise RequestError(404, f"Version {number} of model {loaded.model} is not served; version {loaded.number} is.")
         return loaded
 
+    def remember(self, loaded: Loaded, replay: Replay) -> None:
+        """Keep a request that was answered, for the next version of its model."""
+        self._recent[loaded.model.lower()].append(replay)
+
     def refresh(self) -> None:
         """Look once for versions that are served instead of those in memory, and put them in their places."""
         for key, loaded in list(self._loaded.items()):
             try:
                 if self._is_current(loaded):
                     continue
-                self._loaded[key] = fresh = self._load(loaded.model)
+                fresh = self._load(loaded.model)
+                self._warm(key, fresh)
+                self._loaded[key] = fresh
             except (XpsqlError, OSError) as error:
                 self._note(key, loaded, str(error))
                 continue
@@ -100,6 +115,14 @@ class Served:
     def _load(self, name: str) -> Loaded:
         with self._models.reading(name, self._number) as version:
             return Loaded(version, self._told)
+
+    def _warm(self, key: str, fresh: Loaded) -> None:
+        """Let a version answer the last requests, so that the pages and programs that these need are in memory."""
+        for replay in self._recent[key].copy():
+            if self._stopping.is_set():
+                return
+            with suppress(RequestError):  # it may have other columns
+                replay(fresh)
 
     def _note(self, key: str, loaded: Loaded, problem: str) -> None:
         """Count a version that could not be loaded, and tell it once."""

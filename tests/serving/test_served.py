@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -46,6 +47,28 @@ def test_a_new_version_is_served_once_it_is_ready_and_a_promoted_one_stays(own: 
     own.sql(f"CONTINUE MODEL m AS {QUERY}")
     served.refresh()
     assert numbers(served) == [1]
+
+
+def test_a_new_version_answers_the_last_requests_before_it_is_served(
+    own: xpsql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = Served(own.models, ["m"], None, print)
+    client = Client(Service(served, RequestLimits(), None, None, failing))
+    for x in "12":
+        client.predict({"instances": [{"x": x}]}, "m")
+    client.problem("/v1/models/m:predict", {"instances": [{}]})
+    asked: list[tuple[int, list[int], str]] = []
+    answer = Loaded.predict_objects
+
+    def predict_objects(self: Loaded, rows: list[Any], context: dict[str, Any] | None) -> dict[str, pa.Array] | None:
+        asked.append((self.number, numbers(served), rows[0]["x"]))
+        return answer(self, rows, context)
+
+    monkeypatch.setattr(Loaded, "predict_objects", predict_objects)
+    own.sql(f"CONTINUE MODEL m AS {QUERY}")
+    served.refresh()
+    assert asked == [(2, [1], "1"), (2, [1], "2")]
+    assert numbers(served) == [2]
 
 
 def test_a_version_that_is_pinned_stays(own: xpsql.Session) -> None:
