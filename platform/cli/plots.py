@@ -49,9 +49,13 @@ class Trained:
 
     @property
     def windows(self) -> list[dict[str, Any]]:
-        """What was measured while it learned, in windows where there are any, of the first label."""
-        found = [line for line in self._lines if "window" in line] or self._lines
-        return [line for line in found if line.get("label") == found[0].get("label")]
+        """What was measured while it learned, in windows where there are any, of each label."""
+        return [line for line in self._lines if "window" in line] or self._lines
+
+    @property
+    def of_rows(self) -> list[dict[str, Any]]:
+        """Its lines of the first label, which have what is of no label."""
+        return [line for line in self.windows if line.get("label") == self.windows[0].get("label")]
 
     @property
     def validated(self) -> list[dict[str, Any]]:
@@ -98,7 +102,7 @@ def charts(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
     yield from of_predictions([one for one in shown if one.manifest.calibration])
     yield from of_segments(shown)
     for one in shown:
-        measured = one.windows
+        measured = one.of_rows
         kinds = [name for name in LIFE if any(line.get(name) is not None for line in measured)]
         if len(measured) > 1 and kinds:
             drawn = [
@@ -115,15 +119,16 @@ def titled(title: str, one: Trained, shown: Sequence[Trained]) -> str:
 
 
 def learning(one: Trained, name: str) -> Iterator[Line]:
-    """Yield a metric while a version learned, a line for each pass."""
-    measured = [line for line in one.windows if line.get(name) is not None]
-    passes = list(dict.fromkeys(line.get("pass") or 0 for line in measured))
-    for number in passes:
-        own = [line for line in measured if (line.get("pass") or 0) == number]
+    """Yield a metric while a version learned, a line for each label and pass."""
+    curves: dict[tuple[str | None, int], list[dict[str, Any]]] = {}
+    for line in one.windows:
+        if line.get(name) is not None:
+            curves.setdefault((line.get("label"), line.get("pass") or 0), []).append(line)
+    labels, passes = ({curve[part] for curve in curves} for part in (0, 1))
+    for place, ((label, number), own) in enumerate(curves.items()):
         if len(own) > 1:
-            told = one.name if len(passes) == 1 else f"{one.name}, pass {number + 1}"
-            color = one.color if len(passes) == 1 else (one.color + number) % 4
-            yield Line(told, [*map(one.examples, own)], [line[name] for line in own], color)
+            words = [one.name, *([str(label)] if len(labels) > 1 else []), *([f"pass {number + 1}"] if len(passes) > 1 else [])]
+            yield Line(", ".join(words), [*map(one.examples, own)], [line[name] for line in own], (one.color + place) % 4)
 
 
 def by_pass(one: Trained, name: str) -> Iterator[Line]:

@@ -178,7 +178,7 @@ def test_a_training_on_tasks_validates_and_stops_as_one_here(on_tasks: xpsql.Ses
 
 def test_a_report_shows_the_validation(session: xpsql.Session, query: str) -> None:
     train(session, query, "VALIDATE ON 0.2", ", passes = 3")
-    page = report(session, "m", None)
+    page = report(session, [("m", None)])
     assert "validation.auc" in page
     assert "Rows held out: logloss" in page
 
