@@ -86,6 +86,8 @@ class Algorithm(metaclass=FormerArguments):
         least_batch: examples per update of a short log, at least, where the statement does not say.
         compact: its functions see slots by way of the look-ups and poolings of `algorithms/layers` alone, so that what
             neighbouring examples have in common may come once, see `Inputs.group`.
+        begins: the tables in which the intercept begins at the baseline, each with that of one label; empty: the first one,
+            with those of all.
         sides: the networks over vectors with ids, one for each of `Layout.sides`.
     """
 
@@ -107,6 +109,7 @@ class Algorithm(metaclass=FormerArguments):
     large_batches: bool = False
     least_batch: int = 1
     compact: bool = False
+    begins: tuple[str, ...] = ()
     sides: tuple[SideNetwork, ...] = ()
 
     @property

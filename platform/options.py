@@ -140,8 +140,8 @@ def named_columns(options: Any) -> list[Named]:
     """Return the columns that options with a role name."""
     found = []
     for field in dataclasses.fields(options):
-        limits, value = field.metadata["limits"], getattr(options, field.name)
-        if limits.role and value:
+        limits, value = field.metadata.get("limits"), getattr(options, field.name)
+        if limits is not None and limits.role and value:
             columns = value if isinstance(value, tuple) else (value,)
             length = getattr(options, limits.length) if limits.length else 0
             found.append(Named(written_name(field.name), tuple(map(str, columns)), limits.role, length))

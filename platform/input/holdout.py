@@ -123,6 +123,16 @@ def held_out(scan: Scan, splits: Sequence[Split], share: float, last: bool) -> H
     return HeldOut(scan, share, numbers, tuple(rows), last, held=False)
 
 
+def beginning_of(scan: Scan, splits: Sequence[Split], share: float) -> tuple[HeldOut, list[Split]]:
+    """Return the first rows of a scan, a share of those that its splits say, and the splits that have them."""
+    rows, wanted, count = [split.rows for split in splits], 0, 0
+    while wanted < len(rows) and count < sum(rows) * share:
+        count += rows[wanted]
+        wanted += 1
+    numbers = {split: number for number, split in enumerate(splits)}
+    return HeldOut(scan, 1 - share, numbers, tuple(rows), last=True, held=False), list(splits[:wanted])
+
+
 def drawn(number: int, start: int, stop: int) -> NDArray[np.float64]:
     """Return a number in [0, 1) of each of some rows of a split, float64[stop - start], by a hash of its place.
 

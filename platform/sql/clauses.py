@@ -37,7 +37,7 @@ GRAMMAR = """\
   [TRANSFORM ({expression AS name | column | * [EXCEPT (column, ...)]}, ...)]
   [OPERATORS (operator [(option = value, ...)] [ON {table | dense | (table, ...)}], ...)]
   [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
-  [TUNE BY metric TRIALS n [METHOD {random | grid}]]
+  [TUNE BY metric TRIALS n [METHOD {random | grid | halving}]]
   [VALIDATE ON {share | LAST share | (query)}]
   [RELEASE WHEN condition]
   [PUBLISH EVERY n {MINUTES | SECONDS | EXAMPLES}] [RETAIN LAST n]

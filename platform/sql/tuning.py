@@ -24,5 +24,5 @@ def read_tune(cursor: Cursor) -> Tune:
     position = cursor.position()
     method = cursor.identifier("a method").lower() if cursor.accept("METHOD") else METHODS[0]
     if method not in METHODS:
-        raise StatementError(f"METHOD expects {' or '.join(METHODS)}, got {method!r}.", position)
+        raise StatementError(f"METHOD expects {', '.join(METHODS[:-1])} or {METHODS[-1]}, got {method!r}.", position)
     return Tune(metric, trials, method)

@@ -87,9 +87,10 @@ def hold_out(
     """
     if plan.validate is None:
         return None
-    if isinstance(scan, HeldOut):
+    if plan.validate.share is not None:
+        assert isinstance(scan, HeldOut)  # it is divided
         return ValidationRows(scan.others, splits)
-    assert plan.validate.query is not None  # else the scan is divided
+    assert plan.validate.query is not None  # where it has no share
     query = plan.validate.query
     if plan.transform is not None:
         query = plan.transform.over(query, plan.roles.columns)

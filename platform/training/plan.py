@@ -12,6 +12,7 @@ from ..input.streams.base import StreamQuery
 from ..input.terms import Term
 from ..input.transform import Transform
 from ..options import named_columns, option
+from ..parts import AnyPart
 from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
 from .metrics.validate import Validate
@@ -122,13 +123,14 @@ class Settings:
 class Use:
     """A part as a statement uses it: its name, the options given, and the options object with defaults filled in.
 
-    `on`: the tables that an operator acts on, `dense` for dense parameters; empty for all.
+    `on`: the tables that an operator acts on, `dense` for dense parameters; empty for all. `part`: one that no statement names.
     """
 
     name: str
     given: Mapping[str, Any]
     options: Any
     on: tuple[str, ...] = ()
+    part: AnyPart | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,8 @@ class Plan:
     statement. `stream`: what the query reads grows. `transform`: the list that is around the query. `crosses`: what is
     combined of its slots. `publish`: how often a training that stays makes a version of what it has learned; None for one that
     ends by itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before. `vectors`: the
-    queries of VECTORS by their names, not those of the continued version.
+    queries of VECTORS by their names, not those of the continued version. `beginning`: the share of the rows that is learned,
+    the first ones; None: all.
     """
 
     statement: str
@@ -168,6 +171,7 @@ class Plan:
     retain: int | None = None
     trials: tuple[Any, ...] = ()
     vectors: Mapping[str, str] = field(default_factory=dict)
+    beginning: float | None = None
 
     @property
     def roles(self) -> Roles:

@@ -14,7 +14,7 @@ from ..errors import StatementError
 from ..input.batches import Batch
 from ..input.columns import Classes, Columns
 from ..input.encoder import Encoder
-from ..input.holdout import HeldOut
+from ..input.holdout import HeldOut, beginning_of
 from ..input.prefetch import Ahead
 from ..input.roles import LABEL
 from ..input.source import End, Source
@@ -144,6 +144,9 @@ def prepare(
     splits = [split for split in scan.splits() if split.rows]
     if is_empty(scan, splits):
         raise StatementError("The query returns no rows; there is nothing to learn from.")
+    every = [split.rows for split in splits]
+    if plan.beginning is not None:
+        scan, splits = beginning_of(scan, splits, plan.beginning)
     if plan.validate is not None and plan.validate.share is not None:
         scan = divided(plan.validate, scan, splits)
     columns = vector_dims(columns, scan, splits)
@@ -152,7 +155,7 @@ def prepare(
         check_continues(recipe, parent)
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
-    sizes = decide(plan, recipe.algorithm, [split.rows for split in splits], places, bool(columns.offered))
+    sizes = decide(plan, recipe.algorithm, every, places, bool(columns.offered))
     hold = hold_out(plan, engine, scan, splits, columns, folder)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
     given = TrainingInput(plan, columns, scan, splits, sizes.batch_size, parent, sizes.places, baseline)

@@ -76,8 +76,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     """
     operators = tuple(UsedOperator(parts.OPERATOR.find(use.name, None), use.options, use.on) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
-    algorithm = parts.ALGORITHM.find(plan.algorithm.name, None)
-    recipe = make(algorithm, plan.algorithm.options, columns.layout, operators, numbers, plan.settings.seed)
+    recipe = make(part_of(plan), plan.algorithm.options, columns.layout, operators, numbers, plan.settings.seed)
     if len(plan.labels) > 1 and not recipe.algorithm.multi_label:
         raise StatementError(
             f"{LABEL} names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each.",
@@ -313,7 +312,12 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
 
 def planned(plan: Plan, layout: Layout) -> Algorithm:
     """Make the algorithm that a plan names."""
-    return make_algorithm(parts.ALGORITHM.find(plan.algorithm.name, None), plan.algorithm.options, layout)
+    return make_algorithm(part_of(plan), plan.algorithm.options, layout)
+
+
+def part_of(plan: Plan) -> parts.AnyPart:
+    """Return the algorithm's part."""
+    return plan.algorithm.part or parts.ALGORITHM.find(plan.algorithm.name, None)
 
 
 @functools.lru_cache(maxsize=KEPT)

@@ -188,11 +188,15 @@ def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline
     """
     keys = np.array([slot_seed(INTERCEPT)], np.uint64)
     shard = shards.get(int(shard_of(keys, num_shards)[0]))
-    if baseline and shard is not None:
-        programs = recipe.programs[0]
-        row: dict[str, NDArray[np.generic]] = {name: np.zeros(1, np.uint32) for name in STATISTICS}
-        row |= {"slot": np.array([INTERCEPT_NUMBER], np.uint16), **programs.starting(np.array(baseline, np.float32))}
-        shard.holding(programs.spec.name).load(programs.spec.name, keys, row, 0)
+    if not baseline or shard is None:
+        return
+    begins = {name: [score] for name, score in zip(recipe.algorithm.begins, baseline, strict=False)}
+    begins = begins or {recipe.programs[0].spec.name: list(baseline)}
+    for programs in recipe.programs:
+        if (weights := begins.get(programs.spec.name)) is not None:
+            row: dict[str, NDArray[np.generic]] = {name: np.zeros(1, np.uint32) for name in STATISTICS}
+            row |= {"slot": np.array([INTERCEPT_NUMBER], np.uint16), **programs.starting(np.array(weights, np.float32))}
+            shard.holding(programs.spec.name).load(programs.spec.name, keys, row, 0)
 
 
 def moments_of_version(version: Version, columns: Columns) -> Moments:

@@ -81,7 +81,7 @@ def test_a_candidate_whose_numbers_grow_without_bound_is_infeasible(
     train = tune.train
 
     def diverging(plan: Any, *rest: Any) -> pa.Table:
-        if plan.algorithm.options.alpha == 0.5:
+        if any(one.alpha == 0.5 for one in getattr(plan.algorithm.options, "options", (plan.algorithm.options,))):
             raise TrainingError("numbers grew")
         return train(plan, *rest)
 
@@ -97,6 +97,53 @@ def test_a_candidate_whose_numbers_grow_without_bound_is_infeasible(
 
 
 @pytest.mark.parametrize(
+    ("using", "metric", "clauses"),
+    [
+        (
+            "xftrl (alpha = HPARAM_CANDIDATES(0.01, 0.3))",
+            "logloss",
+            "OPERATORS (admit (min_count = 2)) EVALUATE EVERY 4 BATCHES ON 2 BATCHES",
+        ),
+        ("fm (dim = HPARAM_CANDIDATES(2, 5), alpha = 0.1)", "logloss", "VALIDATE ON (SELECT * FROM log LIMIT 500)"),
+        ("linear_regression (l2 = HPARAM_CANDIDATES(0, 0.5))", "rmse", "VALIDATE ON 0.2"),
+    ],
+)
+def test_candidates_that_learn_side_by_side_learn_what_each_learns_alone(
+    embedded: xpsql.Session, path: Path, monkeypatch: pytest.MonkeyPatch, using: str, metric: str, clauses: str
+) -> None:
+    learned: list[str] = []
+    train = tune.train
+    monkeypatch.setattr(tune, "train", lambda plan, *rest: (learned.append(plan.model), train(plan, *rest))[1])
+    embedded.sql(f"CREATE TEMPORARY VIEW log AS SELECT label, user, item FROM parquet.`{path}` LIMIT 2000")
+    rest = f"{clauses} WITH (batch_size = 200, shards = 2) AS SELECT * FROM log"
+    embedded.sql(f"TRAIN MODEL m USING {using} TUNE BY {metric} TRIALS 2 METHOD grid {rest}")
+    assert learned == ["trial", "m"]
+    trials = embedded.sql(TRIALS).arrow().to_pylist()
+    assert trials[0]["value"] != trials[1]["value"]
+    for trial in trials:
+        options = ", ".join(f"{name} = {value}" for name, value in dict(trial["hyperparameters"]).items())
+        own = f"{using.partition(' ')[0]} ({options}{', alpha = 0.1' * ('alpha = 0.1' in using)})"
+        embedded.sql(f"TRAIN OR REPLACE MODEL alone USING {own} {rest}")
+        alone = tune.judging(embedded.models.version("alone").manifest)[metric]
+        assert alone == pytest.approx(trial["value"], rel=1e-6)
+
+
+def test_halving_judges_all_by_the_first_rows_and_the_better_ones_by_more(embedded: xpsql.Session, path: Path) -> None:
+    query = f"WITH (batch_size = 50) AS SELECT label, user, item FROM parquet.`{path}`"
+    using = "xftrl (alpha = HPARAM_CANDIDATES(0.0001, 0.001, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5))"
+    embedded.sql(f"TRAIN MODEL m USING {using} TUNE BY logloss TRIALS 8 METHOD halving {query}")
+    trials = embedded.sql(TRIALS).arrow().to_pylist()
+    assert sorted(trial["examples"] for trial in trials) == [750] * 4 + [1500] * 4
+    assert sorted(trial["status"] for trial in trials) == ["STOPPED"] * 6 + ["SUCCEEDED"] * 2
+    best = next(trial for trial in trials if trial["is_optimal"])
+    assert best["value"] == min(trial["value"] for trial in trials if trial["examples"] == 1500)
+    assert {trial["status"] for trial in trials if dict(trial["hyperparameters"])["alpha"] < "0.01"} == {"STOPPED"}
+    embedded.sql(embedded.sql("SHOW TRAIN MODEL m").arrow()["statement"][0].as_py().replace("MODEL m", "MODEL alone"))
+    assert rows(embedded, "m").equals(rows(embedded, "alone"))
+    assert embedded.models.version("m").manifest.examples == 3000
+
+
+@pytest.mark.parametrize(
     ("statement", "words"),
     [
         ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) AS {q}", "needs a clause"),
@@ -106,7 +153,10 @@ def test_a_candidate_whose_numbers_grow_without_bound_is_infeasible(
         ("TRAIN MODEL m USING xftrl (alfa = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 AS {q}", "Did you mean alpha"),
         ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY pcopc TRIALS 4 AS {q}", "expects a metric"),
         ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY gauc TRIALS 2 AS {q}", "never known"),
-        ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 METHOD tpe AS {q}", "random or grid"),
+        (
+            "TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 METHOD tpe AS {q}",
+            "random, grid or halving",
+        ),
         ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 METHOD grid AS {q}", "is a range"),
         ("TRAIN MODEL m USING xftrl (l1 = HPARAM_CANDIDATES(0, 1, 2)) TUNE BY auc TRIALS 2 METHOD grid AS {q}", "has 3 comb"),
         ("TRAIN MODEL m USING xftrl OPERATORS (ftrl (alpha = HPARAM_RANGE(0.1, 1))) TUNE BY auc TRIALS 4 AS {q}", "of USING"),

@@ -11,7 +11,7 @@ from ...errors import StatementError, Subject
 from ...hparams import Hparam, HparamCandidates
 
 TUNE = Subject("TUNE")
-METHODS = ("random", "grid")
+METHODS = ("random", "grid", "halving")
 HIGHER = ("auc", "gauc", "pr_auc", "accuracy", "precision", "recall", "f1", "r2")
 LOWER = ("logloss", "normalized_entropy", "mae", "rmse", "mape")
 """The metrics that can judge, by which of two values is better."""
@@ -84,8 +84,3 @@ def grid(tune: Tune, space: Mapping[str, Dimension]) -> list[dict[str, Any]]:
             subject=TUNE,
         )
     return [dict(zip(space, values, strict=True)) for values in itertools.product(*lists)]
-
-
-def better(metric: str, one: float, other: float) -> bool:
-    """Return whether a value of a metric is better than another one."""
-    return one > other if metric in HIGHER else one < other

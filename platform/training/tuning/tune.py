@@ -1,36 +1,41 @@
-"""TUNE: trainings of candidates, one after the other, over the same rows, and then that of the best.
+"""TUNE: trainings of candidates over the same rows, and then that of the best.
 
 Every candidate learns the rows in the same order from the same seed, in a warehouse that goes with the statement; a query that
-cannot be read in place runs once for all of them. The best one's options are then trained as any statement would train them, so
-that its version is that of its own training.
+cannot be read in place runs once for all of them. Candidates whose parameters are rows alone learn side by side in one
+training, which reads, encodes and looks up once for all; others one after the other. `halving` judges all by the first rows,
+the better half by twice as many, and so on. The best one's options are then trained as any statement would train them, so that
+its version is that of its own training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from ....algorithms.population import ALIKE, MOST, POPULATION, TOGETHER, PopulationOptions
 from ....warehouse.durable import clear
 from ....warehouse.models import Models
 from ....warehouse.scratch import scratch
+from ... import parts
 from ...engines.base import Engine, Staged
 from ...errors import StatementError, TrainingError
 from ...progress import SilentReporter
 from ...quoting import quoted
+from ..metrics.labels import divided
 from ..plan import Plan, Use
 from ..start import train
-from .space import TUNE, Tune, better
+from .space import HIGHER, TUNE, Tune
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
     from ...progress import Reporter
 
-INFEASIBLE, SUCCEEDED = "INFEASIBLE", "SUCCEEDED"
+LAST = 2  # candidates that halving leaves, of which the better one is taken
+INFEASIBLE, STOPPED, SUCCEEDED = "INFEASIBLE", "STOPPED", "SUCCEEDED"
 
 
 class Candidate(NamedTuple):
@@ -60,67 +65,158 @@ def tuned(
         TrainingError: the numbers of all grew beyond all bounds.
         XpsqlError: as `train`.
     """
-    with ExitStack() as stack:
-        folder = stack.enter_context(scratch(models.warehouse))
+    with scratch(models.warehouse) as folder:
+        schema = engine.schema(plan.query)
         read = plan
         if plan.passing or isinstance(engine.scan(plan.query), Staged):
             engine.stage(plan.query, folder / "rows")  # once for all
             rows = quoted(str((folder / "rows").absolute()))
             read = replace(plan, query=f"SELECT * FROM parquet.{rows}", passing=False)
-        trials = [tried(number, read, tune, one, engine, folder, reporter) for number, one in enumerate(candidates, 1)]
-        best = best_of(tune, trials)
-        for trial in trials:
-            trial["is_optimal"] = trial is best
-        winner = candidates[best["trial_id"] - 1]
-        told = ", ".join(f"{name} = {value}" for name, value in winner.options.items())
-        reporter.note(f"Trial {best['trial_id']} is the best of {len(trials)}, {tune.metric} {best['metric']:.6g}: {told}")
-        plan = replace(plan, algorithm=winner.algorithm, statement=winner.statement, trials=tuple(trials))
-        return train(plan, engine, models, reporter)
+        trials = Judging(read, tune, candidates, engine, folder, reporter, can_learn_together(plan, candidates, schema))
+        alive = list(range(len(candidates)))
+        if tune.method == "halving" and len(alive) > LAST:
+            while len(alive) > LAST:
+                trials.judge(alive, LAST / len(alive))
+                alive = trials.better_half(alive)
+        else:
+            trials.judge(alive, None)
+            alive = trials.better_half(alive)[:1]
+        best = trials.kept(alive[0])
+    winner = candidates[alive[0]]
+    told = ", ".join(f"{name} = {value}" for name, value in winner.options.items())
+    reporter.note(f"Trial {best['trial_id']} is the best of {len(candidates)}, {tune.metric} {best['metric']:.6g}: {told}")
+    plan = replace(plan, algorithm=winner.algorithm, statement=winner.statement, trials=tuple(trials.found))
+    return train(plan, engine, models, reporter)
 
 
-def tried(
-    number: int, plan: Plan, tune: Tune, candidate: Candidate, engine: Engine, folder: Path, reporter: Reporter
-) -> dict[str, Any]:
-    """Train a candidate, judge it, and forget its rows."""
-    own = folder / "trials"
-    trial: dict[str, Any] = {"trial_id": number, "options": candidate.options, "by": tune.metric, "metric": None, "error": None}
-    named = replace(plan, model=f"trial_{number}", algorithm=candidate.algorithm, release=None, replace=False)
-    models = Models(own)
-    try:
-        train(named, engine, models, SilentReporter())
-    except TrainingError as error:  # numbers grew beyond all bounds
-        return {**trial, "status": INFEASIBLE, "error": str(error)}
-    manifest = models.version(named.model).manifest
-    measured = judging(manifest)
-    value = measured.get(tune.metric)
-    clear(own)
-    if value is None:
-        known = ", ".join(name for name, one in measured.items() if one is not None and name != "examples")
-        raise StatementError(
-            f"{TUNE} BY {tune.metric}, which is never known of these rows and {plan.algorithm.name}. Known: {known}.",
-            subject=TUNE,
-        )
-    trial |= {"status": SUCCEEDED, "metric": value, "examples": manifest.examples, "seconds": manifest.seconds}
-    reporter.note(f"Trial {number}: {tune.metric} {value:.6g}, {candidate.options}")
-    return trial
+def can_learn_together(plan: Plan, candidates: Sequence[Candidate], schema: pa.Schema) -> bool:
+    """Return whether candidates can learn side by side: their parameters are rows, of one label that is a number."""
+    differing = {name for one in candidates for name in one.options}
+    label = next((field for field in schema if field.name.lower() == plan.labels[0].lower()), None) if plan.labels else None
+    return (
+        plan.algorithm.name in TOGETHER
+        and not differing & {*ALIKE}
+        and len(plan.labels) == 1
+        and plan.settings.task == "auto"
+        and label is not None
+        and not pa.types.is_string(label.type)
+        and not any(use.on for use in plan.operators)
+    )
+
+
+class Judging:
+    """Trainings of candidates, in a warehouse that goes with the statement, and what came of them.
+
+    Attributes:
+        found: a line of ML.TRIAL_INFO for each candidate.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        tune: Tune,
+        candidates: Sequence[Candidate],
+        engine: Engine,
+        folder: Path,
+        reporter: Reporter,
+        together: bool,
+    ) -> None:
+        self._plan = plan
+        self._tune = tune
+        self._candidates = candidates
+        self._engine = engine
+        self._folder = folder / "trials"
+        self._reporter = reporter
+        self._together = together
+        self.found: list[dict[str, Any]] = [
+            {"trial_id": n, "options": one.options, "by": tune.metric, "metric": None, "error": None, "status": STOPPED}
+            for n, one in enumerate(candidates, 1)
+        ]
+
+    def judge(self, chosen: Sequence[int], beginning: float | None) -> None:
+        """Train candidates on the beginning of the rows, or all, side by side where they can be, and judge them.
+
+        Raises:
+            StatementError: a candidate cannot be trained; or the metric is never known.
+        """
+        size = MOST if self._together else 1
+        for start in range(0, len(chosen), size):
+            self._judge(chosen[start : start + size], beginning)
+
+    def _judge(self, group: Sequence[int], beginning: float | None) -> None:
+        plan = replace(self._plan, model="trial", release=None, replace=False, beginning=beginning)
+        labels = [self._plan.labels[0], *(f"trial {n + 1} of {self._plan.labels[0]}" for n in group[1:])] if group[1:] else []
+        use = self._candidates[group[0]].algorithm
+        plan = together(plan, use, [self._candidates[n].algorithm.options for n in group], labels)
+        models = Models(self._folder)
+        try:
+            train(plan, self._engine, models, SilentReporter())
+        except TrainingError as error:  # numbers grew beyond all bounds
+            clear(self._folder)
+            for n in group if group[1:] else ():
+                self._judge([n], beginning)
+            if not group[1:]:
+                self.found[group[0]] |= {"status": INFEASIBLE, "error": str(error), "metric": None}
+            return
+        manifest = models.version(plan.model).manifest
+        measured = judging(manifest)
+        clear(self._folder)
+        by_label = divided(measured, labels).values() if labels else [measured]
+        for n, values in zip(group, by_label, strict=True):
+            self._note(n, values, manifest)
+
+    def _note(self, number: int, measured: Mapping[str, float | None], manifest: Manifest) -> None:
+        value = measured.get(self._tune.metric)
+        if value is None:
+            known = ", ".join(name for name, one in measured.items() if one is not None and name != "examples")
+            raise StatementError(
+                f"{TUNE} BY {self._tune.metric}, which is never known of these rows and {self._plan.algorithm.name}. "
+                f"Known: {known}.",
+                subject=TUNE,
+            )
+        trial = self.found[number]
+        trial |= {"status": SUCCEEDED, "metric": value, "examples": manifest.examples, "seconds": manifest.seconds}
+        self._reporter.note(f"Trial {number + 1}: {self._tune.metric} {value:.6g}, {trial['options']}")
+
+    def better_half(self, alive: Sequence[int]) -> list[int]:
+        """Return the better half of candidates that were judged on the same rows, best first, of equal ones the first.
+
+        Raises:
+            TrainingError: none of them could be trained.
+        """
+        good = [n for n in alive if self.found[n]["status"] == SUCCEEDED]
+        if not good:
+            raise TrainingError(f"None of {len(alive)} trials could be trained. The first one: {self.found[alive[0]]['error']}")
+        sign = -1 if self._tune.metric in HIGHER else 1
+        kept = sorted(good, key=lambda n: (sign * self.found[n]["metric"], n))[: -(-len(alive) // 2)]
+        for n in {*good} - {*kept} if self._tune.method == "halving" else ():
+            self.found[n]["status"] = STOPPED
+        return kept
+
+    def kept(self, best: int) -> dict[str, Any]:
+        """Return the line of the best candidate, and say of all whether they are."""
+        for number, trial in enumerate(self.found):
+            trial["is_optimal"] = number == best
+        return self.found[best]
+
+
+def together(plan: Plan, use: Use, options: Sequence[Any], labels: Sequence[str]) -> Plan:
+    """Return the plan of candidates side by side, each with a copy of the label; of one alone its own."""
+    if not labels:
+        return replace(plan, algorithm=use)
+    label = quoted(labels[0])
+    copies = ", ".join(f"{label} AS {quoted(name)}" for name in labels[1:])
+
+    def copied(query: str) -> str:
+        return f"SELECT *, {copies} FROM ({query})"
+
+    validate = plan.validate
+    if validate is not None and validate.query is not None:
+        validate = validate._replace(query=copied(validate.query))
+    population = Use(use.name, {}, PopulationOptions(parts.ALGORITHM.find(use.name, None), tuple(options)), part=POPULATION)
+    return replace(plan, algorithm=population, query=copied(plan.query), labels=tuple(labels), validate=validate)
 
 
 def judging(manifest: Manifest) -> dict[str, float | None]:
     """Return the metrics that judge a candidate: of VALIDATE's rows, else over EVALUATE's windows, else of the first pass."""
     return dict(manifest.validation or manifest.evaluation or manifest.metrics)
-
-
-def best_of(tune: Tune, trials: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the best trial, of equal ones the first.
-
-    Raises:
-        TrainingError: none succeeded.
-    """
-    good = [trial for trial in trials if trial["status"] == SUCCEEDED]
-    if not good:
-        raise TrainingError(f"None of {len(trials)} trials could be trained. The first one: {trials[0]['error']}")
-    best = good[0]
-    for trial in good[1:]:
-        if better(tune.metric, trial["metric"], best["metric"]):
-            best = trial
-    return best
