@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..input.columns import Columns
@@ -17,7 +19,8 @@ from .recipe import Recipe
 
 ROW_OVERHEAD_BYTES = 16
 STATISTICS_BYTES = 22
-SAMPLED_SECONDS = 1.0
+FEATURE_ROWS = 32_768
+SAMPLED_SECONDS = 0.8
 """So long batches of a sample are learned from."""
 
 
@@ -43,23 +46,26 @@ def row_bytes(programs: Programs) -> int:
 
 
 def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder) -> int:
-    """Return about how many features an input has, judged by how many its first piece has and how they grew there.
+    """Return about how many features an input has, judged by how many its first rows have and how they grew there.
 
     The number of distinct values among n grows like a power of n.
 
     Source: Heaps, Information Retrieval: Computational and Theoretical Aspects, 1978, section 7.5.
     """
-    examples = sum(split.rows for split in splits)
-    for split in splits:
-        for table in scan.read(split, columns.inputs, CHUNK_ROWS):
-            half = table.num_rows // 2
-            if not half:
-                continue
-            parts = table, table.slice(0, half)
-            distinct, before = (max(1, len(encoder.scored(part).keys)) for part in parts)
-            power = math.log(distinct / before) / math.log(table.num_rows / half)
-            return int(distinct * max(1.0, examples / table.num_rows) ** min(max(power, 0.0), 1.0))
-    return examples * len(columns.slots)
+    examples, pieces, rows = sum(split.rows for split in splits), [], 0
+    for table in (table for split in splits for table in scan.read(split, columns.inputs, CHUNK_ROWS)):
+        pieces.append(table)
+        rows += table.num_rows
+        if rows >= FEATURE_ROWS:
+            break
+    if rows < 2:
+        return examples * len(columns.slots)
+    table = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
+    half = rows // 2
+    parts = table, table.slice(0, half)
+    distinct, before = (max(1, len(encoder.scored(part).keys)) for part in parts)
+    power = math.log(distinct / before) / math.log(rows / half)
+    return int(distinct * max(1.0, examples / rows) ** min(max(power, 0.0), 1.0))
 
 
 def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder) -> str | None:

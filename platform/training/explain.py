@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 CHECKPOINT_BYTES_PER_SECOND = 500e6
 JUDGED = "the beginning of the input"
+BEGIN_SECONDS = 0.12
+"""What it takes to begin a training and to commit its version, here."""
 EXAMPLES_PER_SECOND = 300_000
 """What a worker takes of usual rows, where nobody measures."""
 
@@ -157,7 +159,7 @@ def input_rows(
     prepared = TrainingInput(plan, columns, scan, splits, size_of_batch, None, places, ()).with_recipe(recipe, None, None)
     cost = usual_cost(prepared) if fast or not examples else strategy_of(algorithm).cost(prepared)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
-    seconds = cost.seconds * plan.settings.passes / workers if algorithm.serves else cost.seconds
+    seconds = BEGIN_SECONDS + (cost.seconds * plan.settings.passes / workers if algorithm.serves else cost.seconds)
     return [
         ("input", scan.describe()),
         ("estimated rows", f"{examples}{'' if scan.exact else ' before filters'}"),

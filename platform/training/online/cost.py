@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Iterator
 from itertools import islice, pairwise
-from statistics import median
+from statistics import fmean
 
 from ....warehouse.progress import LEARNING
 from ...cores import cores
@@ -21,59 +21,60 @@ from ..prepared import Prepared
 from ..rows import new_shard
 from .worker import Worker
 
-LEAST, MOST = 3, 64
+MOST = 32
 AT_ONCE = 0.5
 """Of the shorter of reading and learning, the part that is not hidden behind the longer one where both have a core."""
 
 
 def cost(prepared: Prepared) -> Cost:
-    """Return what a pass costs, by a sample: a piece of the input, and as many of its batches as there is time for."""
+    """Return what a pass costs, by a sample of the first batches, which are learned from twice: once so that what is compiled
+    for them is there, and again, as long as there is time, to measure."""
     share_work(cores())
-    begun, rows = time.perf_counter(), sum(split.rows for split in prepared.splits)
     features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
     size = estimated_bytes(prepared.recipe, features)
-    started = time.perf_counter()
-    cut: list[float] = []
-    batches, encoded = first_batches(prepared, cut)
-    if not encoded:
+    batches, seconds, sampled = first_batches(prepared)
+    if not batches:
         return Cost(0.0, features, size)
-    per_row = (time.perf_counter() - started - sum(cut)) / encoded
-    steps = stepped(prepared, batches, begun + SAMPLED_SECONDS)
+    rows = sum(split.rows for split in prepared.splits)
     number = sum(-(-split.rows // prepared.batch_size) for split in prepared.splits)
-    reading, learning = rows * per_row + number * median(cut), number * median(steps)
+    reading, learning = seconds * rows / sampled, number * fmean(stepped(prepared, batches))
     shorter, longer = sorted((reading, learning))
     return Cost(longer + (AT_ONCE if cores() > 1 else 1) * shorter, features, size)
 
 
-def first_batches(prepared: Prepared, cut: list[float]) -> tuple[list[Batch], int]:
-    """Return some batches of the first piece of the input, and the rows of that; note the seconds that cutting each took."""
+def first_batches(prepared: Prepared) -> tuple[list[Batch], float, float]:
+    """Return batches of the first pieces of the input, and the seconds that reading and encoding took for so many rows; the
+    first piece of several is not counted, as it warms up what others find warm."""
     encoder, size = prepared.encoder, prepared.batch_size
-    encoder.begin_split()
+    found: list[Batch] = []
+    spent: list[tuple[float, float]] = []
     for number, split in enumerate(prepared.splits):
+        begun = time.perf_counter()
+        encoder.begin_split()
         for table in prepared.scan.read(split, prepared.columns.learned, chunk_rows(size)):
             if table.num_rows:
-                chunk = encoder.chunk(table, lambda row, split=split: row_of(prepared.scan, split, 0, row))  # type: ignore[misc]
+                where = functools.partial(row_of, prepared.scan, split, 0)
+                chunk, ready = encoder.chunk(table, where), time.perf_counter()
                 made = encoder.batches(chunk, size, BatchId(split=number), prepared.recipe.ladders, 0)
-                return list(islice(timed(made, cut), MOST)), table.num_rows
-    return [], 0
+                cut = list(islice(made, MOST - len(found)))
+                share = len(cut) * size / table.num_rows  # of the cutting, which goes on where there are more batches
+                whole = ready - begun + (time.perf_counter() - ready) / min(share, 1.0)
+                spent.append((whole, table.num_rows))
+                found += cut
+            if len(found) >= MOST:
+                break
+            begun = time.perf_counter()
+        if len(found) >= MOST:
+            break
+    counted = spent[1:] or spent
+    return found, sum(seconds for seconds, _ in counted), sum(rows for _, rows in counted)
 
 
-def timed(batches: Iterator[Batch], seconds: list[float]) -> Iterator[Batch]:
-    """Yield batches, and note how long each took to make."""
-    while True:
-        begun = time.perf_counter()
-        batch = next(batches, None)
-        if batch is None:
-            return
-        seconds.append(time.perf_counter() - begun)
-        yield batch
-
-
-def stepped(prepared: Prepared, batches: list[Batch], until: float) -> list[float]:
-    """Learn from batches, of a few at least while there is time, and return the seconds that each took."""
+def stepped(prepared: Prepared, batches: list[Batch]) -> list[float]:
+    """Learn from batches twice, and return the seconds that each took the second time, of those that there was time for."""
     shard = new_shard(prepared.recipe, 0, 1, prepared.columns, 0)
-    shard.watermarks = None  # the sample may begin in any split
-    ends = [time.perf_counter()]
+    shard.watermarks = None  # the same batches come again
+    ends: list[float] = []
     worker = Worker(
         0,
         LocalClient([shard]),
@@ -82,5 +83,8 @@ def stepped(prepared: Prepared, batches: list[Batch], until: float) -> list[floa
         lambda end: None,
         Clock(LEARNING),
     )
-    worker.learn(batches, lambda: len(ends) <= LEAST or time.perf_counter() < until, paced=False)
+    worker.learn(batches, lambda: len(ends) < 2 or ends[-1] < ends[0] + SAMPLED_SECONDS, paced=False)
+    warm = batches[: len(ends)]
+    ends[:] = [time.perf_counter()]
+    worker.learn(warm, lambda: len(ends) < 2 or ends[-1] < ends[0] + SAMPLED_SECONDS, paced=False)
     return [stop - start for start, stop in pairwise(ends)]
