@@ -76,7 +76,7 @@ def test_what_rates_cannot_be_had_by_is_refused(session: xpsql.Session, statemen
 
 @pytest.mark.parametrize("name", USES)
 def test_one_worker_on_spark_counts_the_same_rates(session: xpsql.Session, spark: SparkSession, name: str) -> None:
-    expected = session.sql(RATES.format(f"{name} VERSION 1")).arrow().to_pylist()
+    expected = session.sql(RATES.format("online VERSION 1")).arrow().to_pylist()
     with xpsql.connect(session.models.warehouse, spark, SilentReporter()) as other:
         train = f"TRAIN MODEL spark_{name} USING {USES[name]} TIME ts {SESSION} AS SELECT * FROM log"
         with pytest.raises(StatementError, match="one worker counts them"):
