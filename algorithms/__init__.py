@@ -31,6 +31,7 @@ ALGORITHMS: Registry[Part[Any, Algorithm]] = Registry(
         "xsvd": "items.xsvd.XSVD",
         "slrm": "items.slrm.SLRM",
         "two_tower": "networks.two_tower.TWO_TOWER",
+        "tdm": "networks.tdm.TDM",
         "word2vec": "items.word2vec.WORD2VEC",
         "xgboost": "packaged.xgboost.XGBOOST",
     },

@@ -22,6 +22,7 @@ from .inputs import Inputs, Layout
 from .learns import Losses, Match, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
 from .losses import Loss
 from .sums import Sums
+from .trees import TreeSearch
 
 if TYPE_CHECKING:
     import optax
@@ -73,6 +74,7 @@ class Algorithm(metaclass=FormerArguments):
         outputs: what ML.PREDICT gives beside the predictions, by name: predicted_<name>. One without labels has some.
         match: the outputs whose inner product scores an item for a query, so that ML.RECOMMEND computes each once; None: items
             are scored by predictions.
+        tree: how it finds items in a tree; None: it keeps none.
         intercept: a feature that every example has, slot "(intercept)". That of a new model can begin at the baseline of the
             loss, in the first table, whose rows then have an element for each label.
         begins_at_mean: it begins there where the statement does not say, at the mean label of the input; else at 0, but where
@@ -99,6 +101,7 @@ class Algorithm(metaclass=FormerArguments):
     operators: Callable[[TableSpec], tuple[Operator, ...]] = no_operators
     outputs: Mapping[str, Output] = field(default_factory=dict)
     match: Match | None = None
+    tree: TreeSearch | None = None
     intercept: bool = True
     begins_at_mean: bool = False
     multi_label: bool = False

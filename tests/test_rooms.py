@@ -20,7 +20,8 @@ ALL_ENGINES = ("platform/engines/duckdb", "platform/engines/spark")
 PS = ("platform/ps", "platform/ps/transport")
 ROWS = "platform/ps/rows"
 SIDE = "platform/input/side"
-INPUT = (*ALGORITHMS, *PS, "warehouse", "platform/engines", "platform/input", SIDE)
+TREE = "platform/trees"
+INPUT = (*ALGORITHMS, *PS, TREE, "warehouse", "platform/engines", "platform/input", SIDE)
 STREAMS = "platform/input/streams"
 LEARNING = ("platform/training", "platform/training/metrics", "platform/training/checkpoints")
 TASKS = "platform/training/tasks"
@@ -60,6 +61,7 @@ ROOMS = {
     "platform/ps/transport": (*BASE, "platform/ps"),
     ROWS: (*BASE, "platform/ps"),
     "platform/ps": (*BASE, "platform/operators", "platform/ps/transport", ROWS),
+    TREE: (*BASE, "algorithms", "platform/ps"),
     "platform/udf": (*BASE, "platform/ps"),
     "warehouse": (*BASE, "platform/ps"),
     "platform/engines/spark_sql": (*BASE, "platform/udf"),

@@ -20,7 +20,7 @@ from .manifest import Manifest, write_manifest
 from .progress import append_progress
 from .stored import collected
 
-ROWS = ("rows", "dense", "candidates", "trials", "package")
+ROWS = ("rows", "dense", "candidates", "trials", "package", "tree")
 DATA = (*ROWS, "saved")
 """What a training writes at its end."""
 VECTORS = "vectors"

@@ -49,6 +49,11 @@ class Folders:
         """That of vectors with ids."""
         return self._own("vectors", name)
 
+    @property
+    def tree(self) -> Path:
+        """That of a tree of items."""
+        return self._own("tree")
+
     def _own(self, *names: str) -> Path:
         """Return a folder of this version.
 

@@ -24,7 +24,7 @@ NUM_SLICES = 1024  # a key's slice is its top ten bits
 SLICE_SHIFT = 54
 SUMS = ".sums"
 STORED = re.compile(
-    r"(rows/[A-Za-z0-9_]+|dense|candidates|trials)/part-[^/]+\.parquet|package/model"
+    r"(rows/[A-Za-z0-9_]+|dense|candidates|trials|tree)/part-[^/]+\.parquet|package/model"
     r"|vectors/[A-Za-z0-9_]+/(values\.f32|keys-\d+\.u64|places-\d+\.i32)"
 )
 

@@ -101,8 +101,8 @@ class Version(Folders):
         return read_rows(self.stored("trials"), None, None)
 
     def stored(self, name: str) -> list[VersionFile]:
-        """Return the files of a folder, none where it has none: `dense`, `candidates`, `trials`, `package`, `rows/<table>`,
-        `vectors/<name>`.
+        """Return the files of a folder, none where it has none: `dense`, `candidates`, `trials`, `package`, `tree`,
+        `rows/<table>`, `vectors/<name>`.
 
         Raises:
             ModelError: the folder lies elsewhere.
@@ -118,7 +118,7 @@ class Version(Folders):
         """Return all files of its data."""
         names = [f"rows/{table.name}" for table in self.manifest.tables]
         names += [f"vectors/{vectors.name}" for vectors in self.manifest.vectors]
-        return [part for name in (*names, "dense", "candidates", "trials", "package") for part in self._present(name)]
+        return [part for name in (*names, "dense", "candidates", "trials", "package", "tree") for part in self._present(name)]
 
     def copy(self, name: str, folder: Path) -> None:
         """Copy the files of one of its folders, see `stored`, as far as there are any; what is copied is checked.

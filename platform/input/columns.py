@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...algorithms.inputs import ArraySlot, Layout
 from ...warehouse.manifest import Manifest, SlotEntry
 from ..operators.base import INTERCEPT_NUMBER
+from ..trees.tree import TREE, TREE_NUMBER
 from .kinds import kind_named
 from .kinds.base import BagKind, DenseKind, Kind, ScalarKind, SequenceKind, VectorArrayKind
 from .side.table import Side
@@ -23,6 +24,7 @@ INTERCEPT = "(intercept)"
 INTERCEPT_KIND = "intercept"
 OFFERED_KIND = "offered"
 SHOWN_CLASSES = 10
+TREE_KIND = "tree"
 
 K = TypeVar("K", bound=Kind)
 
@@ -77,7 +79,7 @@ class Columns:
     weighted one, as many as operators offer. `grouped` and `by`: what an evaluation reads, the GROUP column and that of BY.
     `standardised`: labels are learned in standard deviations from their mean, as the algorithm tells. `chained`: a label can
     be 1 only where the one before it is. `classes`: those of the label, where it is one of several. `sides`: the vectors with
-    ids that values of slots have.
+    ids that values of slots have. `tree`: the algorithm keeps a tree of the items, whose nodes have rows.
     """
 
     slots: tuple[Slot, ...]
@@ -96,6 +98,7 @@ class Columns:
     chained: bool = False
     classes: Classes | None = None
     sides: tuple[Side, ...] = ()
+    tree: bool = False
 
     def of(self, place: type[K]) -> list[tuple[Slot, K]]:
         """Return the slots whose kinds have a place in chunks, one of the classes of kinds, and the kinds."""
@@ -203,7 +206,12 @@ class Columns:
     @property
     def all_slots(self) -> tuple[Slot, ...]:
         """The slots that rows belong to."""
-        return (*self.slots, *self.offered, *self.intercept_slot)
+        return (*self.slots, *self.offered, *self.intercept_slot, *self.tree_slot)
+
+    @property
+    def tree_slot(self) -> tuple[Slot, ...]:
+        """The slot of a tree's nodes, if the model has one."""
+        return (Slot(TREE, TREE_KIND, "", TREE_NUMBER, TREE),) if self.tree else ()
 
     @property
     def slot_names(self) -> dict[int, str]:
@@ -222,7 +230,7 @@ def columns_from(manifest: Manifest) -> Columns:
     """Return the slots and roles of a trained version."""
     slots = list(map(slot_of, manifest.slots))
     return Columns(
-        tuple(slot for slot in slots if slot.kind not in (INTERCEPT_KIND, OFFERED_KIND)),
+        tuple(slot for slot in slots if slot.kind not in (INTERCEPT_KIND, OFFERED_KIND, TREE_KIND)),
         manifest.labels,
         manifest.weight,
         manifest.time,
@@ -234,4 +242,5 @@ def columns_from(manifest: Manifest) -> Columns:
         standardised=bool(manifest.labels) and set(manifest.labels) <= set(manifest.statistics.get("scaled", ())),
         classes=Classes(manifest.classes, manifest.class_type) if manifest.classes else None,
         sides=tuple(Side(one.name, one.slots, one.hidden, one.elements) for one in manifest.vectors),
+        tree=any(slot.kind == TREE_KIND for slot in slots),
     )

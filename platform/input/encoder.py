@@ -17,6 +17,7 @@ from ...algorithms.chunk import Chunk
 from ..engines.repeats import flat
 from ..errors import DataError
 from ..ps.messages import BatchId
+from ..trees.tree import Tree, TreeNodes
 from .batches import Batch, Ladders, batches
 from .columns import Columns
 from .encode import encode, require_known
@@ -37,16 +38,19 @@ class Encoder:
         algorithm: what learns from the batches, and how it wants them changed.
         seed: of what is drawn at random.
         compact: what neighbouring rows agree in is looked for, where the algorithm can do with it once.
+        tree: of the items, where the algorithm has one and the rows are learned from.
 
     Attributes:
         copies: rows that each row becomes where it is learned from.
     """
 
-    def __init__(self, columns: Columns, algorithm: Algorithm, seed: int, compact: bool) -> None:
+    def __init__(self, columns: Columns, algorithm: Algorithm, seed: int, compact: bool, tree: Tree | None = None) -> None:
         self._columns = replace(columns, logarithmic=algorithm.logarithmic)
         self._layout = columns.layout
         self._classifier = algorithm.classifier
         self._augment: tuple[Augment, ...] = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
+        if algorithm.tree is not None and tree is not None:
+            self._augment = (*self._augment, TreeNodes(algorithm.tree, tree))
         self._seed = seed
         self._sides = tuple(SideTable(side) for side in columns.sides if side.folder)
         self._runs = RunFinder() if compact and algorithm.compact else None

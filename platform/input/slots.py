@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from ...warehouse.manifest import Manifest, SlotEntry
 from ..errors import StatementError, Subject, suggestion
-from ..operators.base import INTERCEPT_NUMBER
 from ..options import Named
 from ..spark_types import type_words
-from .columns import INTERCEPT, INTERCEPT_KIND, OFFERED_KIND, Classes, Columns, columns_from, slot_of
+from ..trees.tree import TREE_NUMBER
+from .columns import INTERCEPT, INTERCEPT_KIND, OFFERED_KIND, TREE_KIND, Classes, Columns, columns_from, slot_of
 from .crosses import crosses_of
 from .kinds import kind_accepting, kind_named
 from .kinds.types import is_list
@@ -163,7 +163,7 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
     by_name = {slot.name.lower(): slot for slot in slots}
     kept = []
     for old in parent.slots:
-        if old.kind in (INTERCEPT_KIND, OFFERED_KIND):
+        if old.kind in (INTERCEPT_KIND, OFFERED_KIND, TREE_KIND):
             continue
         if old.members:
             kept.append(crossed_before(old, by_name))
@@ -264,7 +264,7 @@ def offered_slots(columns: Columns, offers: tuple[str, ...], parent: Manifest | 
     clash = sorted({slot.name for slot in columns.slots} & set(names))
     if clash:
         raise StatementError(f"The operators offer {', '.join(clash)}, and the query returns it; rename it with AS.")
-    free = itertools.count(min(numbers.values(), default=INTERCEPT_NUMBER) - 1, -1)
+    free = itertools.count(min(numbers.values(), default=TREE_NUMBER) - 1, -1)
     return tuple(Slot(name, OFFERED_KIND, "", numbers[name] if name in numbers else next(free), name) for name in names)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MANIFEST = "_manifest.json"
 DENSE = "_dense"
 PACKAGE = "_package"
+TREE = "_tree"
 
 
 def export_table(version: Version, engine: Engine, table: str, replace: bool, format: str) -> int:
@@ -45,8 +46,8 @@ def export_files(version: Version, engine: Engine, target: Target, format: str, 
 
     The rows are one file, on Spark one for each partition that has any, which executors write into the warehouse first.
     Beside the rows stand `_manifest.json`, with what is needed to score elsewhere (scales of continuous slots), `_dense` where
-    predictions need dense parameters, and `_package` where another package learned it; readers of folders of files
-    skip names that begin with `_`.
+    predictions need dense parameters, `_package` where another package learned it, and `_tree` of a model that has one;
+    readers of folders of files skip names that begin with `_`.
 
     Raises:
         ModelError: the folder holds something else than an export, or one of another format that is not to be replaced, or
@@ -56,6 +57,7 @@ def export_files(version: Version, engine: Engine, target: Target, format: str, 
         with storing(draft):
             copy_dense(version.stored("dense"), draft / DENSE, version.manifest.train_only)
         version.copy("package", draft / PACKAGE)
+        version.copy("tree", draft / TREE)
         with weights(version, engine) as relation:
             return engine.write_files(relation.select(), draft, f".{format}", write)
 

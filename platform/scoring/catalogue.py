@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import Pairs
-from ...algorithms.base import Algorithm, Match, Online
+from ...algorithms.base import Algorithm, Online
 from ..errors import StatementError, suggestion
 from ..input.columns import Columns
 from ..input.slots import matched
@@ -69,15 +69,21 @@ def columns_of_slots(columns: Columns, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(slot.column for slot in columns.slots if slot.name in names))
 
 
-def check_sides(columns: Columns, match: Match, own: Mapping[str, str], theirs: Mapping[str, str]) -> None:
-    """Refuse a column of one side of a match that the other one returns.
+def check_sides(
+    columns: Columns,
+    query_slots: Sequence[str],
+    item_slots: Sequence[str],
+    own: Mapping[str, str],
+    theirs: Mapping[str, str],
+) -> None:
+    """Refuse a column of one side that the other one returns.
 
     Args:
         own, theirs: the columns that are read of the query, and of ITEMS.
     """
     for side, slots, there, where, other in (
-        ("the query", match.query_slots, own, "the query", "ITEMS"),
-        ("the item", match.item_slots, theirs, "ITEMS", "the query"),
+        ("the query", query_slots, own, "the query", "ITEMS"),
+        ("the item", item_slots, theirs, "ITEMS", "the query"),
     ):
         if missing := [name for name in columns_of_slots(columns, slots) if name not in there]:
             raise StatementError(f"The model knows {missing[0]} of {side}; return it by {where}, in place of {other}.")

@@ -13,6 +13,7 @@ from ..input.splits import chunk_rows
 from ..ps.ladder import Ladder
 from ..ps.messages import BatchId
 from ..training.metrics.metrics import Metrics, Targets
+from ..training.online.planting import tree_of
 from ..training.online.step import inputs_of, loss_step
 from ..training.rows import moments_of_version
 from .scorer import BATCH_SIZES, Request
@@ -27,7 +28,8 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     version, size = request.version, BATCH_SIZES[-1]
     step, ladders = loss_step(algorithm), Ladders(Ladder(), Ladder())
     columns = columns_from(version.manifest)
-    encoder = Encoder(columns, algorithm, version.manifest.seed, compact=False)
+    tree = None if algorithm.tree is None else tree_of(version)
+    encoder = Encoder(columns, algorithm, version.manifest.seed, False, tree)
     weights, moments = Weights(version, 0, 1), moments_of_version(version, columns)
     metrics = Metrics(Targets.of((), "numbers", grouped=False).traits)
     for number, split in enumerate(request.splits):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Match
 from ..cores import cores
@@ -17,9 +16,10 @@ from ..input.columns import columns_from
 from ..input.transform import Transform
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
+from .beam import Beam
 from .best import Best, Had, Places, Scores, best
 from .catalogue import check_sides, divided, had_columns, places_of
-from .scorer import Scorer
+from .scorer import Scorer, beside
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -71,11 +71,12 @@ class Ranking:
     ) -> None:
         self._version, self._engine, self._query, self._items = version, engine, query, items
         columns, self._algorithm = columns_from(version.manifest), algorithm_of(version.manifest)
-        if columns.classes is not None or (not columns.labels and self._algorithm.match is None):
+        match, tree = self._algorithm.match, self._algorithm.tree
+        if columns.classes is not None or (not columns.labels and match is None and tree is None):
             has = "one for each class" if columns.classes is not None else "none"
             raise StatementError(
                 f"Items are ranked by their scores, and {version.manifest.algorithm.name} has {has}. Use a model with labels "
-                "of 0 and 1, such as xsvd or slrm, or one of two_tower."
+                "of 0 and 1, such as xsvd or slrm, or one of two_tower or tdm."
             )
         if (transform := Transform.of(version.manifest.transform)) is not None and transform.items:
             raise StatementError(
@@ -83,8 +84,11 @@ class Ranking:
                 "them in the queries of TRAIN and of this call."
             )
         self._own, self._theirs = divided(columns, rows, items.schema)
-        if self._algorithm.match is not None:
-            check_sides(columns, self._algorithm.match, self._own, self._theirs)
+        if match is not None:
+            check_sides(columns, match.query_slots, match.item_slots, self._own, self._theirs)
+        if tree is not None:
+            of_item = tuple(name for name in (tree.item, tree.category) if name is not None)
+            check_sides(columns, tree.query_slots, of_item, self._own, self._theirs)
         self._had = had_columns(columns, self._algorithm, schema, items.schema.field(0), exclude)
 
     def best(self, k: int, name: str, reporter: Reporter) -> Iterator[Ranked]:
@@ -96,7 +100,7 @@ class Ranking:
         share_work(cores())
         scorer = Scorer(self._version, Weights(self._version, 0, 1).pull)
         items = self._items.select(list(self._theirs.values())).rename_columns(list(self._theirs))
-        matching, done = matching_of(scorer, self._algorithm, items), 0
+        matching, done = matching_of(self._version, scorer, self._algorithm, items, reporter.note), 0
         reporter.start(f"{name} with {self._version.manifest.model} v{self._version.number}", None)
         try:
             for block in blocks(self._engine.reader(self._query), matching.rows):
@@ -166,19 +170,24 @@ class Products:
         return best(lambda start, stop: asked @ vectors[start:stop].T, len(rows), len(vectors), k, had)
 
 
-def matching_of(scorer: Scorer, algorithm: Algorithm, items: pa.Table) -> Crossed | Products:
+def matching_of(
+    version: Version, scorer: Scorer, algorithm: Algorithm, items: pa.Table, note: Callable[[str], None]
+) -> Crossed | Products | Beam:
     """Return what ranks items for rows, by an algorithm.
 
     Args:
         items: what the model reads of items, under its names.
+        note: told of items that cannot be found.
     """
+    if algorithm.tree is not None:
+        beam = Beam(version, scorer, algorithm, items)
+        if beam.unknown:
+            note(
+                f"{beam.unknown:,} of {len(items):,} items are in no leaf of the tree of {version.manifest.model} "
+                f"v{version.number} and are not found: CONTINUE MODEL with rows that have them."
+            )
+        return beam
     return Crossed(scorer, items) if algorithm.match is None else Products(scorer, algorithm.match, items)
-
-
-def beside(rows: pa.Table, own: NDArray[np.int64], items: pa.Table, theirs: NDArray[np.int64]) -> pa.Table:
-    """Return some rows and some items, one beside the other."""
-    left, right = rows.take(own), items.take(theirs)
-    return pa.table([*left.columns, *right.columns], names=[*left.column_names, *right.column_names])
 
 
 def blocks(reader: pa.RecordBatchReader, size: int) -> Iterator[pa.Table]:

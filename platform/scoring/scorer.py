@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...algorithms.base import Algorithm, Packaged, Sums
+from ...algorithms.base import Algorithm, Inputs, Packaged, Parameters, Sums
 from ...algorithms.further import VECTORS
 from ...algorithms.learner import Predict
 from ...warehouse.manifest import Split
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 BATCH_SIZES = (1, 16, 128, 1024, 4096)
 """How many rows are scored at once, where nobody says: the least that holds a table, else the last."""
 AHEAD_CHUNKS = 1
+KEPT = 32
 
 
 class Request(NamedTuple):
@@ -203,6 +206,23 @@ class Scorer:
             self._columns.classes,
         )
 
+    def computed(self, table: pa.Table, compute: Callable[[Parameters, Inputs], Any]) -> Iterator[tuple[Any, Any, int]]:
+        """Yield, of some rows at once, what a function computes of their rows and inputs, the dense parameters, and how many
+        there are; see `predict`.
+
+        Args:
+            compute: the same one for the same algorithm, so that it is compiled once.
+        """
+        for batch in self._encoded(table) if table.num_rows else ():
+            pulled = self._pull(batch.keys, batch.size)
+            inputs = inputs_of(batch, scale(batch.dense, self.scales.slots, len(batch.weight)), None)
+            parameters: dict[str, Any] = {**pulled.weights, **pulled.dense}
+            yield compiled(compute)(parameters, inputs), pulled.dense, batch.examples
+
+    def rows(self, keys: Keys, table: str) -> NDArray[np.float32]:
+        """Return the rows of distinct keys in a table, float32[n, dim]; zeros where there is none."""
+        return self._pull(keys, len(keys)).weights[table]
+
     def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
         """Write the rows of some splits with their predictions, and yield how many as they are written."""
         pieces = ((scored.rows, scored.columns, len(scored.predictions)) for scored in self.score(request, splits))
@@ -281,6 +301,18 @@ class Scorer:
             return Said(self.scales.restored(np.asarray(said.predictions)[:examples]), outputs)
 
         return say
+
+
+@functools.lru_cache(maxsize=KEPT)
+def compiled(compute: Callable[[Parameters, Inputs], Any]) -> Callable[[Parameters, Inputs], Any]:
+    """Return a function of rows and inputs, jitted."""
+    return jax.jit(compute)
+
+
+def beside(rows: pa.Table, own: NDArray[np.int64], items: pa.Table, theirs: NDArray[np.int64]) -> pa.Table:
+    """Return some rows and some items, one beside the other."""
+    left, right = rows.take(own), items.take(theirs)
+    return pa.table([*left.columns, *right.columns], names=[*left.column_names, *right.column_names])
 
 
 def write_rows(pieces: Iterable[tuple[pa.Table, list[pa.Array], int]], request: Request, path: Path) -> Iterator[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from ..input.source import End, Source
 from ..input.splits import check_labels, chunk_batches, is_empty, vector_dims
 from ..ps.watermarks import Turn, turns_of
 from ..quoting import quoted
+from ..trees.tree import Tree
 from .baseline import baseline_of
 from .estimates import estimated_bytes, estimated_features
 from .hold_out import ValidationRows, divided, hold_out
@@ -47,6 +48,7 @@ class TrainingInput:
         parent: the version that it continues.
         places: how many shards and workers it has.
         baseline: see baseline_of; empty where it continues.
+        tree: of its items, where its algorithm keeps one and it has begun.
     """
 
     plan: Plan
@@ -57,11 +59,12 @@ class TrainingInput:
     parent: Version | None
     places: Places
     baseline: tuple[float, ...]
+    tree: Tree | None = field(default=None, kw_only=True)
 
     @property
     def input(self) -> TrainingInput:
         """The input alone, of what is prepared."""
-        return TrainingInput(**{field.name: getattr(self, field.name) for field in fields(TrainingInput)})
+        return TrainingInput(**{one.name: getattr(self, one.name) for one in fields(TrainingInput)})
 
     def with_recipe(self, recipe: Recipe, hold_out: ValidationRows | None, segment: Segment | None) -> Prepared:
         """Return it with what this process makes of it; see Prepared."""
@@ -92,7 +95,8 @@ class Prepared(TrainingInput):
     @property
     def encoder(self) -> Encoder:
         """What makes batches of rows."""
-        return Encoder(self.columns, self.recipe.algorithm, self.plan.settings.seed, self.plan.settings.compact == "auto")
+        settings = self.plan.settings
+        return Encoder(self.columns, self.recipe.algorithm, settings.seed, settings.compact == "auto", self.tree)
 
     @property
     def targets(self) -> Targets:

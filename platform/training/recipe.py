@@ -175,6 +175,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         logarithmic=algorithm.logarithmic,
         standardised=algorithm.standardised,
         chained=algorithm.chained,
+        tree=algorithm.tree is not None,
     )
 
 

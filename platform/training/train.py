@@ -21,6 +21,7 @@ from .conclusion import by_hand, conclude, slot_entries, summary
 from .hold_out import check_validation
 from .metrics.windows import without_windows
 from .monitor import Monitor
+from .online.planting import with_tree
 from .parallelism import places_of
 from .plan import Plan
 from .prepared import Prepared, check_encryption, check_memory, prepare, with_classes
@@ -118,6 +119,7 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     Raises:
         TrainingError: the version is held, its condition of release is false.
     """
+    prepared = with_tree(prepared, draft)
     plan, recipe = prepared.plan, prepared.recipe
     monitor = Monitor(prepared.targets, draft, reporter, plan.evaluate is not None, plan.settings.patience)
     if (schedule := prepared.schedule) is not None and not schedule.windows:

@@ -21,6 +21,7 @@ from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
 from xpsql.algorithms.losses import LOGLOSS
 from xpsql.algorithms.networks.dien import DienOptions
 from xpsql.algorithms.networks.din import DinOptions
+from xpsql.algorithms.networks.tdm import TdmOptions
 from xpsql.algorithms.networks.two_tower import TwoTowerOptions
 from xpsql.platform.options import Part
 from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial, algorithms
@@ -42,6 +43,10 @@ OTHERS = {
     "dien": (
         algorithms.LAYOUT._replace(histories=(("history", ("users", "items")),)),
         DienOptions(target=("item", "user"), history=("items", "users"), dim=4, hidden=(8,), attention=(8, 4)),
+    ),
+    "tdm": (
+        algorithms.LAYOUT._replace(histories=(("history", ("items",)),)),
+        TdmOptions(item=("item",), history=("items",), dim=4, hidden=(8,)),
     ),
     "slrm": (Layout(scalar=("item",), bags=("tags",)), SlrmOptions(history="tags")),
 }

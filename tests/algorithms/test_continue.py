@@ -16,6 +16,7 @@ from xpsql.platform.training.recipe import algorithm_of
 ROWS = 512
 # Of those whose intercept begins at the mean label, which is another one in two days than in the first.
 BEGINS = {"xftrl", "logistic_regression", "ffm"}
+GROWS = {"tdm"}  # whose tree is another one by the rows of two days
 WARM = {"owlqn": "CONTINUE begins at the weights of the version", "xgboost": "CONTINUE is a warm start"}
 
 
@@ -33,7 +34,7 @@ def predictions(session: xpsql.Session, model: str, use: Use, path: Path) -> np.
     return np.array(column.to_pylist())
 
 
-@pytest.mark.parametrize("algorithm", [name for name in USES if name not in WARM])
+@pytest.mark.parametrize("algorithm", [name for name in USES if name not in {*WARM, *GROWS}])
 def test_a_version_that_continues_equals_one_training(session: xpsql.Session, days: Path, algorithm: str) -> None:
     use, settings = USES[algorithm], "base_rate = 0.3" if algorithm in BEGINS else "shards = 1"
     session.sql(use.train("m", algorithm, days / "0.parquet", settings))

@@ -36,6 +36,7 @@ SPECIAL = {
     "two_tower": Use(
         "(dim = 8, item_dropout = 0, query = (user, tags), item = (item, price, vector))", "user, item, price, tags, vector"
     ),
+    "tdm": Use("(dim = 4, history = (tags), hidden = (4), beam = 4)", "user, item, price, tags, vector"),
     "word2vec": Use("(dim = 8)", "tags"),
     "xgboost": Use("(rounds = 10)", "label, user, item, price, vector"),
     "xsvd": Use("(user = (user, price), feedback = (tags), negatives = 2)"),

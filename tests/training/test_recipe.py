@@ -24,6 +24,7 @@ LAYOUTS = {
     "din": (LAYOUT._replace(histories=(("history", ("clicked",)),)), {"target": ("c0",), "history": ("clicked",)}),
     "network": (LAYOUT, {"source": NETWORK.read_text(encoding="utf-8")}),
     "dien": (LAYOUT._replace(histories=(("history", ("clicked",)),)), {"target": ("c0",), "history": ("clicked",)}),
+    "tdm": (LAYOUT._replace(labels=(), histories=(("history", ("clicked",)),)), {"item": ("c0",), "history": ("clicked",)}),
     "two_tower": (Layout(("user", "item"), (), (), (), ()), {"query": ("user",), "item": ("item",)}),
 }
 

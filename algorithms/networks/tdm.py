@@ -1,0 +1,215 @@
+"""TDM: the best items of a large catalogue, found by descending a tree of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...platform.errors import OptionError, Subject
+from ...platform.operators.adagrad import AdagradOptions, adagrad
+from ...platform.operators.base import DenseSpec, Operator, TableSpec
+from ...platform.options import option
+from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Unlabelled, Unsupervised
+from ..layers.attention import NEVER
+from ..layers.dense import Layer
+from ..layers.initial import uniform
+from ..layers.lookups import gathered, taken
+from ..layers.pooling import all_vectors
+from ..positions import places
+from ..trees import TreeSearch, drawn_nodes
+from .interest import fields_named
+from .tower import check_hidden
+
+if TYPE_CHECKING:
+    import optax
+
+SUBJECT = Subject("USING", "tdm")
+ITEM, HISTORY = SUBJECT._replace(option="item"), SUBJECT._replace(option="history")
+
+
+@dataclass(frozen=True)
+class TdmOptions:
+    item: tuple = option(  # type: ignore[type-arg]
+        ("item",), "the item, and its category, by which the tree is made: (item, category); or the item alone"
+    )
+    history: tuple[str, ...] = option(
+        (), "the array of items that the user had, the newest last", role="sequence", length="length"
+    )
+    length: int = option(50, "elements of the history that are read, the last ones", minimum=1, maximum=10_000)
+    beam: int = option(
+        60,
+        "nodes of a level that ML.RECOMMEND goes on from; more finds more of what all scores would",
+        minimum=1,
+        maximum=65_536,
+    )
+    tree: str = option(
+        "category",
+        "what stands together in the tree: items of a category, or of alike histories",
+        choices=("category", "vectors"),
+    )
+    negatives: int = option(30, "nodes of each level that an item's are told from", minimum=1, maximum=4096)
+    dim: int = option(32, "elements of a node's vector", minimum=1, maximum=1024)
+    hidden: tuple = option((32,), "units of the hidden layers that score a node")  # type: ignore[type-arg]
+    vector_learning_rate: float = option(
+        0.1, "learning rate of the nodes' vectors", minimum=0, open_minimum=True, optimizer=True
+    )
+    learning_rate: float = option(0.001, "learning rate of the layers", minimum=0, open_minimum=True)
+    init_scale: float = option(0.1, "standard deviation of new vectors", minimum=0)
+
+
+def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
+    """Learn which nodes of a tree over the items are on the way to what a user takes next: tree-based deep model.
+
+    Items are the leaves of a binary tree, and every node has a vector, a leaf that of its item. A row says that a user took an
+    item, without a label. On every level of the tree its loss tells the ancestor of that item from nodes drawn at random, which
+    the rows of a batch share:
+
+        score(u, n) = <q + v, n> + network(n, v, q * n, v * n)
+        loss = mean over levels of log(sum over n' of exp(score(u, n'))) - score(u, n),   n' the ancestor and those drawn
+
+    q is a layer over the slots of the user and the mean of the history; v is the history as the node sees it, its elements
+    weighed by the softmax of their inner products with the node. With WITH (share = (history AS item)) elements and leaves have
+    the same vectors. ML.RECOMMEND descends the tree: of each level the `beam` best nodes, then their children, about 2 beam
+    log2(items / beam) scores in place of one for each item.
+
+    Nodes are the features of a slot "(tree)". The tree is a file of the version; an item that CONTINUE sees for the first time
+    gets a leaf beside those of its category, without another tree. What training reports as `mae` is the mean loss.
+
+    Source: Zhu et al., "Learning Tree-based Deep Model for Recommender Systems", KDD 2018. Differences: a softmax of each level
+    in place of single nodes' cross entropy, and attention by inner products.
+
+    Raises:
+        OptionError: the item is not categorical, the history is missing, or a slot has no use.
+    """
+    item = places(options.item, layout.scalar, ITEM)
+    if not 1 <= len(item) <= 2:
+        raise OptionError(f"{ITEM} expects the item, or (item, category); got {options.item}.", subject=ITEM)
+    net = TreeNet(options, layout, item)
+
+    def optimizer(table: TableSpec) -> Operator:
+        return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
+
+    def dense_optimizer() -> optax.GradientTransformation:
+        import optax  # costs 0.2 s, which algorithms without layers need not pay
+
+        return optax.adam(options.learning_rate)
+
+    def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, None]:
+        rows, asked, leaf = parameters["vectors"], net.asked(parameters, inputs), inputs.scalar[item[0]]
+        if len(inputs.histories) == len(layout.histories):  # no tree: the leaf is told from those of the batch
+            own, others, counts, of_level = leaf[:, None], leaf, [len(leaf)], np.array([len(leaf)])
+            there = inputs.weight > 0
+        else:
+            own = jnp.concatenate([inputs.histories[-1].rows[0], leaf[:, None]], axis=1)
+            counts = drawn_nodes(own.shape[1], options.negatives)
+            others, there = inputs.sampled, jnp.ones(sum(counts), bool)
+            of_level = 2.0 ** np.arange(1, len(counts) + 1)
+        level = np.repeat(np.arange(len(counts)), counts)
+        wanted = net.scores(parameters, asked, gathered(rows, own.T))
+        found = net.scores(parameters, asked, taken(rows, others))
+        usable = there[None] & (others[None] != own[:, level])
+        found = jnp.where(usable, found + jnp.log(of_level / np.array(counts))[level], NEVER)
+        losses, start = jnp.zeros(len(leaf)), 0
+        for number, count in enumerate(counts):
+            every = jnp.concatenate([wanted[:, number : number + 1], found[:, start : start + count]], axis=1)
+            losses += jax.nn.logsumexp(every, axis=1) - every[:, 0]
+            start += count
+        return (losses / len(counts))[:, None], None
+
+    def leaf_scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
+        leaves = gathered(parameters["vectors"], inputs.scalar[item[0]][None])
+        return net.scores(parameters, net.asked(parameters, inputs), leaves)[:, 0]
+
+    return Algorithm(
+        tables=(TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)),),
+        optimizer=optimizer,
+        learns=Online(Unsupervised(objective), examples_meet=True),
+        dense=net.specs,
+        dense_optimizer=dense_optimizer,
+        outputs={"score": Output(leaf_scores)},
+        intercept=False,
+        least_batch=256,
+        tree=TreeSearch(
+            layout.scalar[item[0]],
+            layout.scalar[item[1]] if len(item) == 2 else None,
+            options.history[0] if options.tree == "vectors" else None,
+            "vectors",
+            options.negatives,
+            options.beam,
+            net.asked,
+            net.scores,
+            tuple(slot for place, slot in enumerate(layout.slots) if place not in item),
+        ),
+    )
+
+
+class Asked(NamedTuple):
+    """Who asks: float32[batch, dim], and the elements of the history, float32[batch, L, dim], as they are and as keys of the
+    inner products with nodes; bool[batch, L], whether an element is there."""
+
+    user: jax.Array
+    elements: jax.Array
+    keys: jax.Array
+    mask: jax.Array
+
+
+class TreeNet:
+    """The network that scores nodes.
+
+    Args:
+        item: places of the slots of the item.
+
+    Attributes:
+        specs: the dense parameters.
+    """
+
+    def __init__(self, options: TdmOptions, layout: Layout, item: list[int]) -> None:
+        groups = [name for name, _ in layout.histories]
+        if not options.history or "history" not in groups:
+            raise OptionError(f"{HISTORY} expects an array of items, like history = (clicked_items).", subject=HISTORY)
+        self._group, self._layout = groups.index("history"), layout
+        fields = [place for name in options.history for place in fields_named(name, layout.histories[self._group][1])]
+        if len(fields) != 1:
+            raise OptionError(f"{HISTORY} expects one array of items, like history = (clicked_items).", subject=HISTORY)
+        check_hidden(options.hidden, "hidden", "tdm")
+        several = len(layout.scalar) + len(layout.bags) + len(layout.continuous) + len(layout.vectors)
+        self._own, dim = [place for place in range(several) if place not in item], options.dim
+        self._user = Layer("user", 1, (len(self._own) + 1) * dim, dim, "linear")
+        self._keys = Layer("keys", 2, dim, dim, "linear")
+        widths = [4 * dim, *options.hidden]
+        self._hidden = [Layer(f"hidden_{i}", 2 + i, widths[i - 1], widths[i], "relu") for i in range(1, len(widths))]
+        self._output = Layer("output", 100, widths[-1], 1, "linear")
+        layers = (self._user, self._keys, *self._hidden, self._output)
+        no_use = ("keys.bias", "output.bias")  # which move all elements, and all nodes, alike
+        self.specs: tuple[DenseSpec, ...] = tuple(s for layer in layers for s in layer.specs() if s.name not in no_use)
+
+    def asked(self, parameters: Parameters, inputs: Inputs) -> Asked:
+        """Return what scores need of who asks."""
+        rows, history = parameters["vectors"], inputs.histories[self._group]
+        elements = gathered(rows, history.rows[0].T)
+        mean = elements.sum(axis=1) / jnp.maximum(history.mask.sum(axis=1, keepdims=True), 1)
+        seen = [mean]
+        if self._own:
+            own = all_vectors(rows, inputs, self._layout, "root")[:, jnp.array(self._own)]
+            seen.append(own.reshape(len(mean), -1))
+        user = self._user.apply(parameters, jnp.concatenate(seen, axis=1), None)
+        return Asked(user, elements, elements @ parameters["keys.kernel"], history.mask)
+
+    def scores(self, parameters: Parameters, asked: Asked, nodes: jax.Array) -> jax.Array:
+        """Return float32[batch, m]; see TreeSearch."""
+        each = "bld,bmd->bml" if nodes.ndim == 3 else "bld,md->bml"
+        products = jnp.einsum(each, asked.keys, nodes) / np.sqrt(nodes.shape[-1])
+        weights = jax.nn.softmax(jnp.where(asked.mask[:, None], products, NEVER), axis=2)
+        seen = jnp.einsum("bml,bld->bmd", jnp.where(asked.mask[:, None], weights, 0), asked.elements)
+        nodes, user = (nodes if nodes.ndim == 3 else nodes[None]), asked.user[:, None]
+        x = jnp.concatenate([jnp.broadcast_to(nodes, seen.shape), seen, user * nodes, seen * nodes], axis=2)
+        for layer in self._hidden:
+            x = layer.apply(parameters, x, None)
+        return (x @ parameters["output.kernel"])[:, :, 0] + ((user + seen) * nodes).sum(axis=2)
+
+
+TDM = Unlabelled("tdm", TdmOptions, tdm)

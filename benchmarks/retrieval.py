@@ -1,0 +1,126 @@
+"""two_tower and tdm on bought groceries, beside popularity, item-kNN and EASE: recall of the last item of each user.
+
+    python -m benchmarks.retrieval FOLDER [PASSES]
+
+FOLDER is that of benchmarks.recommendation, which has the peers, and `amazon_grocery_rechorus/item_meta.csv.gz`, the categories
+of items. The last item of each user is left out and looked for among all items but those that the user has. Rows to learn from
+are each earlier item but the first with what was had before it, in random order. Beside the beam of `tdm` stands the ranking
+of all leaves by the same network, and how many nodes a user costs.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+from benchmarks.recommendation import Scores, Users, ease, knn, popularity, users
+from xpsql import Session, connect
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.scoring.beam import Beam
+from xpsql.platform.scoring.best import Had
+from xpsql.platform.scoring.scorer import Scorer
+from xpsql.platform.scoring.weights import Weights
+from xpsql.platform.training.recipe import algorithm_of
+
+KS = (20, 50)
+SHARE = "share = (history AS item), workers = 1"
+MODELS = {
+    "two_tower": "two_tower (query = (history), item = (item, category), temperature = {temperature})",
+    "tdm, by category": "tdm (item = (item, category), history = (history), beam = 60)",
+    "tdm, by vectors": "tdm (item = (item, category), history = (history), beam = 60, tree = 'vectors')",
+}
+TEMPERATURE = 0.1
+
+
+def categories(folder: Path, num_items: int) -> list[str]:
+    """Return the category of each item."""
+    table = csv.read_csv(
+        folder / "amazon_grocery_rechorus" / "item_meta.csv.gz", parse_options=csv.ParseOptions(delimiter="\t")
+    )
+    found = ["none"] * num_items
+    for item, category in zip(table["item_id"].to_pylist(), table["i_category"].to_pylist(), strict=True):
+        if item < num_items:
+            found[item] = f"c{category}"
+    return found
+
+
+def before_each(known: Users, folder: Path, names: list[str]) -> tuple[Path, Path, Path]:
+    """Write the rows to learn from, the last items, and the items."""
+    rows = [(one[:i], item, names[item]) for one in known.histories for i, item in enumerate(one) if i]
+    order = np.random.default_rng(1).permutation(len(rows))
+    history, item, category = zip(*(rows[i] for i in order), strict=True)
+    bought = np.unique(known.seen.indices)
+    tables = {
+        "rows": {"history": history, "item": item, "category": category},
+        "last": {"history": known.histories, "item": known.last},
+        "items": {"item": bought, "category": [names[i] for i in bought]},
+    }
+    for name, columns in tables.items():
+        pq.write_table(pa.table({key: pa.array(list(values)) for key, values in columns.items()}), folder / f"{name}.parquet")
+    return folder / "rows.parquet", folder / "last.parquet", folder / "items.parquet"
+
+
+def of_peer(known: Users, scores: Scores) -> list[float]:
+    """Return recall at each of KS, where equal scores count half."""
+    scores = np.where(known.seen.toarray() > 0, -np.inf, scores)
+    own = scores[np.arange(len(known.last)), known.last]
+    rank = (scores > own[:, None]).sum(axis=1) + ((scores == own[:, None]).sum(axis=1) - 1) / 2
+    return [float((rank < k).mean()) for k in KS]
+
+
+def all_leaves(session: Session, last: Path, items: Path) -> tuple[list[float], int, int]:
+    """Return the recall of all leaves' scores, and how many nodes a user costs there and in the beam."""
+    version = session.models.version("m")
+    algorithm = algorithm_of(version.manifest)
+    scorer, catalogue, asking = Scorer(version, Weights(version, 0, 1).pull), pq.read_table(items), pq.read_table(last)
+    beam, whole = (Beam(version, scorer, algorithm, catalogue, size) for size in (None, 1 << 20))
+    at = {item: place for place, item in enumerate(catalogue["item"].to_pylist())}
+    hits = np.zeros(len(KS))
+    for start in range(0, len(asking), whole.rows):
+        part = asking.slice(start, whole.rows)
+        had = [(row, at[item]) for row, one in enumerate(part["history"].to_pylist()) for item in set(one)]
+        out = Had.of(*np.array(had, np.int64).T)
+        best = whole.best(part.select(["history"]), max(KS), out)
+        if not start:
+            beam.best(part.select(["history"]), max(KS), out)
+        wanted = np.array([at.get(item, -1) for item in part["item"].to_pylist()])
+        hits += [(best.places[:, :k] == wanted[:, None]).any(axis=1).sum() for k in KS]
+    return (hits / len(asking)).tolist(), whole.scored, beam.scored
+
+
+def lines(folder: Path, passes: int) -> Iterator[str]:
+    """Yield the lines of the table."""
+    known = users(folder)
+    names = categories(folder, known.seen.shape[1])
+    yield f"{len(known.last)} users, {len(np.unique(known.seen.indices))} items, {known.seen.nnz} bought, {passes} passes"
+    for what, peer in (("popularity", popularity), ("item-kNN", knn), ("EASE", ease)):
+        yield f"| {what} | {' | '.join(f'{one:.4f}' for one in of_peer(known, peer(known)))} | |"
+    with tempfile.TemporaryDirectory() as name, connect(Path(name) / "warehouse", reporter=SilentReporter()) as session:
+        rows, last, items = before_each(known, Path(name), names)
+        for what, algorithm in MODELS.items():
+            start = time.perf_counter()
+            using = algorithm.format(temperature=TEMPERATURE)
+            query = f"SELECT * FROM parquet.`{rows}`"
+            session.sql(f"TRAIN OR REPLACE MODEL m USING {using} WITH ({SHARE}, passes = {passes}) AS {query}")
+            seconds = time.perf_counter() - start
+            call = f"MODEL m, (SELECT * FROM parquet.`{last}`), ITEMS (SELECT * FROM parquet.`{items}`), {KS}, EXCLUDE history"
+            found = session.sql(f"SELECT recall FROM ML.EVALUATE({call})").arrow().column(0).to_pylist()
+            yield f"| {what} | {' | '.join(f'{one:.4f}' for one in found)} | {seconds:.0f} s |"
+            if what.startswith("tdm"):
+                recall, every, few = all_leaves(session, last, items)
+                told = f"{every} leaves in place of {few} nodes"
+                yield f"| {what}, all leaves | {' | '.join(f'{one:.4f}' for one in recall)} | {told} |"
+
+
+if __name__ == "__main__":
+    folder, *rest = sys.argv[1:]
+    for text in lines(Path(folder), int(rest[0]) if rest else 5):
+        print(text, flush=True)

@@ -1,0 +1,134 @@
+"""The tree of a model's items: planted by the first training's rows, grown by those of later ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....algorithms.chunk import Chunk
+from ....algorithms.trees import TreeSearch
+from ....warehouse.package import read_tree, write_tree
+from ...errors import DataError
+from ...input.columns import Columns
+from ...input.encode import encode
+from ...input.splits import chunk_rows
+from ...trees.tree import Keys, Tree, by_category, by_vectors, grown, planted, signs
+
+if TYPE_CHECKING:
+    from ....warehouse.draft import Draft
+    from ....warehouse.version import Version
+    from ..prepared import Prepared
+
+ROWS, DIM, SMALLEST = 4096, 64, 1e-12
+Floats = NDArray[np.float32]
+
+
+def with_tree(prepared: Prepared, draft: Draft) -> Prepared:
+    """Return a training with the tree of its items, which is written beside the version; itself where its algorithm has none.
+
+    It is a function of the rows and of the version that is continued, so that RESUME finds the same.
+
+    Raises:
+        DataError: no row has an item, or a file cannot be read.
+    """
+    search = prepared.recipe.algorithm.tree
+    if search is None:
+        return prepared
+    keys, categories, contexts = items_of(prepared, search, prepared.parent is None)
+    if prepared.parent is not None:
+        before = tree_of(prepared.parent)
+        new = before.find(keys) < 0
+        tree = grown(before, keys[new], categories[new])
+    elif not len(keys):
+        raise DataError(f"No row has an item: {search.item} is NULL in all of them.")
+    else:
+        tree = planted(keys, categories, by_category(keys, categories) if contexts is None else by_vectors(contexts))
+    write_tree(draft.tree, (tree.keys, tree.categories, tree.codes))
+    return dataclasses.replace(prepared, tree=tree)
+
+
+def tree_of(version: Version) -> Tree:
+    """Read the tree of a version.
+
+    Raises:
+        ModelError: it is damaged.
+    """
+    keys, categories, codes = read_tree(version.stored("tree")[0])
+    depth = int(np.log2(codes[0] + 1))
+    return Tree(keys, categories, codes - (2**depth - 1), depth)
+
+
+def items_of(prepared: Prepared, search: TreeSearch, first: bool) -> tuple[Keys, Keys, Floats | None]:
+    """Return the keys of the items of a training's rows, ascending, and of the category that each is first seen with; for a
+    first tree by vectors those of items, float32[items, 64]: the means of what was had before, by a random one of each item.
+
+    Source: Kanerva et al., "Random Indexing of Text Samples for Latent Semantic Analysis", CogSci 2000.
+    """
+    named = [name for name in (search.item, search.category) if name is not None]
+    history = search.history if first else None
+    slots = tuple(slot for slot in prepared.columns.slots if slot.name in (*named, history))
+    columns: Columns = dataclasses.replace(
+        prepared.columns, slots=slots, labels=(), weight=None, time=None, group=None, offered=(), intercept=False
+    )
+    lines, found = [columns.layout.scalar.index(name) for name in named], Items()
+    for split in prepared.splits:
+        for table in prepared.scan.read(split, columns.inputs, chunk_rows(ROWS)):
+            if table.num_rows:
+                found.add(encode(table, columns, with_labels=False), lines)
+    return found.keys, found.categories, found.vectors() if history is not None else None
+
+
+class Items:
+    """The items of the rows that were added: their keys, ascending, those of their categories, sums of what was had before."""
+
+    def __init__(self) -> None:
+        self.keys, self.categories = np.empty(0, np.uint64), np.empty(0, np.uint64)
+        self._sums = np.empty((0, DIM), np.float32)
+
+    def add(self, chunk: Chunk, lines: Sequence[int]) -> None:
+        """Add rows.
+
+        Args:
+            lines: of the item, and of its category where there is one.
+        """
+        own = chunk.scalar[lines[0]]
+        codes, first = np.unique(own, return_index=True)
+        first, codes = first[codes >= 0], codes[codes >= 0]
+        of = chunk.scalar[lines[-1]][first] if len(lines) > 1 else np.full(len(first), -1)
+        categories = np.where(of >= 0, chunk.keys[of], np.uint64(0)) if len(chunk.keys) else np.empty(0, np.uint64)
+        every = np.concatenate([self.keys, chunk.keys[codes]])
+        keys, at, inverse = np.unique(every, return_index=True, return_inverse=True)
+        sums = np.zeros((len(keys), DIM), np.float32)
+        sums[inverse[: len(self.keys)]] = self._sums
+        if chunk.histories:
+            rows = np.flatnonzero(own >= 0)
+            np.add.at(sums, inverse[len(self.keys) :][np.searchsorted(codes, own[rows])], contexts(chunk)[rows])
+        self.categories = np.concatenate([self.categories, categories])[at]
+        self.keys, self._sums = keys, sums
+
+    def vectors(self) -> Floats:
+        """Return what was had before each item, less the mean of all, of length 1."""
+        centred = self._sums / np.maximum(np.linalg.norm(self._sums, axis=1, keepdims=True), SMALLEST)
+        centred = centred - centred.mean(axis=0)
+        found: Floats = (centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), SMALLEST)).astype(np.float32)
+        return found
+
+
+def contexts(chunk: Chunk) -> Floats:
+    """Return the mean of the random vectors of each row's history, float32[rows, 64], over the root of its length."""
+    history = chunk.histories[0]
+    lengths = np.diff(history.offsets)
+    there = history.codes[0] >= 0
+    sums, own = np.zeros((len(lengths), DIM), np.float32), signs(chunk.keys)
+    for start in range(0, len(lengths), ROWS):
+        stop = min(start + ROWS, len(lengths))
+        some = start + np.flatnonzero(lengths[start:stop])
+        if len(some):
+            part = slice(history.offsets[start], history.offsets[stop])
+            vectors = own[history.codes[0][part]] * there[part, None]
+            sums[some] = np.add.reduceat(vectors, history.offsets[some] - history.offsets[start])
+    return sums / np.sqrt(np.maximum(lengths, 1)).astype(np.float32)[:, None]

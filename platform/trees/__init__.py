@@ -1,0 +1,1 @@
+"""Trees of items beside a model."""
