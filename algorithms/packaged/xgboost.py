@@ -71,9 +71,9 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
     is missing, and an infinite value is the largest float. A row of ML.WEIGHTS is a category, its weight the category's number,
     from 1 on. All rows of the query are kept in memory: in the process that runs the statement, on Spark in the tasks, each of
     which has some and learns with the others as xgboost.spark does, by sums of histograms; where a slot has more values than
-    bins, these depend a little on who has which rows. CONTINUE is a warm start: it adds rounds, on the new data, as trees that
-    are there are not learned again. The metrics of training are of the rows learned from. Of a label with
-    classes each round grows a tree for each class.
+    bins, these depend a little on who has which rows, as do the rows that `subsample` draws. CONTINUE is a warm start: it adds
+    rounds, on the new data, as trees that are there are not learned again. The metrics of training are of the rows learned
+    from. Of a label with classes each round grows a tree for each class.
 
     Source: Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016.
 

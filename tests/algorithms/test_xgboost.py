@@ -61,7 +61,10 @@ def predicted(session: xpsql.Session, log: Log) -> NDArray[np.float32]:
 
 # More bins than values: where they are fewer, tasks that learn together agree on others than one process finds.
 PARAMETERS = {"objective": "binary:logistic", "tree_method": "hist", "eta": 0.1, "max_depth": 3, "max_bin": 2048, "seed": 7}
-TRAIN = "TRAIN MODEL m USING xgboost (rounds = 20, max_depth = 3, bins = 2048) AS SELECT * FROM parquet.`{}`"
+TRAIN = (
+    "TRAIN MODEL m USING xgboost (rounds = 20, max_depth = 3, bins = 2048, subsample = 1, columns = 1, l2 = 1) AS "
+    "SELECT * FROM parquet.`{}`"
+)
 
 
 def test_predictions_are_those_of_the_package(session: xpsql.Session, log: Log) -> None:

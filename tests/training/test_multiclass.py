@@ -28,7 +28,7 @@ ALGORITHMS = {
     "deepfm (hidden = (16, 8))": "",
     "dcn (hidden = (16, 8))": "",
     "din (target = (user), history = (seen), hidden = (16, 8))": "SHARE",
-    "xgboost (rounds = 10)": "",
+    "xgboost (rounds = 10, max_depth = 6, columns = 1, l2 = 1)": "",
 }
 
 
