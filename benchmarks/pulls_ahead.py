@@ -65,7 +65,7 @@ def ahead_worker(depth: int) -> type[Worker]:
     class AheadWorker(Worker):
         def learn(self, batches: Coming[Batch | End], begin: Callable[[], bool], paced: bool) -> None:  # type: ignore[override]
             if depth:
-                self.learn_ahead(batches, begin, depth)
+                self.learn_ahead(batches, begin, depth, lambda item: True)
             else:
                 super().learn(batches, begin, paced)
 

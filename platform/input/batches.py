@@ -40,6 +40,7 @@ class Batch(NamedTuple):
         applied: every shard has it already: it is scored, not learned from again.
         counted: the metrics have it already.
         fresh: no shard has it yet, so that its predictions owe nothing to its labels.
+        term: of its turn, see Dealt.
         sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
         histories: one per group of sequences.
         vector_arrays: one per slot of arrays of vectors.
@@ -69,6 +70,7 @@ class Batch(NamedTuple):
     applied: bool = False
     counted: bool = False
     fresh: bool = True
+    term: int = 0
     sampled_index: Codes | None = None
     histories: tuple[Padded, ...] = ()
     group: BatchGroup | None = None

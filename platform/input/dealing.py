@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -40,6 +40,7 @@ class Dealt(NamedTuple):
         applied: batches that every shard has: they are scored, where metrics lack them, but not learned from again.
         counted: batches that the metrics have.
         reached: batches that some shard has, so that whoever scores them again knows them already.
+        term: how many times it was dealt before; whoever had it then counts no more.
     """
 
     turn: Turn
@@ -47,6 +48,7 @@ class Dealt(NamedTuple):
     applied: int = 0
     counted: int = 0
     reached: int = 0
+    term: int = 0
 
 
 Deal = Callable[[], Dealt | None]
@@ -76,6 +78,7 @@ class Dealer:
         self._last_pass = math.inf
         self._place = {turn: number for number, turn in enumerate(turns)}
         self._finished = finished_of(standing)
+        self._terms: Counter[Turn] = Counter()
         self._held: dict[int, list[Turn]] = {number: [] for number in range(num_workers)}
         free = self._open(turns, standing)
         self._waiting = [self._open(turns[r::num_workers], standing) if fixed else free for r in range(num_workers)]
@@ -116,8 +119,30 @@ class Dealer:
         with self._lock:
             held = sorted(self._held[worker], key=lambda turn: self._place[turn])
             self._held[worker] = []
+            self._terms.update(held)
             self._waiting[worker].extendleft(reversed(self._open(held, standing)))
             return held
+
+    def hand_over(self, turn: Turn, holder: int, worker: int, standing: Standing) -> Dealt | None:
+        """Deal a turn that a worker holds to another one, from where it stands; None where it has just been finished."""
+        with self._lock:
+            if turn not in self._held[holder]:
+                return None
+            self._held[holder].remove(turn)
+            self._held[worker].append(turn)
+            self._terms[turn] += 1
+            return self._dealt(turn, standing)
+
+    def term(self, turn: Turn) -> int:
+        """Return how many times a turn was dealt again."""
+        with self._lock:
+            return self._terms[turn]
+
+    @property
+    def held(self) -> dict[int, list[Turn]]:
+        """The turns that each worker holds, in the order in which it got them."""
+        with self._lock:
+            return {worker: list(turns) for worker, turns in self._held.items()}
 
     @property
     def finished(self) -> dict[Turn, int]:
@@ -136,7 +161,7 @@ class Dealer:
 
     def _dealt(self, turn: Turn, standing: Standing) -> Dealt:
         applied, counted, reached = (batches.get(turn, 0) for batches in (standing.applied, standing.counted, standing.reached))
-        return Dealt(turn, min(applied, counted), applied, counted, reached)
+        return Dealt(turn, min(applied, counted), applied, counted, reached, self._terms[turn])
 
 
 def finished_of(standing: Standing) -> dict[Turn, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 from ...warehouse.manifest import Split
@@ -17,11 +17,17 @@ from .splits import chunk_rows
 from .timing import Clock
 
 
+def never(dealt: Dealt) -> bool:
+    """Return that nobody takes a turn over."""
+    return False
+
+
 class End(NamedTuple):
-    """The end of a turn: how many batches it has."""
+    """The end of a turn: how many batches it has; and its term, see Dealt."""
 
     turn: Turn
     batches: int
+    term: int = 0
 
 
 class Source:
@@ -55,16 +61,19 @@ class Source:
         self._ladders = ladders
         self._before = before
 
-    def batches(self, deal: Deal, clock: Clock) -> Generator[Batch | End, None, None]:
+    def batches(self, deal: Deal, clock: Clock, left: Callable[[Dealt], bool] = never) -> Generator[Batch | End, None, None]:
         """Take turns, as long as there are any, and yield their batches, and the end of each; the clock is told the steps.
+
+        Args:
+            left: tells of a turn under way whether another worker has it now; the rest of it is not read.
 
         Raises:
             DataError: see Encoder.chunk, and read.
         """
         while (dealt := deal()) is not None:
-            yield from self._turn(dealt, clock)
+            yield from self._turn(dealt, clock, left)
 
-    def _turn(self, dealt: Dealt, clock: Clock) -> Generator[Batch | End, None, None]:
+    def _turn(self, dealt: Dealt, clock: Clock, left: Callable[[Dealt], bool]) -> Generator[Batch | End, None, None]:
         split, first, row = self._splits[dealt.turn.split], BatchId(self._epoch, *dealt.turn, 0, self._before), 0
         self._encoder.begin_split()
         for table in self._scan.read(split, self._columns, chunk_rows(self._batch_size)):
@@ -72,21 +81,24 @@ class Source:
             stop = first.batch + -(-table.num_rows // self._batch_size)
             if stop > dealt.start or row == 0:  # the first rows are encoded even where they were learned: see RunFinder
                 chunk = self._encoder.chunk(table, functools.partial(row_of, self._scan, split, row))
-                left = dealt.start - first.batch
-                for batch in self._encoder.batches(chunk, self._batch_size, first, self._ladders, left):
+                skipped = dealt.start - first.batch
+                for batch in self._encoder.batches(chunk, self._batch_size, first, self._ladders, skipped):
+                    if left(dealt):
+                        return
                     clock.lap("encode")
                     yield standing(batch, dealt)
                     clock.lap("read_wait")
             first, row = first._replace(batch=stop), row + table.num_rows
-        yield End(dealt.turn, first.batch)
+        yield End(dealt.turn, first.batch, dealt.term)
 
 
 def standing(batch: Batch, dealt: Dealt) -> Batch:
-    """Return a batch that says whether shards and metrics have it."""
+    """Return a batch that says whether shards and metrics have it, and of which term it is."""
     number = batch.id.batch
-    if number >= max(dealt.applied, dealt.counted, dealt.reached):
+    if number >= max(dealt.applied, dealt.counted, dealt.reached) and not dealt.term:
         return batch
-    return batch._replace(applied=number < dealt.applied, counted=number < dealt.counted, fresh=number >= dealt.reached)
+    applied, counted, fresh = number < dealt.applied, number < dealt.counted, number >= dealt.reached
+    return batch._replace(applied=applied, counted=counted, fresh=fresh, term=dealt.term)
 
 
 def row_of(scan: Scan, split: Split, first: int, row: int) -> str:

@@ -20,7 +20,7 @@ from .checkpoints.driver_state import DriverState
 from .metrics import headlines, metric_names
 from .metrics.labels import Values, flat
 from .metrics.metrics import LabelMetrics, Targets, weight_range
-from .metrics.passes import PassMetrics
+from .metrics.passes import PassMetrics, PassTally
 from .metrics.validations import Validated, Validations
 from .metrics.windows import Seen, Window, metrics_of
 
@@ -204,8 +204,10 @@ class Monitor:
             expected = LabelMetrics(self._targets)
             for tallies in (one for window in report.windows for one in (window.tallies, *window.segments.values())):
                 expected.check(tallies)
-            self.passes.take(report.tallies)
-            self._counted |= from_lines(report.counted)
+            for one in report.turns:
+                if one.counted:
+                    self.passes.take([PassTally(one.pass_number, one.tallies)])
+                    self._counted[one.turn] = one.counted
             self._elsewhere[report.worker, report.attempt] = report.spent
             for window in report.windows:
                 self._close(window)

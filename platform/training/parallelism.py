@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...warehouse.manifest import Split
 from ..display import plural
 from ..engines.tasks import Tasks
 from ..errors import StatementError, Subject
@@ -34,8 +35,10 @@ DEFAULT_BATCH_SIZES = (
 WHOLE_BATCH_WORKERS = 4
 """So many workers take whole batches; what more of them have under way at once would be too much of the log."""
 
-PULLS_AHEAD = 1
+MOST_PULLS_AHEAD = 1
 """Pulls of a worker under way while it computes; more hide no more of what a shard takes (docs/scaling.md, Pulling ahead)."""
+LEAST_ROWS_AHEAD = 61
+"""Pulls go ahead where the log has so many rows for each one under way: below that accuracy is lost."""
 
 
 class Places(NamedTuple):
@@ -61,10 +64,13 @@ def in_step(settings: Settings, places: Places) -> bool:
     return settings.sync == "bsp" or (places.workers == 1 and places.shards > 1)
 
 
-def pulls_ahead(settings: Settings, places: Places) -> int:
+def pulls_ahead(settings: Settings, places: Places, batch_size: int, splits: Sequence[Split]) -> int:
     """Return how many batches a worker pulls before it has pushed the one that it computes on; 0 where results depend on no
-    timing, or a step waits for the one before."""
-    return PULLS_AHEAD if settings.sync == "asp" and places.workers > 1 else 0
+    timing, where a step waits for the one before, and where too much of the log would be under way at once."""
+    if settings.sync != "asp" or places.workers == 1:
+        return 0
+    under_way = places.workers * batch_size * LEAST_ROWS_AHEAD
+    return max(0, min(MOST_PULLS_AHEAD, sum(split.rows for split in splits) // under_way - 1))
 
 
 def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:

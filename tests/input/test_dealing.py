@@ -34,7 +34,7 @@ def test_turns_of_a_lost_worker_are_dealt_again_first_and_from_where_they_stand(
     dealer.finish(0, Turn(0, 0), 7)
     standing = Standing(applied={Turn(0, 2): 3, Turn(0, 1): 9}, counted={Turn(0, 2): 2}, reached={Turn(0, 2): 4})
     assert dealer.give_back(0, standing) == [Turn(0, 2), Turn(0, 3)]
-    assert dealer.next(1) == Dealt(Turn(0, 2), start=2, applied=3, counted=2, reached=4)
+    assert dealer.next(1) == Dealt(Turn(0, 2), start=2, applied=3, counted=2, reached=4, term=1)
     assert list(taken(dealer, 0)) == [Turn(0, 3), Turn(0, 4)]
     assert dealer.unfinished == 4
     assert dealer.finished == {Turn(0, 0): 7}
@@ -56,3 +56,15 @@ def test_a_training_goes_on_from_where_it_stands(fixed: bool) -> None:
     dealt = [dealer.next(0) for _ in range(4)]
     # The first is finished on every shard, of the second one shard lacks a batch, the fourth has none.
     assert dealt == [Dealt(Turn(0, 1), 3, 3, 4), Dealt(Turn(0, 2), 0, 5, 0), Dealt(Turn(0, 4)), None]
+
+
+def test_a_turn_is_handed_over_once_and_not_after_it_is_finished() -> None:
+    dealer, turn = Dealer(turns_of(1, 1), num_workers=3, fixed=False), Turn(0, 0)
+    dealer.next(0)
+    standing = Standing(applied={turn: 3}, counted={turn: 2})
+    assert dealer.hand_over(turn, 0, 1, standing) == Dealt(turn, start=2, applied=3, counted=2, term=1)
+    assert dealer.hand_over(turn, 0, 2, standing) is None
+    assert (dealer.held, dealer.term(turn)) == ({0: [], 1: [turn], 2: []}, 1)
+    dealer.finish(1, turn, 5)
+    assert dealer.hand_over(turn, 1, 2, standing) is None
+    assert dealer.finished == {turn: 5}

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpsql.platform.input.batches import Batch
-from xpsql.platform.input.dealing import Deal
+from xpsql.platform.input.dealing import Deal, Dealt
 from xpsql.platform.input.prefetch import Ahead
-from xpsql.platform.input.source import End, standing
+from xpsql.platform.input.source import End, never, standing
 from xpsql.platform.input.timing import Clock
 from xpsql.platform.ps._native import Arguments, Layout
 from xpsql.platform.ps.ladder import rung
@@ -97,13 +97,16 @@ class LogSource(NamedTuple):
     epoch: int
     pause: Callable[[], None]
 
-    def batches(self, deal: Deal, clock: Clock) -> Generator[Batch | End, None, None]:
+    def batches(self, deal: Deal, clock: Clock, left: Callable[[Dealt], bool] = never) -> Generator[Batch | End, None, None]:
         while (dealt := deal()) is not None:
             split = self.log.splits[dealt.turn.split]
             for number in range(dealt.start, len(split)):
+                if left(dealt):
+                    break
                 self.pause()
                 yield standing(split[number]._replace(id=BatchId(self.epoch, *dealt.turn, number)), dealt)
-            yield End(dealt.turn, len(split))
+            else:
+                yield End(dealt.turn, len(split), dealt.term)
 
 
 class LogPrepared:

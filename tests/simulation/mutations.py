@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from xpsql.platform.errors import LostError, TrainingError
+from xpsql.platform.input.dealing import Dealer, Dealt
 from xpsql.platform.ps.watermarks import RunRecord, Watermarks
 from xpsql.platform.training.tasks import cluster
 from xpsql.warehouse import draft, rows
@@ -63,7 +64,28 @@ def early_loss_is_none() -> Iterator[Stand]:
     yield cluster.Cluster, "_over", over
 
 
+def turn_of_two() -> Iterator[Stand]:
+    """What a worker tells of a turn counts though another one has it now."""
+    made = Dealer.hand_over
+
+    def hand_over(self: Dealer, *given: Any) -> Dealt | None:
+        dealt = made(self, *given)
+        if dealt is None:
+            return None
+        self._terms[dealt.turn] -= 1
+        return dealt._replace(term=dealt.term - 1)
+
+    yield Dealer, "hand_over", hand_over
+
+
 MUTATIONS: dict[str, Callable[[], Iterator[Stand]]] = {
     made.__name__.replace("_", " "): made
-    for made in (no_duplicate_check, forgotten_watermark, commit_before_sync, early_loss_is_none, foreign_removal)
+    for made in (
+        no_duplicate_check,
+        forgotten_watermark,
+        commit_before_sync,
+        early_loss_is_none,
+        foreign_removal,
+        turn_of_two,
+    )
 }

@@ -24,7 +24,7 @@ from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.online import local
 from xpsql.platform.training.parallelism import Places, in_step
 from xpsql.platform.training.plan import Settings
-from xpsql.platform.training.tasks import cluster, job, learn, shard_task, worker_task
+from xpsql.platform.training.tasks import cluster, handover, job, learn, shard_task, worker_task
 from xpsql.warehouse.manifest import Manifest, PartEntry
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.storage import Storage
@@ -39,6 +39,9 @@ class Config(NamedTuple):
     Attributes:
         tasks: on an engine's tasks; else in the driver's own process.
         beside: checkpoints go to a folder that other trainings share.
+        ahead: pulls of a worker under way while it computes.
+        batch_seconds: that a worker takes to read a batch.
+        slowness: so many times as long takes the first.
     """
 
     log: int
@@ -52,6 +55,9 @@ class Config(NamedTuple):
     tasks: bool
     beside: bool
     repeats: float
+    ahead: int
+    batch_seconds: float
+    slowness: int
 
 
 class Outcome(NamedTuple):
@@ -100,6 +106,9 @@ def config_of(world: World) -> Config:
         tasks=tasks,
         beside=random.random() < 0.3,
         repeats=random.choice((0.0, 0.2)) if repeated else 0.0,
+        ahead=random.choice((0, 1, 2)) if sync == "asp" and workers > 1 else 0,
+        batch_seconds=random.choice((0.0, 0.0, 0.1)),
+        slowness=random.choice((1, 4)),
     )
 
 
@@ -109,12 +118,23 @@ class Simulation:
     Args:
         folder: new; the disk and what lies beside the warehouse go there.
         planted: a fault of the product, see mutations.py; None: it is as it is.
+        calm: what is trained, while nothing goes wrong; None: both are drawn.
+
+    Attributes:
+        read: when each batch had been read.
     """
 
-    def __init__(self, seed: int, folder: Path, planted: Callable[[], Iterable[Stand]] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        folder: Path,
+        planted: Callable[[], Iterable[Stand]] | None = None,
+        calm: Config | None = None,
+    ) -> None:
         self._seed, self._folder = seed, folder
         self.world = World(seed)
-        self.config = config_of(self.world)
+        self.config = calm or config_of(self.world)
+        self.read: list[float] = []
         self.log = model.made_log(self.config.log, self.config.splits, self.config.most_batches)
         self._disk_root = folder / "disk"
         self._warehouse, self._shared = self._disk_root / "warehouse", self._disk_root / "shared"
@@ -129,14 +149,15 @@ class Simulation:
         self._processes: list[Process] = []
         self._power_cut = False
         self._faults = Faults(self.world, self._network, self._disk, self._struck, self._cut_power)
-        self._planted = planted
+        self._planted, self._calm = planted, calm is not None
         self._returned = False
         self._error: BaseException | None = None
 
     def run(self) -> Outcome:
         """Train until the version is there, and check it."""
         world, mistakes = self.world, list[str]()
-        world.on_step = self._faults.step
+        if not self._calm:
+            world.on_step = self._faults.step
         with self._disk.mounted(), simulated(world, [*self._stands(), *(self._planted() if self._planted else ())]):
             try:
                 self._train()
@@ -227,6 +248,9 @@ class Simulation:
         yield shard_task, "keep_freed_memory", lambda size: None
         yield worker_task, "prepared_of", lambda job: self._prepared_of(job)
         yield worker_task, "Worker", model.LogWorker
+        yield worker_task, "pulls_ahead", lambda *sizes: self.config.ahead
+        if not self._calm:
+            yield handover, "MOVE_SECONDS", 0.01
         yield cluster, "SocketTransport", lambda: self._network
         yield local, "new_shard", model.new_shard
         yield local, "Worker", model.LogWorker
@@ -240,7 +264,16 @@ class Simulation:
         yield Storage, "__init__", init
 
     def _prepared_of(self, job: Any) -> Any:
-        return model.LogPrepared(self.log, job.input.plan.settings, lambda: self.world.step("read"))
+        return model.LogPrepared(self.log, job.input.plan.settings, self._read)
+
+    def _read(self) -> None:
+        """Take the time that reading a batch takes."""
+        self.world.step("read")
+        assert self.world.current is not None
+        if seconds := self.config.batch_seconds:
+            slow = self.world.current.process.name.startswith("worker 0.")
+            self.world.wait(lambda: False, seconds * (self.config.slowness if slow else 1))
+        self.read.append(self.world.now)
 
     def _struck(self) -> list[Process]:
         return [*([] if self._driver is None else [self._driver]), *self._processes]

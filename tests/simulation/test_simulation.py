@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from tests.simulation.__main__ import fast_folder, outcome_of, repeated_by
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.simulation import Config, Simulation
 
 SEEDS, AT_ONCE, MOST_TO_FIND = 500, 50, 60
 
@@ -21,6 +25,32 @@ def test_a_training_is_exact_and_whole_whatever_goes_wrong(first: int) -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_faults_that_are_planted_are_found(mutation: str) -> None:
     assert any(outcome_of(seed, mutation).mistakes for seed in range(MOST_TO_FIND))
+
+
+def test_a_worker_at_a_quarter_of_the_speed_of_three_others_holds_nobody_up() -> None:
+    calm = Config(
+        log=1,
+        splits=40,
+        most_batches=8,
+        passes=1,
+        sync="asp",
+        workers=4,
+        shards=2,
+        checkpoint_seconds=0.0,
+        tasks=True,
+        beside=False,
+        repeats=0.0,
+        ahead=1,
+        batch_seconds=0.5,
+        slowness=4,
+    )
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        simulation = Simulation(0, Path(folder) / "world", None, calm)
+        assert not simulation.run().mistakes
+    batches = sum(map(len, simulation.log.splits))
+    ideal = calm.batch_seconds * batches / (3 + 1 / 4)
+    print((simulation.read[-1] - simulation.read[0]) / ideal, len(simulation.read) / batches)
+    assert simulation.read[-1] - simulation.read[0] <= 1.15 * ideal
 
 
 def test_a_seed_is_the_same_world_again() -> None:

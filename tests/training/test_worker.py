@@ -68,7 +68,7 @@ def asked(depth: int, there: Callable[[int], bool]) -> str:
     worker = model.LogWorker(0, client, None, lambda batch, predictions: None, ended, Clocks().learning)
     items = Given([first, second, End(turns[0], 2), third, End(turns[1], 1)], there)
     if depth:
-        worker.learn_ahead(items, lambda: True, depth)
+        worker.learn_ahead(items, lambda: True, depth, lambda item: True)
     else:
         worker.learn(items, lambda: True, False)
     return ", ".join(client.asked)

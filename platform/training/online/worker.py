@@ -71,18 +71,23 @@ class Worker:
             begin: waits until the next step may begin; False ends the work.
             paced: a step begins when the push before it is acknowledged.
         """
-        self._learn_all((Upcoming(item, None) for item in batches), begin, paced)
+        self._learn_all((Upcoming(item, None) for item in batches), begin, paced, 0)
 
-    def learn_ahead(self, batches: Coming[Batch | End], begin: Callable[[], bool], depth: int) -> None:
-        """Learn as `learn` does, with the pulls of the next batches, as many as `depth`, under way while one is computed on, as
-        its push before is. What they bring lacks as many updates of this worker's own, beside those of others.
+    def learn_ahead(
+        self, batches: Coming[Batch | End], begin: Callable[[], bool], depth: int, wanted: Callable[[Batch | End], bool]
+    ) -> None:
+        """Learn as `learn` does, but while a batch is computed on, the pulls of as many of the next as `depth` are under way,
+        and as many pushes of those before. What a pull brings lacks that many updates of this worker's own, beside others'.
 
         Args:
             batches: those that are not there yet are not waited for.
+            wanted: tells of a batch, or an end, whether this worker is to learn it; else it is left out.
         """
-        self._learn_all(self._pulled_ahead(batches, depth), begin, False)
+        self._learn_all(self._pulled_ahead(batches, depth, wanted), begin, False, depth)
 
-    def _pulled_ahead(self, batches: Coming[Batch | End], depth: int) -> Generator[Upcoming, None, None]:
+    def _pulled_ahead(
+        self, batches: Coming[Batch | End], depth: int, wanted: Callable[[Batch | End], bool]
+    ) -> Generator[Upcoming, None, None]:
         """Yield what comes, once the pulls of what follows it are under way."""
         coming: deque[Upcoming] = deque()
         while True:
@@ -92,22 +97,34 @@ class Worker:
                     yield from coming
                     return
                 self._clock.lap("input_wait")
-                coming.append(Upcoming(item, None if isinstance(item, End) else self._start_pull(item)))
+                if wanted(item):
+                    coming.append(Upcoming(item, None if isinstance(item, End) else self._start_pull(item)))
                 self._clock.lap("pull")
-            yield coming.popleft()
+            upcoming = coming.popleft()
+            if wanted(upcoming.item):
+                yield upcoming
 
     def _start_pull(self, batch: Batch) -> Handle[Pulled]:
         return self._client.start_pull(batch.keys, batch.size)
 
-    def _learn_all(self, upcoming: Iterable[Upcoming], begin: Callable[[], bool], paced: bool) -> None:
-        pushed: Handle[object] | None = None
+    def _learn_all(self, upcoming: Iterable[Upcoming], begin: Callable[[], bool], paced: bool, under_way: int) -> None:
+        """Learn what comes.
+
+        Args:
+            under_way: pushes whose answers are not awaited before the next batch is computed on.
+        """
+        pushes: deque[Handle[object]] = deque()
         lap = self._clock.lap
+
+        def acknowledged(most: int) -> None:
+            while len(pushes) > most:
+                pushes.popleft().result()
+                lap("push")
+
         for batch, pulling in upcoming:
             lap("input_wait")
-            if pushed is not None and (paced or isinstance(batch, End)):
-                pushed.result()
-                pushed = None
-                lap("push")
+            if paced or isinstance(batch, End):
+                acknowledged(0)
             if isinstance(batch, End):
                 self._ended(batch)
                 continue
@@ -118,13 +135,10 @@ class Worker:
             lap("pull")
             pulled = pulling.result()
             lap("pull")
-            if pushed is not None:
-                pushed.result()
-                lap("push")
-            pushed = self._take(batch, pulled)
-        if pushed is not None:
-            pushed.result()
-            lap("push")
+            acknowledged(under_way)
+            if (pushed := self._take(batch, pulled)) is not None:
+                pushes.append(pushed)
+        acknowledged(0)
 
     def _take(self, batch: Batch, pulled: Pulled) -> Handle[object] | None:
         """Score a batch and learn from it; return its push, None where shards have it."""

@@ -20,10 +20,9 @@ from ...ps.messages import Description, Keys, Pulled
 from ...ps.remote import DEADLINE_SECONDS
 from ...ps.service import WATERMARKS, StandingRequest
 from ...ps.transport.base import ShardsClient
-from ...ps.transport.checks import check_shape
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Handler
-from ...ps.watermarks import Turn, from_lines, highest, lowest
+from ...ps.watermarks import Turn, as_lines, highest, lowest
 from ..checkpoints.checkpointer import Checkpointer
 from ..checkpoints.recovery import Recoveries
 from ..held import Held, KeptPass, merged_saved, total
@@ -33,7 +32,10 @@ from ..parallelism import in_step
 from ..prepared import Prepared
 from ..validation import Pull, keep_pass, learn_by_pass
 from .cluster import Cluster, cluster
+from .handover import Speeds
 from .job import (
+    LATER,
+    NO_MORE,
     PRESSED,
     REPORT,
     SAVE,
@@ -50,7 +52,7 @@ from .job import (
     Take,
 )
 from .remote_checkpoints import ASK_SECONDS, Afar
-from .reports import Report
+from .reports import Report, Terms
 from .worker_task import work
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ SAVE_SECONDS = 3600.0
 
 def taken(dealt: Dealt | None) -> NextTurn:
     """Return a turn, or that there are no more, as it travels."""
-    return NextTurn(-1, -1, 0, 0, 0, 0) if dealt is None else NextTurn(*dealt.turn, *dealt[1:])
+    return NextTurn(-1, NO_MORE) if dealt is None else NextTurn(*dealt.turn, *dealt[1:])
 
 
 class RemotePasses(NamedTuple):
@@ -101,6 +103,8 @@ class Driver:
         self._asking, self._dealing, self._reporting = threading.Lock(), threading.Lock(), threading.Lock()
         self._finished = finished
         self._dealer = Dealer((), self._num_workers, self._in_step)
+        self._shares = not self._in_step and self._num_workers > 1 and prepared.schedule is None
+        self._speeds = Speeds(lambda turn: -(-prepared.splits[turn.split].rows // prepared.batch_size))
         self._awaited: set[Turn] = set()  # given back, and not dealt again
         self._generation = self._begun_with = 0
         self._begun = threading.Event()
@@ -265,6 +269,7 @@ class Driver:
             standing = self._standing()
             self._recoveries.lost(who, error, silent_seconds)
             self._pace.leave(number)
+            self._speeds.forget(number)
             self._awaited |= set(self._dealer.give_back(number, standing))
         except TrainingError as given_up:
             self._on.coordinator.fail(given_up)
@@ -280,26 +285,50 @@ class Driver:
         with self._dealing:
             self._on.coordinator.require("worker", *request)
             dealt = self._dealer.next(request.worker)
+            if dealt is None and self._shares and self._dealer.unfinished:
+                dealt = self._shared(request.worker)
+                if dealt is None:
+                    return NextTurn(-1, LATER)
+            if dealt is not None:
+                self._speeds.begin(request.worker)
         if dealt is not None:
             self._awaited.discard(dealt.turn)
             if not self._awaited:
                 self._recoveries.over()
         return taken(dealt)
 
+    def _shared(self, worker: int) -> Dealt | None:
+        """Deal what is left of a slower worker's turn to one that holds none; None: there is nothing, or not yet."""
+        held = self._dealer.held
+        if held[worker]:
+            return None
+        self._pace.leave(worker)  # nobody waits for it meanwhile
+        with self._reporting:  # what its holder tells from now on is late
+            chosen = self._speeds.choose(worker, held, self._monitor.counted)
+            if chosen is None:
+                return None
+            try:
+                return self._dealer.hand_over(*chosen, worker, self._standing())
+            except TrainingError:  # shards that cannot be asked are lost, as others find out
+                return None
+
     def _step(self, request: StepRequest) -> Stepped:
         self._on.coordinator.require("worker", *request)
         return Stepped(self._pace.step(request.worker))
 
-    def _report(self, report: Report) -> Acknowledged:
+    def _report(self, report: Report) -> Terms:
         with self._reporting:
             self._on.coordinator.require("worker", report.worker, report.attempt)
-            for lines in (report.counted, report.ended):
-                check_shape("batches by turn", lines, (len(lines), 3) if lines.ndim else (0, 3))
-                self._dealer.require(from_lines(lines))
-            self._monitor.absorb(report)
-            for turn, batches in from_lines(report.ended).items():
-                self._dealer.finish(report.worker, turn, batches)
-        return Acknowledged()
+            self._dealer.require({one.turn: max(one.counted, one.ended, 0) for one in report.turns})
+            terms = {one.turn: self._dealer.term(one.turn) for one in report.turns}
+            current = tuple(one for one in report.turns if one.term == terms[one.turn])
+            before = self._monitor.counted
+            self._monitor.absorb(report._replace(turns=current))
+            for one in current:
+                self._speeds.learned(report.worker, max(0, one.counted - before.get(one.turn, 0)))
+                if one.ended >= 0:
+                    self._dealer.finish(report.worker, one.turn, one.ended)
+        return Terms(as_lines({one.turn: terms[one.turn] for one in report.turns if one.term != terms[one.turn]}))
 
     def _pressed(self, pressed: Pressed) -> Acknowledged:
         """Tell that a shard's memory is short; where it is full, take a last checkpoint and end the training."""

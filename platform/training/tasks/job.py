@@ -17,12 +17,13 @@ from ..held import Saved
 from ..prepared import Prepared, TrainingInput
 from ..recipe import recipe_of
 from .messages import Contact
-from .reports import Report
+from .reports import Report, Terms
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
 
 WAIT_SECONDS = 600.0
+NO_MORE, LATER = -1, -2
 
 
 class Job(NamedTuple):
@@ -59,14 +60,15 @@ class Take(NamedTuple):
 
 
 class NextTurn(NamedTuple):
-    """The next turn, as Dealt says it; a split of -1 where there are no more."""
+    """The next turn, as Dealt says it; a split of NO_MORE, or of LATER where one may come: the worker asks again."""
 
     pass_number: int
     split: int
-    start: int
-    applied: int
-    counted: int
-    reached: int
+    start: int = 0
+    applied: int = 0
+    counted: int = 0
+    reached: int = 0
+    term: int = 0
 
 
 class StepRequest(NamedTuple):
@@ -104,7 +106,7 @@ class Save(NamedTuple):
 
 TAKE = Method("take", Take, NextTurn)
 STEP = Method("step", StepRequest, Stepped)
-REPORT = Method("report", Report, Acknowledged)
+REPORT = Method("report", Report, Terms)
 SLOW = Method("slow", Slow, Acknowledged)
 PRESSED = Method("pressed", Pressed, Acknowledged)
 SAVE = Method("save", Save, Saved)

@@ -5,26 +5,52 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...input.timing import Spent
-from ...ps.watermarks import Lines
-from ..metrics.passes import PassTally
+from ...ps.watermarks import Lines, Turn
+from ..metrics.metrics import Tally
 from ..metrics.windows import Window
+
+
+class TurnReport(NamedTuple):
+    """What a worker has learned of a turn since its report before.
+
+    Attributes:
+        pass_number, split: which turn.
+        term: in which it was dealt to the worker; what is told of an earlier one than the turn's is left out.
+        counted: batches that the metrics have with this report; 0: none are new.
+        ended: how many it has, where it is finished; else -1.
+        tallies: of each label, how it scored the new ones before it learned from them.
+    """
+
+    pass_number: int
+    split: int
+    term: int
+    counted: int
+    ended: int
+    tallies: tuple[Tally, ...]
+
+    @property
+    def turn(self) -> Turn:
+        """Which turn."""
+        return Turn(self.pass_number, self.split)
 
 
 class Report(NamedTuple):
     """What a worker has learned since its report before.
 
     Attributes:
-        tallies: how it scored the batches of each pass, before it learned from them.
-        counted: batches that the metrics have with this report, of the turns that it worked on.
-        ended: batches of the turns that it has finished.
+        turns: that it worked on.
         windows: that it has closed.
         spent: where its time went since it began.
     """
 
     worker: int
     attempt: int
-    tallies: tuple[PassTally, ...]
-    counted: Lines
-    ended: Lines
+    turns: tuple[TurnReport, ...]
     windows: tuple[Window, ...]
     spent: Spent
+
+
+class Terms(NamedTuple):
+    """The answer to a report: the turns of it that others have now, int64[n, 3]: pass, split, term."""
+
+    lines: Lines

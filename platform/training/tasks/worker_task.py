@@ -17,18 +17,18 @@ from ...input.source import End
 from ...input.timing import Clocks, Compiled, Spent
 from ...ps.gang import ANSWER_SECONDS
 from ...ps.remote import DEADLINE_SECONDS
-from ...ps.watermarks import Turn, as_lines
+from ...ps.watermarks import Turn, from_lines
 from ..compiled import compilations, prepare_task
-from ..metrics.metrics import Targets
-from ..metrics.passes import PassMetrics
+from ..metrics.metrics import LabelMetrics, Targets
 from ..metrics.windows import Collector, Schedule, Window
 from ..online.worker import Worker
 from ..parallelism import in_step, pulls_ahead
-from .job import REPORT, STEP, TAKE, WAIT_SECONDS, Job, StepRequest, Take, check_machine, prepared_of
+from .job import LATER, NO_MORE, REPORT, STEP, TAKE, WAIT_SECONDS, Job, StepRequest, Take, check_machine, prepared_of
 from .membership import CALL_SECONDS, EndedError, Membership
-from .reports import Report
+from .reports import Report, TurnReport
 
 REPORT_SECONDS = 0.5
+LATER_SECONDS, MOST_LATER_SECONDS = 0.05, 1.0
 MOST_ATTEMPTS = 1 << 20  # that an engine makes of one task
 
 
@@ -50,25 +50,32 @@ def work(job: Job, generation: int, task: Task) -> None:
         source = prepared.source(job.epoch)
 
         def read() -> Generator[Batch | End, None, None]:
-            return source.batches(lambda: take(member, task), telling.clocks.reading)
+            return source.batches(lambda: take(member, task), telling.clocks.reading, telling.left)
 
         seconds = ANSWER_SECONDS if in_step(job.input.plan.settings, job.input.places) else DEADLINE_SECONDS
         with job.contact.dial_shards(member.shards(WAIT_SECONDS), seconds) as client:
             worker = Worker(task.number, client, prepared.recipe, telling.learned, telling.ended, telling.clocks.learning)
             with compilations(telling.compiled.add), prepared.ahead(read) as ahead:
                 start = functools.partial(begin, member, task, job)
-                if depth := pulls_ahead(job.input.plan.settings, job.input.places):
-                    worker.learn_ahead(ahead, start, depth)
+                if depth := pulls_ahead(job.input.plan.settings, job.input.places, job.input.batch_size, job.input.splits):
+                    worker.learn_ahead(ahead, start, depth, telling.wanted)
                 else:
-                    worker.learn(ahead, start, job.input.plan.settings.sync == "ssp")
+                    items = (item for item in ahead if telling.wanted(item))
+                    worker.learn(items, start, job.input.plan.settings.sync == "ssp")
             client.leave(task.number)  # not by an error: a gang would make steps without it, and a checkpoint might keep them
         telling.finish()
 
 
 def take(member: Membership, task: Task) -> Dealt | None:
-    """Ask the driver for the next turn."""
-    pass_number, split, *batches = member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS)
-    return None if split < 0 else Dealt(Turn(pass_number, split), *batches)
+    """Ask the driver for the next turn, again and again while another worker has what may become one."""
+    seconds = LATER_SECONDS
+    while True:
+        pass_number, split, *batches = member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS)
+        if split != LATER:
+            return None if split == NO_MORE else Dealt(Turn(pass_number, split), *batches)
+        if member.ended.wait(seconds):
+            return None
+        seconds = min(2 * seconds, MOST_LATER_SECONDS)
 
 
 def begin(member: Membership, task: Task, job: Job) -> bool:
@@ -99,6 +106,7 @@ class Telling:
         self._told = time.monotonic()
         self._collector = Collector(schedule, targets, self._count, lambda window: self._windows.append(window), {})
         self._targets = targets
+        self._terms: dict[Turn, int] = {}
         self._begin()
 
     def learned(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
@@ -106,9 +114,10 @@ class Telling:
         self._collector.learned(batch, predictions)
 
     def ended(self, end: End) -> None:
-        """Note that a turn is finished."""
+        """Tell that a turn is finished: others may wait for that."""
         self._collector.finish()
-        self._ended[end.turn] = end.batches
+        self._of(end.turn, end.term).ended = end.batches
+        self.tell()
 
     def finish(self) -> None:
         """Tell what is left."""
@@ -117,24 +126,49 @@ class Telling:
 
     def _begin(self) -> None:
         """Begin the next report."""
-        self._metrics = PassMetrics(self._targets.ungrouped, keeps_all=True)
-        self._counted: dict[Turn, int] = {}
-        self._ended: dict[Turn, int] = {}
+        self._turns: dict[tuple[Turn, int], TurnCount] = {}
         self._windows: list[Window] = []
 
     def _count(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
         if not batch.counted:
-            self._counted[Turn(batch.id.pass_number, batch.id.split)] = batch.id.batch + 1
-            self._metrics.add(batch.id.pass_number, batch.label[:, : batch.examples], predictions)
+            count = self._of(turn_of(batch), batch.term)
+            count.counted = batch.id.batch + 1
+            count.metrics.add(batch.label[:, : batch.examples], predictions)
         if self._windows or time.monotonic() - self._told >= REPORT_SECONDS:
             self.tell()
 
     def tell(self) -> None:
         """Report to the driver what has not been reported."""
         self._told = time.monotonic()
-        counted, ended = as_lines(self._counted), as_lines(self._ended)
-        tallies, windows = self._metrics.tallies(), tuple(self._windows)
+        turns = tuple(
+            TurnReport(*turn, term, one.counted, one.ended, one.metrics.tallies()) for (turn, term), one in self._turns.items()
+        )
         spent = Spent(self.clocks.seconds, *self.compiled.counted)
-        report = Report(self._task.number, self._task.attempt, tallies, counted, ended, windows, spent)
-        self._member.call(REPORT, report, CALL_SECONDS)
+        report = Report(self._task.number, self._task.attempt, turns, tuple(self._windows), spent)
+        self._terms |= from_lines(self._member.call(REPORT, report, CALL_SECONDS).lines)
         self._begin()
+
+    def wanted(self, item: Batch | End) -> bool:
+        """Return whether this worker is to learn a batch, as far as it knows: no other has its turn now."""
+        turn = item.turn if isinstance(item, End) else turn_of(item)
+        return item.term >= self._terms.get(turn, 0)
+
+    def left(self, dealt: Dealt) -> bool:
+        """Return whether another worker has a turn now that was dealt to this one, as far as it knows."""
+        return dealt.term < self._terms.get(dealt.turn, 0)
+
+    def _of(self, turn: Turn, term: int) -> TurnCount:
+        return self._turns.setdefault((turn, term), TurnCount(self._targets))
+
+
+class TurnCount:
+    """What has been learned of a turn since the last report; see TurnReport."""
+
+    def __init__(self, targets: Targets) -> None:
+        self.counted, self.ended = 0, -1
+        self.metrics = LabelMetrics(targets.ungrouped)
+
+
+def turn_of(batch: Batch) -> Turn:
+    """Return the turn that a batch is of."""
+    return Turn(batch.id.pass_number, batch.id.split)
