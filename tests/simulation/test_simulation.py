@@ -49,7 +49,6 @@ def test_a_worker_at_a_quarter_of_the_speed_of_three_others_holds_nobody_up() ->
         assert not simulation.run().mistakes
     batches = sum(map(len, simulation.log.splits))
     ideal = calm.batch_seconds * batches / (3 + 1 / 4)
-    print((simulation.read[-1] - simulation.read[0]) / ideal, len(simulation.read) / batches)
     assert simulation.read[-1] - simulation.read[0] <= 1.15 * ideal
 
 

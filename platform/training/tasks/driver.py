@@ -103,7 +103,7 @@ class Driver:
         self._asking, self._dealing, self._reporting = threading.Lock(), threading.Lock(), threading.Lock()
         self._finished = finished
         self._dealer = Dealer((), self._num_workers, self._in_step)
-        self._shares = not self._in_step and self._num_workers > 1 and prepared.schedule is None
+        self._shares = False
         self._speeds = Speeds(lambda turn: -(-prepared.splits[turn.split].rows // prepared.batch_size))
         self._awaited: set[Turn] = set()  # given back, and not dealt again
         self._generation = self._begun_with = 0
@@ -140,6 +140,7 @@ class Driver:
             self._begun_with = len(self._monitor.validations.passes)
             dealer.open(self._begun_with)
         self._dealer = dealer
+        self._shares = not self._in_step and self._num_workers > 1 and self._prepared.schedule is None
         self._monitor.watch(self.describe)
         self._begun.set()
 

@@ -28,7 +28,7 @@ from .membership import CALL_SECONDS, EndedError, Membership
 from .reports import Report, TurnReport
 
 REPORT_SECONDS = 0.5
-LATER_SECONDS, MOST_LATER_SECONDS = 0.05, 1.0
+LATER_SECONDS, MOST_LATER_SECONDS = 0.05, 0.25
 MOST_ATTEMPTS = 1 << 20  # that an engine makes of one task
 
 
