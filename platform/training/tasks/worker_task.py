@@ -67,14 +67,18 @@ def work(job: Job, generation: int, task: Task) -> None:
 
 
 def take(member: Membership, task: Task) -> Dealt | None:
-    """Ask the driver for the next turn, again and again while another worker has what may become one."""
+    """Ask the driver for the next turn, again and again while another worker has what may become one.
+
+    Raises:
+        EndedError: the task must end.
+    """
     seconds = LATER_SECONDS
     while True:
         pass_number, split, *batches = member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS)
         if split != LATER:
             return None if split == NO_MORE else Dealt(Turn(pass_number, split), *batches)
         if member.ended.wait(seconds):
-            return None
+            raise EndedError
         seconds = min(2 * seconds, MOST_LATER_SECONDS)
 
 
