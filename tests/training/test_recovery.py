@@ -138,7 +138,7 @@ def test_shards_that_are_killed_begin_again_and_nothing_counts_twice(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kills = ((12000, (SHARDS, 1)), (24000, (SHARDS, 0)))
-    options = "workers = 2, shards = 2, checkpoint_seconds = 1"
+    options = "workers = 2, shards = 2, checkpoint_seconds = 0.2"
     rows, info, notes = train(tmp_path / "w", log, options, monkeypatch, *kills)
     check_counts(rows, log)
     assert any(note.startswith("Going on from checkpoint 000000-") for note in notes)
