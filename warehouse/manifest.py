@@ -19,7 +19,7 @@ from ..platform.errors import ModelError
 from .durable import replace_text
 from .stored import Block, FileEntry, VectorsEntry, is_stored
 
-FORMAT = 3
+FORMAT, DEFAULTS = 3, 1  # of files, and of options that are not written
 CLASSES, VECTORS = "classes", "vectors"  # the label is one of several; values of slots have vectors, which are beside rows
 KNOWN = frozenset({CLASSES, VECTORS})
 FILE = "manifest.json"
@@ -176,16 +176,14 @@ class Manifest:
         rows: keys that have rows, which are those of the first table.
         metrics: of its training, as ML.EVALUATE shows them.
         classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
-        crosses: the terms of CROSS, as written.
-        vectors: of VECTORS, in files of their own.
+        crosses: the terms of CROSS, as written; vectors: of VECTORS, in files of their own.
         transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without.
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
         validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
-        validation: the metrics of the rows held out, after the last pass, or the best where patience keeps it.
-        best_pass: the number of that pass, from 0.
+        validation: the metrics of the rows held out, after the last pass, or the best where patience keeps it; best_pass: its
+            number, from 0.
         trials: what TUNE tried before, as ML.TRIAL_INFO shows it.
-        release: the condition of RELEASE WHEN, as written.
-        evaluation: the metrics over all windows of its training.
+        release: the condition of RELEASE WHEN, as written; evaluation: the metrics over all windows of its training.
         calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
         base_rate: mean label of all examples so far, for the information of features.
         input: how the splits are read; batch_size, shards, workers: with what; expected: examples in all passes, where a filter
@@ -198,6 +196,7 @@ class Manifest:
         stream: what it learns from is a stream, of this name, whose splits are in the version's log of segments.
         position: how far it and those that it goes on from have learned from each stream, by its name.
         publish: PUBLISH EVERY, as `seconds` and `examples`; None of a training that ended by itself.
+        defaults: which ones options have that are not written; 0 of an earlier version.
         retain: RETAIN LAST; None where all versions stay.
     """
 
@@ -258,6 +257,7 @@ class Manifest:
     stream: str | None = None
     position: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     publish: Mapping[str, Any] | None = None
+    defaults: int = 0
     retain: int | None = None
 
     @property

@@ -195,7 +195,7 @@ class TreeNet:
         seen = [mean]
         if self._own:
             own = all_vectors(rows, inputs, self._layout, "root")[:, jnp.array(self._own)]
-            seen.append(own.reshape(len(mean), -1))
+            seen.append(own.reshape(mean.shape[0], -1))
         user = self._user.apply(parameters, jnp.concatenate(seen, axis=1), None)
         return Asked(user, elements, elements @ parameters["keys.kernel"], history.mask)
 

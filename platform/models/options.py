@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...warehouse.manifest import PartEntry
 from ..errors import StatementError
 from ..input.columns import columns_from
 from ..input.transform import Transform
 from ..options import Described, adapted, describe, written
 from ..parts import ALGORITHM, OPERATOR, PartKind
 from ..training.plan import Settings
+from ..training.recipe import options_in
 
 if TYPE_CHECKING:
     from ...algorithms.base import Layout
-    from ...warehouse.manifest import Manifest, PartEntry
+    from ...warehouse.manifest import Manifest
 
 SCHEMA = pa.schema(
     [
@@ -40,7 +42,8 @@ def options_of(manifest: Manifest) -> pa.Table:
 
 
 def rows(manifest: Manifest) -> Iterator[Row]:
-    yield from of_part("USING", ALGORITHM, manifest.algorithm, columns_from(manifest).layout)
+    algorithm = PartEntry(manifest.algorithm.name, options_in(manifest))
+    yield from of_part("USING", ALGORITHM, algorithm, columns_from(manifest).layout)
     for operator in manifest.operators:
         yield from of_part("OPERATORS", OPERATOR, operator)
         if operator.on:

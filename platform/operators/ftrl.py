@@ -21,14 +21,14 @@ class FtrlOptions:
 
     alpha: float = option(0.1, "learning rate", minimum=0, open_minimum=True)
     beta: float = option(1.0, "damping of the first updates' learning rate", minimum=0, open_minimum=True)
+    l1: float = option(0.0, "strength of L1: weights with |z| <= l1 are exactly 0", minimum=0)
+    l2: float = option(0.0, "strength of L2", minimum=0)
     power: float = option(
         0.5,
         "of the sum of squared gradients that the learning rate is divided by, in eighths; above 0.5 features settle sooner",
         minimum=0.125,
         maximum=1,
     )
-    l1: float = option(0.0, "strength of L1: weights with |z| <= l1 are exactly 0", minimum=0)
-    l2: float = option(0.0, "strength of L2", minimum=0)
 
 
 def ftrl(options: FtrlOptions, table: TableSpec) -> Operator:

@@ -25,7 +25,7 @@ from ..input.roles import CROSS, LABEL
 from ..input.slots import columns_of, offered_slots
 from ..operators.base import Context, Operator, Rows, TableSpec
 from ..operators.chains import chain
-from ..options import of_optimizer, written
+from ..options import of_optimizer, written, written_before
 from ..ps.dense import DenseProgram, size
 from ..ps.ladder import Ladder
 from ..ps.programs import Programs
@@ -300,6 +300,13 @@ def statistics_of_rows(names: tuple[str, ...]) -> Operator:
     return Operator({}, name="statistics", offers=tuple(f"@{name}" for name in names), offer=offer)
 
 
+def options_in(manifest: Manifest) -> dict[str, Any]:
+    """Return the options of a trained version's algorithm, with those that it did not say and that are others now."""
+    options = dict(manifest.algorithm.options)
+    part = parts.ALGORITHM.find(manifest.algorithm.name, None)
+    return options if manifest.defaults else written_before(part.options, options)
+
+
 def algorithm_of(manifest: Manifest) -> Algorithm:
     """Make the algorithm of a trained version.
 
@@ -307,7 +314,7 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
         StatementError: its package is not installed, or its options have changed.
     """
     part = parts.ALGORITHM.find(manifest.algorithm.name, None)
-    options = parts.ALGORITHM.options(part, written(manifest.algorithm.options))
+    options = parts.ALGORITHM.options(part, written(options_in(manifest)))
     return make_algorithm(part, options, columns_from(manifest).layout)
 
 

@@ -15,7 +15,7 @@ SLOTS = (*LAYOUT.scalar, *LAYOUT.bags, *LAYOUT.continuous, "picture")
 
 
 def test_scores_are_the_sum_over_features_and_pairs_of_different_slots() -> None:
-    algorithm = ffm(FfmOptions(dim=DIM), LAYOUT)
+    algorithm = ffm(FfmOptions(dim=DIM, pooling="sum"), LAYOUT)
     assert {table.name: table.dim for table in algorithm.tables} == {"weights": 1, "vectors": len(SLOTS) * DIM}
     random, inputs = np.random.default_rng(1), random_inputs()
     weights = random.normal(size=(NUM_ROWS, 1)).astype(np.float32)

@@ -20,7 +20,8 @@ def test_scores_are_the_sum_over_features_and_pairs() -> None:
     weights = random.normal(size=(NUM_ROWS, 1)).astype(np.float32)
     vectors = random.normal(size=(NUM_ROWS, DIM)).astype(np.float32)
     inputs = random_inputs()
-    found = fm(FmOptions(dim=DIM), LAYOUT).scores({"weights": jnp.asarray(weights), "vectors": jnp.asarray(vectors)}, inputs)
+    algorithm = fm(FmOptions(dim=DIM, pooling="sum"), LAYOUT)
+    found = algorithm.scores({"weights": jnp.asarray(weights), "vectors": jnp.asarray(vectors)}, inputs)
     for example in range(BATCH):
         own = features(inputs, example)
         score = weights[15, 0] + sum(weights[f.row, 0] * f.value for f in own)

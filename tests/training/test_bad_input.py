@@ -65,7 +65,7 @@ def path(session: xpsql.Session, tmp_path: Path) -> Path:
         ("TRAIN MODEL m USING xftrl AS SELECT label, user AS `(intercept)` FROM {}", "give that column another"),
         ("TRAIN MODEL m USING xftrl(alpha = 1e400) IGNORE (ts) AS SELECT * FROM {}", r"alpha .* \(0, inf\), got inf"),
         ("TRAIN MODEL m USING xftrl IGNORE (ts) WITH (batch_size = 1e400) AS SELECT * FROM {}", "an int or none, got inf"),
-        ("TRAIN MODEL m USING xftrl(alpha = NULL) AS SELECT * FROM {}", "alpha .* expects a float, got NULL"),
+        ("TRAIN MODEL m USING xftrl(l1 = NULL) AS SELECT * FROM {}", "l1 .* expects a float, got NULL"),
         ("TRAIN MODEL m USING xftrl AS SELECT * FROM {}", "ts has type"),
         ("TRAIN MODEL m USING xftrl GROUP tags IGNORE (ts) AS SELECT * FROM {}", "GROUP expects .* tags is array<string>"),
         (

@@ -31,7 +31,7 @@ def users(session: xpsql.Session, model: str) -> list[dict[str, float]]:
     return [row for row in rows if row.get("table", "weights") == "weights"]
 
 
-@pytest.mark.parametrize("algorithm", ["xftrl", "fm (dim = 2)"])
+@pytest.mark.parametrize("algorithm", ["xftrl (alpha = 0.1)", "fm (dim = 2, alpha = 0.1)"])
 def test_a_feature_gets_a_row_by_what_it_has_earned_in_many_batches(tmp_path: Path, algorithm: str) -> None:
     path = seldom(tmp_path / "log.parquet")
     train = f"TRAIN MODEL m USING {algorithm} OPERATORS ({ADMIT}) WITH (batch_size = {BATCH}) AS SELECT * FROM parquet.`{path}`"
@@ -51,7 +51,7 @@ def test_what_features_have_earned_goes_with_the_version(tmp_path: Path) -> None
     write(log.slice(0, cut), tmp_path / "begin.parquet")
     write(log.slice(cut), tmp_path / "rest.parquet")
     with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
-        how = f"USING xftrl OPERATORS ({ADMIT}) WITH (batch_size = {BATCH})"
+        how = f"USING xftrl (alpha = 0.1) OPERATORS ({ADMIT}) WITH (batch_size = {BATCH})"
         session.sql(f"TRAIN MODEL m {how} AS {begin}")
         assert users(session, "m") == []
         session.sql(f"CONTINUE MODEL m AS {rest}")

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ...errors import StatementError
 from ...options import Value, written
 from ...training.plan import BASE_RATE, Plan
+from ...training.recipe import options_in
 from ...training.start import train
 from .. import clauses, inherited, once, streams
 from ..base import Statement
@@ -149,7 +150,7 @@ class Continue:
 
     def using(self, manifest: Manifest) -> clauses.Given:
         """Return the parent's algorithm with the options that USING changes."""
-        name, options = manifest.algorithm.name, written(manifest.algorithm.options)
+        name, options = manifest.algorithm.name, written(options_in(manifest))
         given: clauses.Given = self.clause("USING", clauses.Given(Value(name), {}))
         if given.name.value.lower() != name:
             raise StatementError(
