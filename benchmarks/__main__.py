@@ -146,6 +146,20 @@ def algorithms_on_two_cores(run: Run) -> Iterator[Figure]:
         yield Figure(f"{written}, two cores: times one core", alone / default, "x")
 
 
+def by_cores(run: Run) -> Iterator[Figure]:
+    """The same statement on 1, 2, 4, ... cores, as many as there are, in turns; workers as the defaults have them."""
+    data, most = run.log / f"{'train4' if run.large else 'train'}.parquet", len(os.sched_getaffinity(0))
+    counts = [1 << power for power in range(most.bit_length())]
+    for written in ("xftrl", "xnn (dim = 16)"):
+        statement = ALGORITHM.format(algorithm=written, data=data)
+        run.xpsql.run(statement)
+        rounds = [run.xpsql.alternate([(count, statement) for count in counts]) for _ in range(run.rounds)]
+        done = [middle(runs) for runs in zip(*rounds, strict=True)]
+        for count, one in zip(counts, done, strict=True):
+            yield Figure(f"{written}, {count} cores", num_rows(data) / one.seconds, "rows/s")
+            yield Figure(f"{written}, {count} cores: times one core", done[0].seconds / one.seconds, "x")
+
+
 def many_slots(run: Run) -> Iterator[Figure]:
     """A network over a hundred slots: those of the test rows, which are few, and crosses of pairs of them made in SQL."""
     data = run.log / "test.parquet"
@@ -310,6 +324,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "two_cores": two_cores,
     "algorithms": algorithms,
     "algorithms_on_two_cores": algorithms_on_two_cores,
+    "cores": by_cores,
     "many_slots": many_slots,
     "prediction": prediction,
     "serving": serving,

@@ -155,7 +155,8 @@ def input_rows(
         ]
     examples = sum(split.rows for split in splits)
     algorithm = recipe.algorithm
-    size_of_batch, places = decide(plan, algorithm, [split.rows for split in splits], places, bool(columns.offered))
+    rows = [split.rows for split in splits]
+    size_of_batch, places = decide(plan, algorithm, rows, places, bool(columns.offered), engine.tasks)
     prepared = TrainingInput(plan, columns, scan, splits, size_of_batch, None, places, ()).with_recipe(recipe, None, None)
     cost = usual_cost(prepared) if fast or not examples else strategy_of(algorithm).cost(prepared)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...warehouse.manifest import Split
+from ..cores import cores
 from ..display import plural
 from ..engines.tasks import Tasks
 from ..errors import StatementError, Subject
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 SLOTS_PER_SHARD = 4
 MOST_BY_DEFAULT = 64
-ROWS_PER_WORKER = 200_000
+CORES_PER_WORKER = 2
+"""In this process: one for the worker, one for the thread that reads for it (docs/scaling.md, The cores of one machine)."""
+ROWS_PER_TASK = 200_000
+ROWS_PER_THREAD = 500_000
+"""A worker in this process is worth its loss of determinism where it has so many rows: about two seconds."""
 ROWS_PER_SHARD = 1_000_000
 BYTES_PER_SHARD = 64 * 2**20
 WHOLE_ROWS = 1 << 16
@@ -77,7 +82,8 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     """Return how many shards and workers a training has.
 
     Args:
-        tasks: where they run; None: in this process, one of each where the statement does not say.
+        tasks: where they run; None: in this process, one shard and as many workers as its cores keep busy where the statement
+            does not say.
         serves: it needs shards.
 
     Raises:
@@ -85,7 +91,7 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     """
     least = (settings.shards or 1) if serves else 0
     if tasks is None:
-        return Places(least, settings.workers or 1)
+        return Places(least, settings.workers or threads(settings, serves))
     slots = tasks.slots(least + (settings.workers or 1), settings.sync == "bsp")
     default = min(slots, MOST_BY_DEFAULT)
     shards = settings.shards or max(1, min(default // SLOTS_PER_SHARD, default - (settings.workers or 1)))
@@ -101,16 +107,26 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     return Places(shards, workers)
 
 
-def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places, offers: bool) -> Sizes:
+def threads(settings: Settings, serves: bool) -> int:
+    """Return how many workers the cores of this machine keep busy: one where the results would otherwise depend on the machine
+    though the statement asks for workers in step, all cores where they depend on nothing."""
+    if not serves:
+        return cores()
+    return max(1, cores() // CORES_PER_WORKER) if settings.sync == "asp" else 1
+
+
+def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places, offers: bool, tasks: Tasks | None) -> Sizes:
     """Return the sizes that a training runs with; TRAIN, CONTINUE, EXPLAIN and all kinds of algorithms have them from here.
 
     Args:
         rows: of each split, before filters.
         places: most of them, from places_of.
         offers: operators offer something of features, counted batch by batch in the order of all examples.
+        tasks: where they run; None: in this process.
     """
     passes = 1 if plan.validate is not None else plan.settings.passes  # VALIDATE deals them one at a time
-    places = fitting(places, plan.settings, sum(rows), len(rows) * passes)
+    each = ROWS_PER_THREAD if tasks is None and algorithm.serves else ROWS_PER_TASK
+    places = fitting(places, plan.settings, sum(rows), len(rows) * passes, each)
     if not algorithm.serves and offers:
         return Sizes(batch_size(plan.settings, sum(rows), 1, large=True, least=1), Places(0, plan.settings.workers or 1))
     if not algorithm.serves:
@@ -131,15 +147,16 @@ def batch_size(settings: Settings, rows: int, workers: int, large: bool, least: 
     return settings.batch_size or max(least, next(size for from_rows, size in usual if shared >= from_rows))
 
 
-def fitting(places: Places, settings: Settings, rows: int, turns: int) -> Places:
+def fitting(places: Places, settings: Settings, rows: int, turns: int, each: int) -> Places:
     """Return fewer shards and workers for a small input, where the statement does not say: each would wait for the others.
 
     Args:
         rows: of the input, before filters.
         turns: splits in all passes; a worker without one has nothing to do.
+        each: rows that a worker is worth.
     """
     shards = min(places.shards, settings.shards or 1 + rows // ROWS_PER_SHARD)
-    return Places(shards, settings.workers or min(places.workers, turns, 1 + rows // ROWS_PER_WORKER))
+    return Places(shards, settings.workers or min(places.workers, turns, 1 + rows // each))
 
 
 def scoring_places(tasks: Tasks, weight_bytes: int, turns: int) -> Places:

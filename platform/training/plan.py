@@ -44,8 +44,8 @@ class Settings:
     )
     workers: int | None = option(
         None,
-        "workers under way at once, each with a thread that reads ahead; with one, results are deterministic; raise it for "
-        "networks, and where there are more than two cores; by default one, on Spark by cores and rows",
+        "workers under way at once, each with a thread that reads ahead; with one, results are deterministic; by default by "
+        "cores and rows: in one process one for each two cores and 500,000 rows, and one with ssp and bsp",
         minimum=1,
         maximum=4096,
     )

@@ -159,7 +159,7 @@ def prepare(
         check_continues(recipe, parent)
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
-    sizes = decide(plan, recipe.algorithm, every, places, bool(columns.offered))
+    sizes = decide(plan, recipe.algorithm, every, places, bool(columns.offered), engine.tasks)
     hold = hold_out(plan, engine, scan, splits, columns, folder)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
     given = TrainingInput(plan, columns, scan, splits, sizes.batch_size, parent, sizes.places, baseline)

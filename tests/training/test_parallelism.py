@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from xpsql.platform.training.parallelism import BYTES_PER_SHARD, Places, in_step, scoring_places
+import xpsql
+from xpsql.platform.training import parallelism
+from xpsql.platform.training.parallelism import BYTES_PER_SHARD, Places, in_step, places_of, scoring_places
 from xpsql.platform.training.plan import Settings
+from xpsql.warehouse.models import Models
 
 
 class Slots:
@@ -51,3 +55,35 @@ def test_a_prediction_has_shards_for_its_model_and_workers_for_its_input(
 )
 def test_the_shards_of_one_worker_stand_at_one_step_whatever_sync_is(sync: str, places: Places, expected: bool) -> None:
     assert in_step(Settings(sync=sync), places) is expected
+
+
+@pytest.mark.parametrize(
+    ("cores", "settings", "serves", "expected"),
+    [
+        (1, Settings(), True, Places(1, 1)),
+        (2, Settings(), True, Places(1, 1)),
+        (16, Settings(), True, Places(1, 8)),
+        (16, Settings(workers=3, shards=2), True, Places(2, 3)),
+        (16, Settings(sync="bsp"), True, Places(1, 1)),
+        (16, Settings(), False, Places(0, 16)),
+    ],
+)
+def test_the_workers_of_one_process_follow_its_cores(
+    cores: int, settings: Settings, serves: bool, expected: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallelism, "cores", lambda: cores)
+    assert places_of(settings, None, serves) == expected
+
+
+def test_a_training_in_one_process_takes_its_cores_where_it_has_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallelism, "cores", lambda: 6)
+    monkeypatch.setattr(parallelism, "ROWS_PER_THREAD", 1000)
+    with xpsql.connect(tmp_path) as session:
+        session.sql("CREATE TABLE log AS SELECT CAST(id % 3 = 0 AS INT) AS click, id % 40 AS ad FROM range(1600)")
+        for _ in range(3):  # each is a file, and a split of its own
+            session.sql("INSERT INTO log SELECT CAST(id % 3 = 0 AS INT), id % 40 FROM range(1000)")
+        session.sql("TRAIN MODEL m USING xftrl LABEL click AS SELECT * FROM log")
+    manifest = Models(tmp_path).version("m").manifest
+    assert (manifest.workers, manifest.examples) == (3, 4600)
