@@ -15,6 +15,7 @@ from ..layers.lookups import met
 from ..layers.pooling import pooled, slot_rows
 from ..losses import LossOptions, loss_of
 from ..rates import rate_of, spread_of, vector_rate_of, vectors_by, weights_by
+from ..sums import sums_of
 from .scores import linear_scores, pooling_option
 
 
@@ -72,6 +73,7 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
         begins_at_mean=True,
+        sums=sums_of(loss, "vectors", options.pooling, len(layout.slots)),
         compact=True,
     )
 

@@ -18,7 +18,7 @@ from ..layers.pooling import over_values, pooled
 from ..losses import LossOptions, loss_of
 from ..rates import rate_of, spread_of, vector_rate_of, vectors_by, weights_by
 from ..sums import sums_of
-from .scores import linear_scores, pooling_option, sums_alone
+from .scores import linear_scores, pooling_option
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
         optimizer=optimizer,
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
-        sums=sums_of(loss, "weights", "vectors") if sums_alone(layout, options.pooling) else None,
+        sums=sums_of(loss, "vectors", options.pooling),
         compact=True,
     )
 

@@ -18,7 +18,7 @@ from ..rates import penalty_of
 from ..solver import Doubles, Known, Objective
 from ..sums import sums_of
 from .quasi_newton import minimise
-from .scores import linear_scores, pooling_option, sums_alone
+from .scores import linear_scores, pooling_option
 
 CURVATURE = {"logloss": 0.25, "squared": 1.0}  # the most that a loss bends, by its score
 
@@ -94,7 +94,7 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
         optimizer=lambda table: Operator({"w": Column(table.dim)}, optimizer=True, name="owlqn"),
         learns=Solved(Supervised(scores, loss), solve),
         intercept=options.intercept,
-        sums=sums_of(loss, "weights", None) if sums_alone(layout, options.pooling) else None,
+        sums=sums_of(loss, None, options.pooling),
     )
 
 

@@ -75,15 +75,10 @@ def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorith
         begins_at_mean=True,
         operators=operators,
         multi_label=True,
-        sums=sums_of(loss, "weights", None) if sums_alone(layout, options.pooling) else None,
+        sums=sums_of(loss, None, options.pooling),
         large_batches=True,
         compact=True,
     )
-
-
-def sums_alone(layout: Layout, pooling: str) -> bool:
-    """Return whether scores are sums over features, without pooling."""
-    return pooling == "sum" or not layout.bags
 
 
 def penalty(l2: float) -> Operator:

@@ -14,7 +14,7 @@ from ..layers.pooling import pooled
 from ..losses import LossOptions, loss_of
 from ..rates import rate_of, weights_by
 from ..sums import sums_of
-from .scores import linear_scores, pooling_option, sums_alone
+from .scores import linear_scores, pooling_option
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
         intercept=options.intercept,
         begins_at_mean=True,
         multi_label=True,
-        sums=sums_of(loss, "weights", None) if sums_alone(layout, options.pooling) else None,
+        sums=sums_of(loss, None, options.pooling),
         large_batches=True,
         compact=True,
     )

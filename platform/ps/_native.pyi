@@ -369,10 +369,15 @@ def score_sums(
     intercept: bool,
     bag_index: npt.NDArray[np.int32],
     bag_example: npt.NDArray[np.int32],
+    bag_slot: npt.NDArray[np.int32],
     bag_weight: npt.NDArray[np.float32],
+    bags: int,
     dense: npt.NDArray[np.float32],
     dense_index: npt.NDArray[np.int32],
+    dense_slot: npt.NDArray[np.int32],
     link: str,
+    pooling: str,
+    fields: int,
 ) -> npt.NDArray[np.float32]:
     """Return the predictions of a linear model or factorization machine, float32[batch, labels], the same bits as RowScorer's.
 
@@ -381,12 +386,14 @@ def score_sums(
         vectors: float32[n, dim], or None for a linear model.
         scalar: int32[lines, batch], a row per slot and example.
         intercept: the last line is the intercept's, which meets no other feature.
-        bag_index, bag_example, bag_weight: [k], the row, example and value of each further feature.
-        dense: float32[batch, columns], values of features whose rows are dense_index, int32[columns].
-        link: "identity" or "sigmoid".
+        bag_index, bag_example, bag_slot, bag_weight: [k], the row, example, slot and value of each further feature; `bags`: how
+            many slots these are of.
+        dense: float32[batch, columns], values of features whose rows are dense_index, and whose slots, counted from 0, are
+            dense_slot, int32[columns].
+        link, pooling, fields: see Sums of algorithms/sums.py.
 
     Raises:
-        IndexError: an index leaves the rows or the batch.
+        IndexError: an index leaves the rows, the slots or the batch.
     """
 
 IMAGE_HEAD_BYTES: int
@@ -432,6 +439,8 @@ class RowScorer:
         vectors: Image | None,
         intercept: int | None,
         link: str,
+        pooling: str,
+        fields: int,
     ) -> None:
         """Make a scorer.
 
@@ -440,6 +449,7 @@ class RowScorer:
                 letter of the type of its values (features.hpp), the seed of its keys, whether these are ready-made ids, whether
                 NULL is a feature, the elements of a vector, and the mean and deviation of a continuous one.
             intercept: its key; None for none.
+            link, pooling, fields: see Sums of algorithms/sums.py.
         """
 
     def score_arrow(self, capsules: tuple[Any, Any], order: Sequence[int]) -> npt.NDArray[np.float32] | None:

@@ -21,7 +21,7 @@ from ...warehouse.package import read_package
 from ..engines.base import Scan
 from ..engines.repeats import expanded
 from ..input.batches import Batch, Ladders, batches
-from ..input.columns import Classes, columns_from
+from ..input.columns import Classes, Columns, columns_from
 from ..input.encoder import Encoder
 from ..input.offered import offered_of
 from ..input.prefetch import Ahead
@@ -273,13 +273,17 @@ class Scorer:
         return say
 
     def _by_sums(self, sums: Sums) -> Callable[[Batch], Said]:
-        intercept = self._columns.intercept
+        columns = self._columns
+        intercept, bags = columns.intercept, len(columns.bags)
+        dense_slots = np.array([*range(len(columns.continuous)), *elements_of(columns)], np.int32)
 
         def say(batch: Batch) -> Said:
             dense, rows = scale(batch.dense, self.scales.slots, len(batch.weight)), self._pull(batch.keys, batch.size).weights
             vectors = None if sums.vectors is None else rows[sums.vectors]
-            bag = (batch.bag_index, batch.bag_example, batch.bag_weight)
-            found = score_sums(rows[sums.weights], vectors, batch.scalar, intercept, *bag, dense, batch.dense_index, sums.link)
+            bag = (batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight, bags)
+            numbers = (dense, batch.dense_index, dense_slots)
+            how = (sums.link, sums.pooling, sums.fields)
+            found = score_sums(rows[sums.weights], vectors, batch.scalar, intercept, *bag, *numbers, *how)
             return Said(self.scales.restored(found[: batch.examples]), {})
 
         return say
@@ -301,6 +305,12 @@ class Scorer:
             return Said(self.scales.restored(np.asarray(said.predictions)[:examples]), outputs)
 
         return say
+
+
+def elements_of(columns: Columns) -> Iterator[int]:
+    """Give the slot of each element of the slots that are dense vectors, counted with continuous ones before them."""
+    for number, slot in enumerate(columns.vectors, len(columns.continuous)):
+        yield from [number] * slot.dim
 
 
 @functools.lru_cache(maxsize=KEPT)

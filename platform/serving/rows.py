@@ -41,7 +41,7 @@ def row_scorer(
         )
     vectors = None if sums.vectors is None else weights.images[sums.vectors]
     intercept = slot_seed(INTERCEPT) if columns.intercept else None
-    return RowScorer(described, weights.images[sums.weights], vectors, intercept, sums.link)
+    return RowScorer(described, weights.images[sums.weights], vectors, intercept, sums.link, sums.pooling, sums.fields)
 
 
 def element_of(kind: pa.DataType) -> pa.DataType:

@@ -20,15 +20,17 @@ from xpsql.platform.serving.instances import of_rows
 from xpsql.platform.serving.loaded import Loaded
 
 MODELS = {
-    "xftrl": "xftrl (pooling = 'sum') LABEL click",
-    "several": "xftrl (pooling = 'sum') LABEL click, buy",
-    "logistic": "logistic_regression (pooling = 'sum') LABEL click",
+    "xftrl": "xftrl LABEL click",
+    "several": "xftrl (pooling = 'mean') LABEL click, buy",
+    "logistic": "logistic_regression LABEL click",
     "price": "linear_regression (pooling = 'sum') LABEL id",
-    "margin": "svm (pooling = 'sum') LABEL click",
-    "best": "owlqn (iterations = 5, pooling = 'sum') LABEL click",
-    "ids": "xftrl (pooling = 'sum') LABEL click WITH (raw = (ad))",
-    "pairs": "fm (dim = 3, pooling = 'sum') LABEL click",
+    "margin": "svm LABEL click",
+    "best": "owlqn (iterations = 5, pooling = 'mean') LABEL click",
+    "ids": "xftrl LABEL click WITH (raw = (ad))",
+    "pairs": "fm (dim = 3) LABEL click",
     "bare": "fm (dim = 4, intercept = false, pooling = 'sum') LABEL click WITH (nulls = 'absent')",
+    "fields": "ffm (dim = 2) LABEL click",
+    "joined": "ffm (dim = 3, pooling = 'mean', intercept = false) LABEL click WITH (nulls = 'absent')",
 }
 NARROW = ", CAST(id % 9 AS TINYINT) AS small, CAST(id % 300 AS INT) AS middle, array(CAST(id AS FLOAT) / 100, 0.5F) AS vector"
 
@@ -122,7 +124,7 @@ def test_a_context_has_the_bits_of_rows_that_repeat_it(session: xpsql.Session, l
 @pytest.fixture(scope="module")
 def ctr(session: xpsql.Session) -> Loaded:
     session.sql(
-        "TRAIN OR REPLACE MODEL ctr USING fm (dim = 2, pooling = 'sum') LABEL click "
+        "TRAIN OR REPLACE MODEL ctr USING fm (dim = 2) LABEL click "
         f"AS SELECT click, {', '.join(COLUMNS)}, small FROM log"
     )
     return Loaded(session.models.version("ctr"), print)

@@ -83,9 +83,11 @@ inline float standardised(float value, const FeatureColumn& column) {
 class FeatureScorer {
   public:
     FeatureScorer(std::vector<FeatureColumn> columns, const Image& weights, const Image* vectors, bool intercept, uint64_t intercept_key,
-                  Link link)
+                  Link link, Pooling pooling, size_t fields)
         : columns_(std::move(columns)), weights_(weights), vectors_(vectors), intercept_(intercept ? weights.find(intercept_key) : nullptr),
-          link_(link) {
+          link_(link), pooling_(pooling), fields_(fields) {
+        if (fields && (fields != columns_.size() || !vectors || vectors->dim() % fields))
+            throw std::invalid_argument("a vector must have a part for each slot");
         for (const FeatureColumn::Kind kind : {FeatureColumn::Kind::continuous, FeatureColumn::Kind::vector})
             for (const FeatureColumn& column : columns_)
                 if (column.kind == kind)
@@ -102,24 +104,29 @@ class FeatureScorer {
     // Writes float[rows][labels]. In each example: categorical columns, the intercept, multi-valued ones, numbers.
     void score(const Features& features, float* out) const {
         const size_t n = features.rows;
-        Sums sums(n, labels(), vectors_ ? vectors_->dim() : 0);
+        Sums sums(n, labels(), vectors_ ? vectors_->dim() : 0, fields_);
         std::vector<const float*> weights, vectors;
+        size_t slot = 0;
         for (const KeyColumn& column : features.categorical) {
             find(column.keys, weights, vectors);
             const bool one = column.keys.size() == 1;
             for (size_t b = 0; b < n; ++b) {
                 const size_t at = one ? 0 : b;
-                if (column.is_there(at)) add(sums, b, weights[at], vectors_ ? vectors[at] : nullptr, 1);
+                if (column.is_there(at)) add(sums, b, weights[at], vectors_ ? vectors[at] : nullptr, 1, slot, true);
             }
+            ++slot;
         }
         if (intercept_)
             for (size_t b = 0; b < n; ++b) sums.add(b, intercept_, 1);
+        std::vector<float> counted;
         for (const BagColumn& bag : features.bags) {
             find(bag.keys, weights, vectors);
+            shares(bag, counted);
             const bool one = bag.ends.size() == 1;
             for (size_t b = 0; b < n; ++b)
                 for (size_t i = one || b == 0 ? 0 : bag.ends[b - 1]; i < bag.ends[one ? 0 : b]; ++i)
-                    add(sums, b, weights[i], vectors_ ? vectors[i] : nullptr, bag.weights[i]);
+                    add(sums, b, weights[i], vectors_ ? vectors[i] : nullptr, counted[i], slot, false);
+            ++slot;
         }
         size_t at = 0, number = 0;
         for (const FeatureColumn::Kind kind : {FeatureColumn::Kind::continuous, FeatureColumn::Kind::vector})
@@ -130,9 +137,10 @@ class FeatureScorer {
                 for (size_t b = 0; b < n; ++b)
                     for (size_t d = 0; d < column.dim; ++d) {
                         const float value = standardised(values[(one ? 0 : b) * column.dim + d], column);
-                        add(sums, b, dense_[at + d].weight, dense_[at + d].vector, value);
+                        add(sums, b, dense_[at + d].weight, dense_[at + d].vector, value, slot, false);
                     }
                 at += column.dim;
+                ++slot;
             }
         sums.finish(link_, out);
     }
@@ -150,9 +158,22 @@ class FeatureScorer {
         vectors_->find(keys.data(), keys.size(), vectors.data());
     }
 
-    static void add(Sums& sums, size_t example, const float* weight, const float* vector, float value) {
+    // What each value of a column counts for.
+    void shares(const BagColumn& bag, std::vector<float>& counted) const {
+        counted = bag.weights;
+        if (pooling_ == Pooling::sum) return;
+        size_t begin = 0;
+        for (const size_t end : bag.ends) {
+            float total = 0;
+            for (size_t i = begin; i < end; ++i) total += std::abs(bag.weights[i]);
+            for (size_t i = begin; i < end; ++i) counted[i] = share(bag.weights[i], total, pooling_);
+            begin = end;
+        }
+    }
+
+    static void add(Sums& sums, size_t example, const float* weight, const float* vector, float value, size_t slot, bool alone) {
         sums.add(example, weight, value);
-        if (vector) sums.add_vector(example, vector, value);
+        if (vector) sums.add_vector(example, vector, value, slot, alone);
     }
 
     std::vector<FeatureColumn> columns_;
@@ -160,6 +181,8 @@ class FeatureScorer {
     const Image* vectors_;
     const float* intercept_;
     Link link_;
+    Pooling pooling_;
+    size_t fields_;
     std::vector<Fixed> dense_;
 };
 

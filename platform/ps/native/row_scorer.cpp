@@ -9,8 +9,6 @@
 
 namespace xpsql {
 
-Link link_named(const std::string& name);
-
 namespace {
 
 using Predictions = NumpyVector<float>;
@@ -39,11 +37,11 @@ std::vector<FeatureColumn> parse(const std::vector<Description>& described) {
 class RowScorer {
   public:
     RowScorer(const std::vector<Description>& described, nb::object weights, nb::object vectors, std::optional<uint64_t> intercept,
-              const std::string& link)
+              const std::string& link, const std::string& pooling, size_t fields)
         : weights_(std::move(weights)), vectors_(std::move(vectors)),
           scorer_(parse(described), nb::cast<const MappedImage&>(weights_).image(),
                   vectors_.is_none() ? nullptr : &nb::cast<const MappedImage&>(vectors_).image(), intercept.has_value(),
-                  intercept.value_or(0), link_named(link)) {
+                  intercept.value_or(0), link_named(link), pooling_named(pooling), fields) {
         for (const FeatureColumn& column : scorer_.columns()) {
             names_.emplace_back(column.name.c_str(), column.name.size());
         }
@@ -101,8 +99,9 @@ class RowScorer {
 void bind_row_scorer(nb::module_& module) {
     using namespace nb::literals;
     nb::class_<RowScorer>(module, "RowScorer")
-        .def(nb::init<const std::vector<Description>&, nb::object, nb::object, std::optional<uint64_t>, const std::string&>(), "columns"_a,
-             "weights"_a, "vectors"_a.none(), "intercept"_a.none(), "link"_a)
+        .def(nb::init<const std::vector<Description>&, nb::object, nb::object, std::optional<uint64_t>, const std::string&,
+                      const std::string&, size_t>(),
+             "columns"_a, "weights"_a, "vectors"_a.none(), "intercept"_a.none(), "link"_a, "pooling"_a, "fields"_a)
         .def("score_arrow", &RowScorer::score_arrow, "capsules"_a, "order"_a)
         .def("score_objects", &RowScorer::score_objects, "rows"_a, "context"_a.none());
 }
