@@ -17,8 +17,8 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from xpsql.platform.images.layout import RowColumn, placed, write_rows
 from xpsql.platform.portable.graph import IR_VERSION, GraphBuilder, StoredRows, lookup
-from xpsql.platform.portable.rows_file import write_rows
 
 WIDTH, REPEATS = 16, 10
 BATCHES = (4_000, 100_000)
@@ -48,7 +48,8 @@ def main(count: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         begun = time.perf_counter()
-        layout = write_rows(folder / "rows.bin", keys, WIDTH, False, 0, fill)
+        layout, place = placed(keys, (RowColumn("weights", "w", 0, WIDTH),), False, 0, bytes(16))
+        write_rows(folder / "rows.bin", layout, keys, place, fill)
         print(f"place and write {len(keys):,} rows of {WIDTH} floats: {time.perf_counter() - begun:.1f} s")
         onnx.save(graph_of(StoredRows("rows.bin", layout)), folder / "model.onnx")
         options = onnxruntime.SessionOptions()

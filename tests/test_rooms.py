@@ -31,8 +31,9 @@ MODELS = (*SCORING, "platform/parts", "platform/engines/spark_sql", "platform/mo
 RESIDENT = "platform/training/resident"
 STRATEGIES = (TASKS, "platform/training/online", "platform/training/solved", "platform/training/packaged")
 HISTORIES = "platform/histories"
-SERVING = (*SCORING, HISTORIES, "platform/serving")
-PORTABLE = (*SCORING, "platform/models", "platform/portable")
+IMAGES = "platform/images"
+SERVING = (*SCORING, HISTORIES, IMAGES, "platform/serving")
+PORTABLE = (*SCORING, "platform/models", IMAGES, "platform/portable")
 STATEMENTS = (
     *MODELS,
     STREAMS,
@@ -92,6 +93,7 @@ ROOMS = {
         "platform/training/metrics",
     ),
     "platform/scoring": (*SCORING, ROWS),
+    IMAGES: (*BASE, "platform/ps", "warehouse", "platform/training"),
     "platform/models": (*MODELS, "platform/udf"),
     "platform/portable": PORTABLE,
     HISTORIES: (*BASE, "warehouse", "platform/ps", "platform/engines"),

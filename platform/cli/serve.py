@@ -49,6 +49,9 @@ MOST_THREADS = 256
     multiple=True,
     help="Fill a column that requests of JSON lack with what their user did last, by CREATE HISTORY. May be given again.",
 )
+@click.option(
+    "--fp16", "half", is_flag=True, help="Hold 16 bits a float: half the memory, and predictions that differ a little."
+)
 @click.option("--trust", is_flag=True, help="Run the source text that models carry, now and later.")
 @click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors.")
 def serve(
@@ -64,6 +67,7 @@ def serve(
     log_requests: str | None,
     log_fraction: float,
     histories: tuple[str, ...],
+    half: bool,
     trust: bool,
     debug: bool,
 ) -> None:
@@ -97,7 +101,7 @@ def serve(
         share_work(cores())
         listening = Listening(host, port, threads, path_of(certificate), path_of(key))
         models = Catalog(warehouse_path(warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
-        served = Served(models, names, number, told)
+        served = Served(models, names, number, told, half)
         log = None if folder is None else RequestLog(folder, log_fraction, told)
         if log is not None:
             with writing(f"requests to {log_requests}", "Give --log-requests a folder that you may write."):

@@ -17,6 +17,7 @@ from ...algorithms.base import Algorithm, Inputs
 from ...algorithms.inputs import History, Vectors
 from ...algorithms.layers.lookups import portable
 from ..errors import ModelError, StatementError, XpsqlError
+from ..images.layout import RowColumn
 from ..input.offered import Offered
 from ..training.online.step import say
 from .interface import BAG, SCALAR, Interface
@@ -26,15 +27,6 @@ if TYPE_CHECKING:
 
 OPSET = 21
 NEEDED = "EXPORT MODEL as {0} needs the packages jax2onnx, onnx and onnxruntime: pip install 'xpsql[onnx]'."
-
-
-class RowColumn(NamedTuple):
-    """Where in a row some floats of a table are."""
-
-    table: str
-    column: str
-    first: int
-    floats: int
 
 
 class CoreInput(NamedTuple):

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...algorithms.base import Algorithm, Packaged
+from ..images.layout import PAGE
+from ..images.tables import FileOfTables
 from ..input.scaling import Scales, deviation
 from .graph import StoredRows
 from .interface import ConstantKeys, Interface
-from .rows_file import PAGE
-from .stored_rows import FileOfTables
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

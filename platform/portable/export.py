@@ -1,7 +1,7 @@
 """EXPORT MODEL ... FORMAT serving | onnx: a version as a folder that programs without xpsql score with.
 
 model.json      what a row's inputs are made of, and what the files below hold
-rows.bin        rows by key, see rows_file.py; rows.<table>.bin of tables that have rows for other keys
+rows.bin        rows by key, see images/layout.py; rows.<table>.bin of tables that have rows for other keys
 dense.onnx      serving: rows of slots and numbers -> predictions
 model.onnx      onnx: keys of slots and numbers -> predictions; its constants are in rows.bin
 parity.parquet  rows with their inputs and predictions
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Packaged
 from ...warehouse.durable import storing
@@ -24,18 +25,20 @@ from ...warehouse.package import read_package
 from ..engines.base import Engine
 from ..engines.targets import Target
 from ..errors import ModelError, StatementError
+from ..images.layout import RowColumn, opened
+from ..images.tables import FileOfTables, absent_of, files_of
 from ..input.columns import columns_from
 from ..input.scaling import Scales
+from ..ps._native import Image
 from ..scoring.scorer import Scorer
 from ..training.recipe import algorithm_of
 from ..training.rows import moments_of_version
-from .core import Core, RowColumn, needed
+from .core import Core, needed
 from .description import FILE, READY, checksums, described, described_rows
 from .graph import StoredRows, assemble
 from .interface import Arrays, ConstantKeys, Interface, encoded
 from .parity import check, difference, parity_rows, said_by, write_parity
-from .rows_file import MappedRows
-from .stored_rows import FileOfTables, SomeRows, absent_of, dense_of, files_of, write_files
+from .stored_rows import SomeRows, dense_of, write_files
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -113,13 +116,13 @@ class PortableModel:
             for column in file.columns:
                 columns.append(RowColumn(column.table, column.column, first + column.first, column.floats))
                 parts.append(self.written.of(column, self.constants.all))
-            first += file.width
+            first += sum(column.floats for column in file.columns)
         return Core(self.algorithm, self.interface, columns, np.concatenate(parts, axis=1), self.dense)
 
     def row_inputs(self, folder: Path, stored: list[StoredRows]) -> Arrays:
         """Return the inputs of a graph over rows: rows as files have them."""
-        files = [MappedRows(folder / one.file, one.layout) for one in stored]
-        found = {name: np.concatenate([one.find(keys) for one in files], axis=-1) for name, keys in self.keys.items()}
+        files = [Image(opened(folder / one.file)[1]) for one in stored]
+        found = {name: np.concatenate([found_in(file, keys) for file in files], axis=-1) for name, keys in self.keys.items()}
         for name, keys in self.keys.items():
             there = keys != self.absent
             if keys.ndim > 1:
@@ -128,6 +131,13 @@ class PortableModel:
             masks = [self.inputs[one.name] != self.absent for one in group]
             found[f"{group[0].name}.mask"] = np.any(masks, axis=0)
         return found | {one.name: self.inputs[one.name] for one in (*self.interface.numbers, *self.interface.vector_arrays)}
+
+
+def found_in(image: Image, keys: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the rows of keys of any shape, float32[..., width]."""
+    rows = np.empty((keys.size, image.width), np.float32)
+    image.gather(np.ascontiguousarray(keys).reshape(-1).view(np.uint64), [(0, rows)])
+    return rows.reshape(*keys.shape, image.width)
 
 
 def export_portable(version: Version, engine: Engine, target: Target, kind: str, half: bool, parity: str, replace: bool) -> int:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..images.layout import PAGE, PLACES, RowsLayout
 from ..input.scaling import LIMIT, Scales, deviation
 from .core import OPSET, Core
 from .interface import BAG, HISTORY, SCALAR, VECTOR, GraphInput, Interface
-from .rows_file import PAGE, PLACES, RowsLayout
 
 if TYPE_CHECKING:
     import onnx
@@ -303,7 +303,7 @@ def paired(build: GraphBuilder, interface: Interface, bag: GraphInput, nothing: 
 
 
 def lookup(build: GraphBuilder, stored: StoredRows, keys: str, number: int) -> str:
-    """Add what finds the rows of keys in a file: float32[keys, width]; see rows_file.py."""
+    """Add what finds the rows of keys in a file: float32[keys, width]; see images/layout.py."""
     layout, four = stored.layout, build.constant(PLACES)
     first, second = layout.primes
     table = build.mapped(f"xpsql/keys_{number}", stored.file, np.dtype("<i8"), (first, PLACES), PAGE)

@@ -4,40 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from ...warehouse.dense import read_dense
+from ..images.layout import RowColumn, placed, write_rows
+from ..images.tables import FileOfTables, fill_from, training_of
 from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
 from ..ps.programs import OFFERED
-from ..training.row_columns import values
-from .core import RowColumn
 from .graph import StoredRows
-from .rows_file import unused, write_rows
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
 
 Floats = NDArray[np.float32]
-
-
-class FileOfTables(NamedTuple):
-    """A file to write, of tables that have rows for the same keys.
-
-    Attributes:
-        columns: `first` is in the rows of this file.
-    """
-
-    file: str
-    keys: Keys
-    columns: tuple[RowColumn, ...]
-
-    @property
-    def width(self) -> int:
-        return sum(column.floats for column in self.columns)
 
 
 class SomeRows:
@@ -84,33 +67,6 @@ class SomeRows:
         return (self._weights if column.column == "w" else self._offered)[column.table]
 
 
-def files_of(version: Version) -> list[FileOfTables]:
-    """Return which files the tables of a version are written to: those with the same keys to one."""
-    found: list[tuple[Keys, list[Any]]] = []
-    for table in version.manifest.tables:
-        batches = [batch.column(0).to_numpy().view(np.uint64) for batch in version.rows(table.name, ["key"])]
-        keys = np.concatenate([np.empty(0, np.uint64), *batches])
-        same = next((tables for known, tables in found if np.array_equal(known, keys)), None)
-        if same is None:
-            found.append((keys, same := []))
-        same.append(table)
-    files = []
-    for number, (keys, tables) in enumerate(found):
-        columns: list[RowColumn] = []
-        for table in tables:
-            for name in ("w", OFFERED):
-                floats = table.dim if name == "w" else table.columns.get(name, 0)
-                if floats:
-                    columns.append(RowColumn(table.name, name, sum(c.floats for c in columns), floats))
-        files.append(FileOfTables("rows.bin" if not number else f"rows.{tables[0].name}.bin", keys, tuple(columns)))
-    return files
-
-
-def absent_of(files: Sequence[FileOfTables]) -> int:
-    """Return a key that none has."""
-    return unused([file.keys for file in files])
-
-
 def write_files(
     version: Version,
     files: Sequence[FileOfTables],
@@ -128,23 +84,16 @@ def write_files(
         OSError: a file cannot be written.
     """
 
-    def write(file: FileOfTables) -> StoredRows:
-        def fill(place: NDArray[np.int64], rows: NDArray[Any]) -> None:
-            for table in dict.fromkeys(column.table for column in file.columns):
-                own, at = [column for column in file.columns if column.table == table], 0
-                for batch in version.rows(table, ["key", *(column.column for column in own)]):
-                    keys = batch.column(0).to_numpy().view(np.uint64)
-                    for column, array in zip(own, batch.columns[1:], strict=True):
-                        exactly = values(array).reshape(-1, column.floats).astype(np.float32)
-                        floats = exactly.astype(rows.dtype)
-                        rows[place[at : at + len(keys)], column.first : column.first + column.floats] = floats
-                        written.take(column, keys, floats.astype(np.float32))
-                        exact.take(column, keys, exactly)
-                    at += len(keys)
+    def take(column: RowColumn, keys: Keys, floats: Floats, as_written: Floats) -> None:
+        written.take(column, keys, as_written)
+        exact.take(column, keys, floats)
 
-        return StoredRows(file.file, write_rows(folder / file.file, file.keys, file.width, half, absent, fill))
-
-    return [write(file) for file in files]
+    stored = []
+    for file in files:
+        layout, place = placed(file.keys, file.columns, half, absent, training_of(version))
+        write_rows(folder / file.file, layout, file.keys, place, fill_from(version, file.columns, take))
+        stored.append(StoredRows(file.file, layout))
+    return stored
 
 
 def dense_of(version: Version) -> dict[str, Array]:

@@ -396,38 +396,38 @@ def score_sums(
         IndexError: an index leaves the rows, the slots or the batch.
     """
 
-IMAGE_HEAD_BYTES: int
-"""Bytes of an image before its buckets."""
-
-def fill_image(memory: npt.NDArray[np.uint8], keys: npt.NDArray[np.uint64], values: npt.NDArray[np.float32]) -> None:
-    """Put rows into an image whose header and offsets are written, in place.
-
-    Args:
-        memory: uint8[bytes], writable.
-        keys: uint64[n], none of them the image's `empty`.
-        values: float32[n, dim].
-
-    Raises:
-        ValueError: it is no image, or a slice has no room.
-    """
-
 class Image:
-    """The rows of a table for reading; platform/scoring/image.py has the format. Threads may share it."""
+    """The rows of a version for reading; platform/images/layout.py has the format. Threads may share it."""
 
-    def __init__(self, memory: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, memory: npt.NDArray[np.uint8], over: npt.NDArray[np.uint8] | None = None) -> None:
         """Read an image where it is.
 
+        Args:
+            over: another image, whose rows count in place of those of the same keys.
+
         Raises:
-            ValueError: it is none.
+            ValueError: one is none, or their rows have not the same width.
         """
 
     def __len__(self) -> int: ...
     @property
-    def dim(self) -> int:
+    def width(self) -> int:
         """Floats of a row."""
 
-    def gather(self, keys: npt.NDArray[np.uint64], outs: npt.NDArray[np.float32]) -> None:
-        """Copy the rows of keys, uint64[n], into outs, float32[n or more, dim]; zeros of keys that have none."""
+    def gather(self, keys: npt.NDArray[np.uint64], outs: Sequence[tuple[int, npt.NDArray[np.float32]]]) -> None:
+        """Copy floats of the rows of keys, uint64[n], zeros of keys that have none.
+
+        Args:
+            outs: from which float of a row on, and where to: float32[n or more, floats].
+        """
+
+    def differing(self, keys: npt.NDArray[np.uint64], first: int, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+        """Tell which rows are others than the image has, without what is over it: 0 the same, 1 another, 2 of a new key.
+
+        Args:
+            first: from which float of a row on.
+            rows: float32[n, floats].
+        """
 
 class RowScorer:
     """Scores rows of Arrow or of Python by a linear model or factorization machine. Threads may share it."""
@@ -435,8 +435,8 @@ class RowScorer:
     def __init__(
         self,
         columns: Sequence[tuple[str, str, str, int, bool, bool, int, float, float]],
-        weights: Image,
-        vectors: Image | None,
+        weights: tuple[Image, int, int],
+        vectors: tuple[Image, int, int] | None,
         intercept: int | None,
         link: str,
         pooling: str,
@@ -448,6 +448,7 @@ class RowScorer:
             columns: of each input: its kind ("categorical", "multi-valued", "weighted", "continuous", "vector"), its name, the
                 letter of the type of its values (features.hpp), the seed of its keys, whether these are ready-made ids, whether
                 NULL is a feature, the elements of a vector, and the mean and deviation of a continuous one.
+            weights, vectors: an image, from which float of its rows on, and how many.
             intercept: its key; None for none.
             link, pooling, fields: see Sums of algorithms/sums.py.
         """

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..images.image import ImageWeights, MappedRows, images_of
+from ..images.overlay import overlaid
 from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from
 from ..input.transform import Transform
 from ..ps.ladder import LOWEST, Ladder, rung
-from ..scoring.image import ImageWeights
 from ..scoring.prediction import predictions_of
 from ..scoring.scorer import Padding, Scored, Scorer, Shape
 from .arrow_stream import StreamReader
@@ -88,9 +89,12 @@ class Loaded:
     Args:
         version: its files are needed while it is made, not after.
         told: is given what went wrong with the version's images, a line each.
+        half: its rows are of 16 bits a float.
+        bases: images of another version, which may serve it where it differs little.
 
     Attributes:
         model, number, training: which version it is.
+        weights: its rows.
         inputs: the columns that requests have; streams: reads them from streams of Arrow.
         features: makes the columns that are scored of a table of them.
         outputs: the columns of its predictions.
@@ -100,7 +104,9 @@ class Loaded:
         ModelError, StatementError: its parts or files cannot be used.
     """
 
-    def __init__(self, version: Version, told: Callable[[str], None]) -> None:
+    def __init__(
+        self, version: Version, told: Callable[[str], None], half: bool = False, bases: Sequence[MappedRows] = ()
+    ) -> None:
         manifest = version.manifest
         self.model, self.number, self.training = manifest.model, version.number, manifest.training
         self.columns = columns_from(manifest)
@@ -111,7 +117,7 @@ class Loaded:
         self.streams = StreamReader(self.inputs)
         self.outputs = tuple(predictions_of(version))
         self.created = manifest.finished or manifest.created
-        weights = ImageWeights(version, told)
+        self.weights = weights = weights_of(version, half, bases, told)
         self._scorer = scorer = Scorer(version, weights.pull, sizes_of(self.columns))
         self._rows = None
         if scorer.sums is not None and transform is None:
@@ -167,3 +173,12 @@ class Loaded:
 
     def _named(self, scored: Scored) -> dict[str, pa.Array]:
         return dict(zip((field.name for field in self.outputs), scored.columns, strict=True))
+
+
+def weights_of(version: Version, half: bool, bases: Sequence[MappedRows], told: Callable[[str], None]) -> ImageWeights:
+    """Return the rows of a version: over the images of another one, or from its own."""
+    found = overlaid(version, bases) if bases else None
+    if found is not None:
+        return found
+    images = images_of(version, half, told)
+    return ImageWeights(version, images, [None] * len(images))

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ...algorithms.base import Sums
+from ..images.image import ImageWeights
 from ..input.columns import INTERCEPT, Columns
 from ..input.kinds import kind_named
 from ..input.kinds.base import SequenceKind
 from ..input.scaling import Scales, deviation
 from ..ps._native import RowScorer
 from ..ps.keys import slot_seed
-from ..scoring.image import ImageWeights
 from .inputs import Input
 
 LETTERS = {
@@ -39,9 +39,9 @@ def row_scorer(
         described.append(
             (slot.kind, slot.name, letter or "", seed, slot.hashed, slot.raw, columns.null_features, slot.dim or 1, *scale)
         )
-    vectors = None if sums.vectors is None else weights.images[sums.vectors]
+    vectors = None if sums.vectors is None else weights.part(sums.vectors)
     intercept = slot_seed(INTERCEPT) if columns.intercept else None
-    return RowScorer(described, weights.images[sums.weights], vectors, intercept, sums.link, sums.pooling, sums.fields)
+    return RowScorer(described, weights.part(sums.weights), vectors, intercept, sums.link, sums.pooling, sums.fields)
 
 
 def element_of(kind: pa.DataType) -> pa.DataType:

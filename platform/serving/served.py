@@ -6,9 +6,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import XpsqlError
+from ..images.image import MappedRows
 from .loaded import Loaded
 from .refusal import RequestError
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 POLL_SECONDS = 1.0
 STOP_SECONDS = 30.0
 
+BLOCKS = 64
+"""MiB of images that are compared with their checksums at each look at the warehouse."""
 RECENT = 256
 """So many of the last requests of a model a new version answers before it takes the last one's place."""
 
@@ -37,19 +41,21 @@ class Served:
         names: of the models.
         number: the version of all of them; None for the one that is served: promoted, or the newest that is ready.
         told: is given what happens, a line each.
+        half: rows are of 16 bits a float.
 
     Raises:
         ModelError, StatementError: a version is absent or cannot be loaded.
     """
 
-    def __init__(self, models: Catalog, names: Sequence[str], number: int | None, told: Told) -> None:
-        self._models, self._number, self._told = models, number, told
+    def __init__(self, models: Catalog, names: Sequence[str], number: int | None, told: Told, half: bool = False) -> None:
+        self._models, self._number, self._told, self._half = models, number, told, half
+        self._looked: dict[Loaded, int] = {}
         self._loaded: dict[str, Loaded] = {}
         self._failed: dict[str, str] = {}
         self.failures: dict[str, int] = {}
         self._recent: dict[str, deque[Replay]] = {}
         for name in names:
-            loaded = self._load(name)
+            loaded = self._load(name, ())
             self._loaded[loaded.model.lower()] = loaded
             self.failures[loaded.model.lower()] = 0
             self._recent[loaded.model.lower()] = deque(maxlen=RECENT)
@@ -57,9 +63,8 @@ class Served:
         self._thread = threading.Thread(target=self._follow, name="xpsql serve: warehouse", daemon=True)
 
     def start(self) -> None:
-        """Follow the warehouse from now on, unless a version is pinned."""
-        if self._number is None:
-            self._thread.start()
+        """Follow the warehouse from now on."""
+        self._thread.start()
 
     def stop(self) -> None:
         """Follow it no more."""
@@ -95,26 +100,39 @@ class Served:
         """Look once for versions that are served instead of those in memory, and put them in their places."""
         for key, loaded in list(self._loaded.items()):
             try:
-                if self._is_current(loaded):
+                damaged = self._damage(loaded)
+                if damaged is None and self._is_current(loaded):
                     continue
-                fresh = self._load(loaded.model)
+                fresh = self._load(loaded.model, () if damaged else loaded.weights.bases)
                 self._warm(key, fresh)
                 self._loaded[key] = fresh
             except (XpsqlError, OSError) as error:
                 self._note(key, loaded, str(error))
                 continue
             self._failed.pop(key, None)
-            self._told(f"Serving {fresh.model} v{fresh.number} instead of v{loaded.number}.")
+            self._looked.pop(loaded, None)
+            if damaged is None:
+                self._told(f"Serving {fresh.model} v{fresh.number} instead of v{loaded.number}.")
 
     def _is_current(self, loaded: Loaded) -> bool:
-        """Tell whether a version is still the one that is served; yes where no version is."""
-        if (number := self._models.served(loaded.model)) is None:
+        """Tell whether a version is still the one that is served; yes where no version is, and of one that is pinned."""
+        if self._number is not None or (number := self._models.served(loaded.model)) is None:
             return True
         return number == loaded.number and self._models.find(loaded.model, number).manifest.training == loaded.training
 
-    def _load(self, name: str) -> Loaded:
+    def _damage(self, loaded: Loaded) -> Path | None:
+        """Compare some blocks of a version's images with their checksums; return one that is damaged, which is removed."""
+        first = self._looked.get(loaded, 0)
+        self._looked[loaded] = first + BLOCKS if first + BLOCKS < loaded.weights.blocks else 0
+        if (path := loaded.weights.damage(range(first, first + BLOCKS))) is not None:
+            self._told(f"The image {path} is damaged and is made again.")
+            with suppress(OSError):
+                path.unlink()
+        return path
+
+    def _load(self, name: str, bases: Sequence[MappedRows]) -> Loaded:
         with self._models.reading(name, self._number) as version:
-            return Loaded(version, self._told)
+            return Loaded(version, self._told, self._half, bases)
 
     def _warm(self, key: str, fresh: Loaded) -> None:
         """Let a version answer the last requests, so that the pages and programs that these need are in memory."""

@@ -155,12 +155,13 @@ void image(Bytes from) {
         std::memcpy(copy.get(), &header, sizeof header);
     }
     const Image made(copy.get(), from.left());
+    const Layers layers(made, &made);
     std::vector<uint64_t> keys(40);
     for (size_t i = 0; i < keys.size(); ++i) keys[i] = key + i * 0x9E3779B97F4A7C15u;
     std::vector<const float*> rows(keys.size());
-    made.find(keys.data(), keys.size(), rows.data());
-    std::vector<float> to(made.dim());
-    for (const float* row : rows) std::memcpy(to.data(), row, made.dim() * sizeof(float));
+    std::vector<float> to(made.width()), room(layers.room(keys.size()));
+    layers.find(keys.data(), keys.size(), rows.data(), room.data());
+    for (const float* row : rows) std::memcpy(to.data(), row, made.width() * sizeof(float));
 }
 
 void (*chosen)(Bytes);

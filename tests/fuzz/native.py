@@ -141,13 +141,13 @@ def of_image(folder: Path) -> Callable[[bytes], bool]:
         memory = np.zeros(len(given.data) // 8 + 1, np.uint64).view(np.uint8)[: len(given.data)]
         memory[:] = np.frombuffer(given.data, np.uint8)
         if len(memory) >= 64:
-            memory[:12] = np.frombuffer(b"XPSQLIMG\1\0\0\0", np.uint8)
+            memory[:12] = np.frombuffer(b"XPSQLROW\2\0\0\0", np.uint8)
         try:
             image = Image(memory)
         except ValueError:
             return False
         keys = np.uint64(key) + np.arange(40, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        image.gather(keys, np.empty((len(keys), image.dim), np.float32))
+        image.gather(keys, [(0, np.empty((len(keys), image.width), np.float32))])
         return True
 
     return target

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from tests.fuzz.native import codecs
 from tests.ps.test_remote_client import LocalClient, new_shard, pushed, random_keys
 from tests.serving.conftest import ROW
+from xpsql.platform.images.layout import RowColumn, in_memory, placed
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.service import PULL, PUSH, Pull, shard_handlers
 from xpsql.platform.ps.transport.wire import Status, pack
-from xpsql.platform.scoring.image import HEADER, IMAGE_HEAD_BYTES
 
 CORPUS = Path(__file__).parent / "corpus"
 FORMATS = Path(__file__).parents[1] / "warehouse" / "formats"
@@ -38,11 +38,9 @@ def request(method: Any, number: int, message: Any) -> bytes:
 
 def image(dim: int) -> bytes:
     """Return a key, and an image of three rows, one of them its own."""
-    offsets = np.arange(1025, dtype=np.uint64) // 512  # a bucket for each half
-    head = HEADER.pack(b"XPSQLIMG", 1, dim, 3, 2**64 - 1, 3, 64, b"", 0)
-    buckets = np.zeros((2, 64), np.uint8)
-    buckets[:, :24].view(np.uint64)[:] = [[5, 2**64 - 1, 2**64 - 1], [2**63, 2**64 - 2, 2**63 + 1]]
-    return (5).to_bytes(8, "little") + (head + offsets.tobytes()).ljust(IMAGE_HEAD_BYTES, b"\0") + buckets.tobytes()
+    keys = np.array([5, 2**63, 2**64 - 2], np.uint64)
+    layout, place = placed(keys, (RowColumn("t", "w", 0, dim),), dim == 1, 3, bytes(16))
+    return (5).to_bytes(8, "little") + in_memory(layout, keys, place, lambda place, rows: rows.__setitem__(place, 1)).tobytes()
 
 
 def main() -> None:

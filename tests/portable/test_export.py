@@ -16,9 +16,11 @@ import pytest
 
 import xpsql
 from xpsql.platform.errors import ModelError, StatementError
+from xpsql.platform.images.layout import LOAD, PLACES, RowColumn, RowsLayout, opened, placed, write_rows
 from xpsql.platform.portable import parity
-from xpsql.platform.portable.rows_file import LOAD, PLACES, MappedRows, RowsLayout, placed, write_rows
+from xpsql.platform.portable.export import found_in
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.ps._native import Image
 
 ROOT = Path(__file__).parents[2]
 NEEDS_ONNX = "the packages of the extra onnx"
@@ -44,19 +46,21 @@ def test_every_key_has_its_row_and_others_have_zeros(tmp_path: Path, count: int)
     def fill(place: Any, rows: Any) -> None:
         rows[place] = values
 
-    layout = write_rows(tmp_path / "rows.bin", keys, 3, False, 0, fill)
-    rows = MappedRows(tmp_path / "rows.bin", layout)
-    assert np.array_equal(rows.find(keys.view(np.int64)), values)
+    layout, place = placed(keys, (RowColumn("t", "w", 0, 3),), False, 0, bytes(16))
+    write_rows(tmp_path / "rows.bin", layout, keys, place, fill)
+    found, memory = opened(tmp_path / "rows.bin")
+    assert found == layout
+    rows = Image(memory)
+    assert np.array_equal(found_in(rows, keys.view(np.int64)), values)
     others = RANDOM.integers(-(1 << 63), 1 << 63, 1000)
-    assert not rows.find(others).any()
-    assert not rows.find(np.array([[layout.absent]])).any()
-    assert (tmp_path / "rows.bin").stat().st_size == layout.rows_at + layout.rows_bytes
+    assert not found_in(rows, others).any()
+    assert not found_in(rows, np.array([[layout.absent]])).any()
     if count == 100_000:
         assert count / layout.places > LOAD * 0.99
 
 
 def test_keys_that_are_no_hashes_fail_the_export_rather_than_lose_one() -> None:
-    primes = placed(np.arange(100, dtype=np.uint64))[1]
+    primes = placed(np.arange(100, dtype=np.uint64), (), False, 0, bytes(16))[0].primes
     clash = np.arange(2 * PLACES + 1, dtype=np.uint64) * np.uint64(primes[0] * primes[1])
     from xpsql.platform.ps._native import place_two_choice
 
@@ -68,8 +72,12 @@ def test_a_file_of_rows_says_what_it_is(session: xpsql.Session, tmp_path: Path) 
     session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/half' FORMAT serving WITH (fp16 = true)")
     model = json.loads((tmp_path / "half" / "model.json").read_text())
     (told,) = model["rows"]
-    layout = RowsLayout(told["rows"], tuple(told["primes"]), told["floats"], told["type"] == "float16", model["absent"])
-    assert (tmp_path / "half" / "rows.bin").read_bytes()[:4096] == layout.header
+    layout, _ = opened(tmp_path / "half" / "rows.bin")
+    columns = tuple(RowColumn(**column) for column in told["columns"])
+    told_of = RowsLayout(
+        told["rows"], tuple(told["primes"]), columns, told["type"] == "float16", model["absent"], layout.training
+    )
+    assert layout == told_of
     assert layout.half
     assert 0 < model["difference_by_fp16"] < 0.01
     assert model["largest_difference"] <= parity.TOLERANCE

@@ -124,8 +124,7 @@ def test_a_context_has_the_bits_of_rows_that_repeat_it(session: xpsql.Session, l
 @pytest.fixture(scope="module")
 def ctr(session: xpsql.Session) -> Loaded:
     session.sql(
-        "TRAIN OR REPLACE MODEL ctr USING fm (dim = 2) LABEL click "
-        f"AS SELECT click, {', '.join(COLUMNS)}, small FROM log"
+        f"TRAIN OR REPLACE MODEL ctr USING fm (dim = 2) LABEL click AS SELECT click, {', '.join(COLUMNS)}, small FROM log"
     )
     return Loaded(session.models.version("ctr"), print)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -14,11 +16,16 @@ import xpsql
 from tests.serving.conftest import Client, failing
 from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.serving import instances
 from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.loaded import Loaded
 from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.served import Served
+from xpsql.warehouse.catalog import Catalog
+from xpsql.warehouse.version import Version
 
+SWAPS = int(os.environ.get("XPSQL_SWAPS", "20"))
+WIDE = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x, id AS y FROM range(500)"
 QUERY = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(500)"
 
 
@@ -109,34 +116,82 @@ def test_a_model_that_is_absent_cannot_be_served(own: xpsql.Session) -> None:
         Served(own.models, ["n"], None, print)
 
 
-def test_no_request_sees_two_versions_or_waits_for_one_to_be_loaded(own: xpsql.Session) -> None:
-    own.sql(f"CONTINUE MODEL m AS {QUERY}")
-    rows = pa.table({"x": [str(number % 7) for number in range(64)]})
-    served = Served(own.models, ["m"], None, print)
-    whole = {}
-    for number in (1, 2):
-        own.sql(f"ALTER MODEL m PROMOTE VERSION {number}")
+class Alternating:
+    """A catalog that serves one version after the other."""
+
+    def __init__(self, models: Catalog) -> None:
+        self._models, self.number = models, 1
+        self.find = models.find
+
+    def served(self, name: str) -> int:
+        return self.number
+
+    def reading(self, name: str, number: int | None) -> AbstractContextManager[Version]:
+        return self._models.reading(name, self.number)
+
+
+def test_no_request_sees_two_versions_or_waits_for_one_to_be_loaded(tmp_path: Path) -> None:
+    with xpsql.connect(tmp_path, reporter=SilentReporter()) as session:
+        session.sql(f"TRAIN MODEL m USING xftrl AS {WIDE}")
+        session.sql(f"CONTINUE MODEL m AS {WIDE} WHERE id < 9")
+        models = Alternating(session.models)
+        served = Served(cast(Any, models), ["m"], None, print)
+    rows = [{"x": str(number % 7), "y": number} for number in range(64)]
+    columns = served.find("m", None).inputs
+    (batch,) = instances.of_rows(rows, {}, columns).to_batches()
+
+    def answers() -> Iterator[tuple[float, ...]]:
+        loaded = served.find("m", None)
+        yield tuple(loaded.predict_objects(rows, None)["predicted_label"].to_pylist())  # type: ignore[index]
+        yield tuple(loaded.predict_batches([batch], range(2))["predicted_label"].to_pylist())  # type: ignore[index]
+
+    whole, bases, ended, problems = set(), set(), threading.Event(), list[tuple[float, ...]]()
+    for models.number in (1, 2):
         served.refresh()
-        whole[tuple(served.find("m", None).predict(rows)["predicted_label"].to_pylist())] = number
-    assert len(whole) == 2
-    ended, problems = threading.Event(), []
+        whole |= set(answers())
+        bases.add(id(served.find("m", None).weights.bases))
+    assert (len(whole), len(bases)) == (2, 1), "the second version goes over the images of the first"
 
     def ask() -> None:
         while not ended.is_set():
-            found = tuple(served.find("m", None).predict(rows)["predicted_label"].to_pylist())
-            if found not in whole:
-                problems.append(found)
+            problems.extend(found for found in answers() if found not in whole)
 
-    threads = [threading.Thread(target=ask) for _ in range(3)]
+    threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
-    for number in (1, 2) * 5:
-        own.sql(f"ALTER MODEL m PROMOTE VERSION {number}")
+    for models.number in (1, 2) * (SWAPS // 2):
         served.refresh()
     ended.set()
     for thread in threads:
         thread.join()
     assert problems == []
+
+
+def test_an_image_that_is_damaged_while_it_is_served_is_made_again(own: xpsql.Session) -> None:
+    told: list[str] = []
+    served = Served(own.models, ["m"], None, told.append)
+    client = Client(Service(served, RequestLimits(), None, None, failing))
+    rows = {"instances": [{"x": str(x)} for x in range(8)]}
+    wanted = client.predict(rows, "m")
+    (path,) = (own.models.version("m").folder / "serving").iterdir()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(bytes(400))
+    assert client.predict(rows, "m") != wanted
+    served.refresh()
+    assert (client.predict(rows, "m"), told) == (wanted, [f"The image {path} is damaged and is made again."])
+    served.refresh()
+    assert len(told) == 1
+
+
+def test_rows_of_16_bits_are_near_those_of_32(own: xpsql.Session) -> None:
+    rows = {"instances": [{"x": str(x)} for x in range(8)]}
+    exact, near = (
+        Client(Service(Served(own.models, ["m"], None, print, half), RequestLimits(), None, None, failing)).predict(rows, "m")
+        for half in (False, True)
+    )
+    assert near != exact
+    assert near == pytest.approx(exact, rel=1e-3)
 
 
 def test_every_program_is_compiled_before_a_version_serves(session: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,53 +79,64 @@ inline float standardised(float value, const FeatureColumn& column) {
     return static_cast<float>(std::min(std::max(scaled, -most_deviations), most_deviations));
 }
 
+// Where rows are, and which of their floats.
+struct RowPart {
+    Layers layers;
+    size_t first = 0, floats = 0;
+};
+
 // A linear model or factorization machine over images, and the rows that are the same in every example.
 class FeatureScorer {
   public:
-    FeatureScorer(std::vector<FeatureColumn> columns, const Image& weights, const Image* vectors, bool intercept, uint64_t intercept_key,
+    // vectors: none where they have no floats. `joined`: these are in the same rows as the weights.
+    FeatureScorer(std::vector<FeatureColumn> columns, RowPart weights, RowPart vectors, bool joined, bool intercept, uint64_t intercept_key,
                   Link link, Pooling pooling, size_t fields)
-        : columns_(std::move(columns)), weights_(weights), vectors_(vectors), intercept_(intercept ? weights.find(intercept_key) : nullptr),
-          link_(link), pooling_(pooling), fields_(fields) {
-        if (fields && (fields != columns_.size() || !vectors || vectors->dim() % fields))
+        : columns_(std::move(columns)), weights_(weights), vectors_(vectors), joined_(joined), link_(link), pooling_(pooling), fields_(fields) {
+        for (const RowPart& part : {weights_, vectors_})
+            if (part.floats > part.layers.width() || part.first > part.layers.width() - part.floats)
+                throw std::invalid_argument("a row must have the floats of weights and vectors");
+        if (fields && (fields != columns_.size() || !vectors_.floats || vectors_.floats % fields))
             throw std::invalid_argument("a vector must have a part for each slot");
+        if (intercept) intercept_ = weights_.layers.row(intercept_key);
         for (const FeatureColumn::Kind kind : {FeatureColumn::Kind::continuous, FeatureColumn::Kind::vector})
             for (const FeatureColumn& column : columns_)
                 if (column.kind == kind)
                     for (size_t d = 0; d < column.dim; ++d) {
                         const bool one = kind == FeatureColumn::Kind::continuous;
                         const uint64_t key = one ? column.seed : xxh64::hash_int64(d, column.seed);
-                        dense_.push_back({weights_.find(key), vectors_ ? vectors_->find(key) : nullptr});
+                        dense_.push_back({weights_.layers.row(key), vectors_.floats ? vectors_.layers.row(key) : std::vector<float>()});
                     }
     }
 
     const std::vector<FeatureColumn>& columns() const { return columns_; }
-    size_t labels() const { return weights_.dim(); }
+    size_t labels() const { return weights_.floats; }
 
     // Writes float[rows][labels]. In each example: categorical columns, the intercept, multi-valued ones, numbers.
     void score(const Features& features, float* out) const {
         const size_t n = features.rows;
-        Sums sums(n, labels(), vectors_ ? vectors_->dim() : 0, fields_);
-        std::vector<const float*> weights, vectors;
+        Sums sums(n, labels(), vectors_.floats, fields_);
+        std::vector<Found> found;
+        std::vector<std::vector<float>> rooms(2 * (features.categorical.size() + features.bags.size()));  // which `sums` may read
         size_t slot = 0;
         for (const KeyColumn& column : features.categorical) {
-            find(column.keys, weights, vectors);
+            find(column.keys, found, rooms[2 * slot], rooms[2 * slot + 1]);
             const bool one = column.keys.size() == 1;
             for (size_t b = 0; b < n; ++b) {
                 const size_t at = one ? 0 : b;
-                if (column.is_there(at)) add(sums, b, weights[at], vectors_ ? vectors[at] : nullptr, 1, slot, true);
+                if (column.is_there(at)) add(sums, b, found[at], 1, slot, true);
             }
             ++slot;
         }
-        if (intercept_)
-            for (size_t b = 0; b < n; ++b) sums.add(b, intercept_, 1);
+        if (!intercept_.empty())
+            for (size_t b = 0; b < n; ++b) sums.add(b, intercept_.data() + weights_.first, 1);
         std::vector<float> counted;
         for (const BagColumn& bag : features.bags) {
-            find(bag.keys, weights, vectors);
+            find(bag.keys, found, rooms[2 * slot], rooms[2 * slot + 1]);
             shares(bag, counted);
             const bool one = bag.ends.size() == 1;
             for (size_t b = 0; b < n; ++b)
                 for (size_t i = one || b == 0 ? 0 : bag.ends[b - 1]; i < bag.ends[one ? 0 : b]; ++i)
-                    add(sums, b, weights[i], vectors_ ? vectors[i] : nullptr, counted[i], slot, false);
+                    add(sums, b, found[i], counted[i], slot, false);
             ++slot;
         }
         size_t at = 0, number = 0;
@@ -137,7 +148,8 @@ class FeatureScorer {
                 for (size_t b = 0; b < n; ++b)
                     for (size_t d = 0; d < column.dim; ++d) {
                         const float value = standardised(values[(one ? 0 : b) * column.dim + d], column);
-                        add(sums, b, dense_[at + d].weight, dense_[at + d].vector, value, slot, false);
+                        const Fixed& own = dense_[at + d];
+                        add(sums, b, {own.weight.data() + weights_.first, own.vector.data() + vectors_.first}, value, slot, false);
                     }
                 at += column.dim;
                 ++slot;
@@ -146,16 +158,23 @@ class FeatureScorer {
     }
 
   private:
-    struct Fixed {
+    struct Found {
         const float *weight, *vector;
     };
+    struct Fixed {
+        std::vector<float> weight, vector;  // whole rows
+    };
 
-    void find(const std::vector<uint64_t>& keys, std::vector<const float*>& weights, std::vector<const float*>& vectors) const {
-        weights.resize(keys.size());
-        weights_.find(keys.data(), keys.size(), weights.data());
-        if (!vectors_) return;
-        vectors.resize(keys.size());
-        vectors_->find(keys.data(), keys.size(), vectors.data());
+    void find(const std::vector<uint64_t>& keys, std::vector<Found>& found, std::vector<float>& room, std::vector<float>& more) const {
+        std::vector<const float*> rows(keys.size());
+        found.resize(keys.size());
+        room.resize(weights_.layers.room(keys.size()));
+        weights_.layers.find(keys.data(), keys.size(), rows.data(), room.data());
+        for (size_t i = 0; i < keys.size(); ++i) found[i] = {rows[i] + weights_.first, rows[i] + vectors_.first};
+        if (!vectors_.floats || joined_) return;
+        more.resize(vectors_.layers.room(keys.size()));
+        vectors_.layers.find(keys.data(), keys.size(), rows.data(), more.data());
+        for (size_t i = 0; i < keys.size(); ++i) found[i].vector = rows[i] + vectors_.first;
     }
 
     // What each value of a column counts for.
@@ -171,15 +190,15 @@ class FeatureScorer {
         }
     }
 
-    static void add(Sums& sums, size_t example, const float* weight, const float* vector, float value, size_t slot, bool alone) {
-        sums.add(example, weight, value);
-        if (vector) sums.add_vector(example, vector, value, slot, alone);
+    void add(Sums& sums, size_t example, const Found& row, float value, size_t slot, bool alone) const {
+        sums.add(example, row.weight, value);
+        if (vectors_.floats) sums.add_vector(example, row.vector, value, slot, alone);
     }
 
     std::vector<FeatureColumn> columns_;
-    const Image& weights_;
-    const Image* vectors_;
-    const float* intercept_;
+    RowPart weights_, vectors_;
+    bool joined_;
+    std::vector<float> intercept_;  // a whole row; none without an intercept
     Link link_;
     Pooling pooling_;
     size_t fields_;

@@ -1,6 +1,9 @@
 // Bindings of images.
 #include "image.hpp"
 
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
 #include "arrays.hpp"
 #include "mapped.hpp"
 
@@ -8,42 +11,71 @@ namespace xpsql {
 
 namespace {
 
-void gather(const MappedImage& mapped, const In& keys_in, const Out& outs) {
-    const Image& image = mapped.image();
-    const auto keys = view<uint64_t>(keys_in, "keys");
-    const auto to = view<float>(outs, "outs", {any_length, static_cast<int64_t>(image.dim())});
-    if (to.size < keys.size * image.dim()) throw nb::value_error("outs must have a row for each key");
-    nb::gil_scoped_release unlocked;
+// Calls with(i, floats) for the row of each key.
+template <class With>
+void each(const Layers& layers, Span<const uint64_t> keys, With with) {
     const float* rows[Image::block];
+    std::vector<float> room(layers.room(std::min(Image::block, keys.size)));
     for (size_t first = 0; first < keys.size; first += Image::block) {
         const size_t count = std::min(Image::block, keys.size - first);
-        image.find(keys.data + first, count, rows);
-        for (size_t i = 0; i < count; ++i)
-            std::memcpy(to.data + (first + i) * image.dim(), rows[i], image.dim() * sizeof(float));
+        layers.find(keys.data + first, count, rows, room.data());
+        for (size_t i = 0; i < count; ++i) with(first + i, rows[i]);
     }
 }
 
-void fill(const Out& memory, const In& keys_in, const In& values_in) {
-    const auto bytes = view<uint8_t>(memory, "memory");
+struct Part {
+    size_t first, floats;
+    float* to;
+};
+
+void gather(const MappedImage& mapped, const In& keys_in, const std::vector<std::tuple<size_t, Out>>& outs) {
+    const Layers layers = mapped.layers();
     const auto keys = view<uint64_t>(keys_in, "keys");
-    const Image image(bytes.data, bytes.size);
-    const auto values = view<float>(values_in, "values", {static_cast<int64_t>(keys.size), static_cast<int64_t>(image.dim())});
+    std::vector<Part> parts;
+    for (const auto& [first, out] : outs) {
+        const auto to = view<float>(out, "outs", {any_length, any_length});
+        const size_t floats = out.shape(1);
+        if (out.shape(0) < keys.size || floats > layers.width() || first > layers.width() - floats)
+            throw nb::value_error("outs must have a row for each key, of floats that a row has");
+        parts.push_back({first, floats, to.data});
+    }
     nb::gil_scoped_release unlocked;
-    for (size_t i = 0; i < keys.size; ++i)
-        std::memcpy(image.claim(bytes.data, keys[i]), values.data + i * image.dim(), image.dim() * sizeof(float));
+    each(layers, keys, [&](size_t i, const float* row) {
+        for (const Part& part : parts) std::memcpy(part.to + i * part.floats, row + part.first, part.floats * sizeof(float));
+    });
+}
+
+// Tells which rows are others than an image has, in their floats from `first` on: 0 the same, 1 another, 2 of a key that it has not.
+NumpyVector<uint8_t> differing(const MappedImage& mapped, const In& keys_in, size_t first, const In& rows_in) {
+    const Image& image = mapped.image();
+    const auto keys = view<uint64_t>(keys_in, "keys");
+    const auto rows = view<float>(rows_in, "rows", {static_cast<int64_t>(keys.size), any_length});
+    const size_t floats = rows_in.shape(1);
+    if (floats > image.width() || first > image.width() - floats) throw nb::value_error("rows must have floats that a row has");
+    Result<uint8_t> out(keys.size);
+    {
+        nb::gil_scoped_release unlocked;
+        std::vector<float> room(image.width());
+        for (size_t i = 0; i < keys.size; ++i) {
+            if (i + Image::block < keys.size) image.ask(keys[i + Image::block]);
+            const uint64_t place = image.find(keys[i]);
+            const float *own = image.row(place, room.data()) + first, *other = rows.data + i * floats;
+            out[i] = place == image.nowhere() ? 2 : !std::equal(own, own + floats, other);
+        }
+    }
+    return out.take(keys.size);
 }
 
 }  // namespace
 
 void bind_image(nb::module_& module) {
     using namespace nb::literals;
-    module.attr("IMAGE_HEAD_BYTES") = Image::head_bytes;
-    module.def("fill_image", fill, "memory"_a, "keys"_a, "values"_a);
     nb::class_<MappedImage>(module, "Image")
-        .def(nb::init<In>(), "memory"_a)
+        .def(nb::init<In, const nb::object&>(), "memory"_a, "over"_a.none() = nb::none())
         .def("__len__", [](const MappedImage& mapped) { return mapped.image().rows(); })
-        .def_prop_ro("dim", [](const MappedImage& mapped) { return mapped.image().dim(); })
-        .def("gather", gather, "keys"_a, "outs"_a);
+        .def_prop_ro("width", [](const MappedImage& mapped) { return mapped.image().width(); })
+        .def("gather", gather, "keys"_a, "outs"_a)
+        .def("differing", differing, "keys"_a, "first"_a, "rows"_a);
 }
 
 }  // namespace xpsql

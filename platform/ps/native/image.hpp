@@ -1,10 +1,10 @@
-// The rows of a table as readers need them, in one piece of memory that may be a mapped file: whole keys, floats, no optimizer's
-// state. platform/scoring/image.py has the format.
+// The rows of a version as readers need them, in one piece of memory that may be a mapped file: whole keys, floats, no optimizer's
+// state. platform/images/layout.py has the format.
 //
-//     header | uint64 offsets[1025], in buckets | buckets: uint64 keys[slots], float values[slots][dim], padding to 64 bytes
+//     header, 4096 bytes | int64 keys[first][4], zeros to a multiple of 4096 | float or half rows[first * 4 + 1][width] | checksums
 //
-// A key stands in its slice (its top ten bits), in the bucket that the rest of it names as a fraction of the slice, or in one of
-// the next ones where that is full. A free place has the key `empty`, which no row has, and zeros.
+// A key stands in one of two buckets: what is left of it, a signed number, by the first prime, or by the second one. A free place
+// has the key `absent`, which no row has, and zeros, as the last row has.
 #pragma once
 
 #include <algorithm>
@@ -13,124 +13,165 @@
 #include <stdexcept>
 #include <vector>
 
+#include "half.hpp"
 #include "prefetch.hpp"
 
 namespace xpsql {
 
 struct ImageHeader {
-    static constexpr uint64_t expected_magic = 0x474D494C51535058u;  // "XPSQLIMG"
-    static constexpr uint32_t expected_format = 1;
+    static constexpr uint64_t expected_magic = 0x574F524C51535058u;  // "XPSQLROW"
+    static constexpr uint32_t expected_format = 2;
 
     uint64_t magic;
     uint32_t format;
-    uint32_t dim;
+    uint32_t width;
     uint64_t rows;
-    uint64_t empty;
-    uint32_t slots;
-    uint32_t stride;
-    uint64_t reserved[3];
+    int64_t first, second;
+    uint32_t places;
+    uint32_t float_bytes;
+    int64_t absent;
 };
 
-static_assert(sizeof(ImageHeader) == 64, "buckets begin at a multiple of 64 bytes");
+__extension__ using uint128 = unsigned __int128;
+
+// What is left of keys by a prime, never negative, without a division.
+class Remainder {
+  public:
+    explicit Remainder(uint64_t prime = 1) : prime_(prime), inverse_(~uint64_t{0} / prime), wrapped_((~uint64_t{0} % prime + 1) % prime) {}
+
+    uint64_t of(uint64_t key) const {
+        const auto quotient = static_cast<uint64_t>(static_cast<uint128>(key) * inverse_ >> 64);
+        uint64_t rest = key - quotient * prime_;  // at most twice the prime
+        while (rest >= prime_) rest -= prime_;
+        if (static_cast<int64_t>(key) >= 0) return rest;
+        return rest >= wrapped_ ? rest - wrapped_ : rest + prime_ - wrapped_;  // of key - 2^64
+    }
+
+  private:
+    uint64_t prime_, inverse_, wrapped_;
+};
 
 class Image {
   public:
-    static constexpr size_t num_slices = 1024;
-    static constexpr size_t block = 32;
+    static constexpr size_t head_bytes = 4096, places = 4, block = 32, checked_bytes = size_t{1} << 20;
 
     // Floats of a row, at most: what a file of a few bytes says of itself takes no memory.
-    static constexpr uint32_t most_dim = 1u << 20;
-
-    // The bytes before the buckets.
-    static constexpr size_t head_bytes = (sizeof(ImageHeader) + (num_slices + 1) * sizeof(uint64_t) + 63) / 64 * 64;
+    static constexpr uint32_t most_width = 1u << 20;
 
     Image(const uint8_t* data, size_t size) {
         if (size < head_bytes) throw std::invalid_argument("it is shorter than its header");
         std::memcpy(&header_, data, sizeof header_);
         if (header_.magic != ImageHeader::expected_magic || header_.format != ImageHeader::expected_format)
             throw std::invalid_argument("it is none of this format");
-        const uint64_t least = uint64_t(header_.slots) * (sizeof(uint64_t) + sizeof(float) * uint64_t(header_.dim));
-        if (header_.dim == 0 || header_.slots == 0 || header_.slots > 64 || header_.dim > most_dim || header_.stride % 64 || header_.stride < least)
+        const auto first = static_cast<uint64_t>(header_.first), bytes = uint64_t{header_.float_bytes};
+        if (header_.width == 0 || header_.width > most_width || header_.places != places || (bytes != 4 && bytes != 2) || first < 1 ||
+            first > size / (places * sizeof(int64_t)) || header_.second < 1 || header_.second > header_.first)
             throw std::invalid_argument("its header is damaged");
-        offsets_ = reinterpret_cast<const uint64_t*>(data + sizeof header_);
-        bool ascend = offsets_[0] == 0;
-        for (size_t s = 0; s < num_slices; ++s) ascend &= offsets_[s] <= offsets_[s + 1];
-        const uint64_t room = (size - head_bytes) / header_.stride;
-        if (!ascend || offsets_[num_slices] != room || (size - head_bytes) % header_.stride)
-            throw std::invalid_argument("its slices do not fill it");
-        buckets_ = data + head_bytes;
-        absent_.resize(header_.dim);
+        const uint64_t row = header_.width * bytes, rows_at = head_bytes + up(first * places * sizeof(int64_t), head_bytes);
+        if (rows_at > size || first * places + 1 > (size - rows_at) / row) throw std::invalid_argument("its rows do not fill it");
+        const uint64_t end = up(rows_at + (first * places + 1) * row, sizeof(uint64_t));
+        if (size != end + up(end - head_bytes, checked_bytes) / checked_bytes * sizeof(uint64_t))
+            throw std::invalid_argument("its rows do not fill it");
+        buckets_ = reinterpret_cast<const uint64_t*>(data + head_bytes);
+        rows_ = data + rows_at;
+        row_bytes_ = row;
+        first_ = Remainder(first);
+        second_ = Remainder(static_cast<uint64_t>(header_.second));
     }
 
-    size_t dim() const { return header_.dim; }
+    size_t width() const { return header_.width; }
     size_t rows() const { return header_.rows; }
-    const float* absent() const { return absent_.data(); }
+    bool half() const { return header_.float_bytes == 2; }
 
-    // The floats of a key; zeros of a key that has none.
-    const float* find(uint64_t key) const {
-        const Place place = first(key);
-        uint64_t at = place.bucket;
-        for (uint64_t tried = 0; tried < place.count; ++tried) {
-            const uint8_t* bucket = buckets_ + (place.begin + at) * header_.stride;
-            const auto* keys = reinterpret_cast<const uint64_t*>(bucket);
-            for (uint32_t i = 0; i < header_.slots; ++i) {
-                if (keys[i] == key) return values(bucket, i);
-                if (keys[i] == header_.empty) return absent();
-            }
-            at = at + 1 == place.count ? 0 : at + 1;
-        }
-        return absent();
+    // The place of the last row, which is zeros, and of keys that have none.
+    uint64_t nowhere() const { return static_cast<uint64_t>(header_.first) * places; }
+
+    uint64_t find(uint64_t key) const {
+        for (const uint64_t bucket : {first_.of(key), second_.of(key)})
+            for (uint64_t at = bucket * places; at < (bucket + 1) * places; ++at)
+                if (buckets_[at] == key) return at;
+        return nowhere();
     }
 
-    // The same of many keys, whose buckets are asked for before they are read.
-    void find(const uint64_t* keys, size_t n, const float** rows) const {
-        for (size_t i = 0; i < std::min(block, n); ++i) ask(keys[i]);
-        for (size_t i = 0; i < n; ++i) {
-            if (i + block < n) ask(keys[i + block]);
-            rows[i] = find(keys[i]);
-        }
-    }
-
-    // For who writes it: the place of a new key in its slice. `data`: the memory it was made of, now writable.
-    float* claim(uint8_t* data, uint64_t key) const {
-        const Place place = first(key);
-        uint64_t at = place.bucket;
-        for (uint64_t tried = 0; tried < place.count; ++tried) {
-            uint8_t* bucket = data + head_bytes + (place.begin + at) * header_.stride;
-            auto* keys = reinterpret_cast<uint64_t*>(bucket);
-            for (uint32_t i = 0; i < header_.slots; ++i)
-                if (keys[i] == header_.empty || keys[i] == key) {
-                    keys[i] = key;
-                    return const_cast<float*>(values(bucket, i));
-                }
-            at = at + 1 == place.count ? 0 : at + 1;
-        }
-        throw std::invalid_argument("a slice is full");
-    }
-
-  private:
-    struct Place {
-        uint64_t begin, count, bucket;
-    };
-
-    Place first(uint64_t key) const {
-        const uint64_t begin = offsets_[key >> 54], count = offsets_[(key >> 54) + 1] - begin;
-        return {begin, count, static_cast<uint64_t>(static_cast<unsigned __int128>(key << 10) * count >> 64)};
+    // The floats of a place, in its own memory; of halves in `room`, of width floats.
+    const float* row(uint64_t place, float* room) const {
+        const uint8_t* from = rows_ + place * row_bytes_;
+        if (!half()) return reinterpret_cast<const float*>(from);
+        for (uint32_t i = 0; i < header_.width; ++i) room[i] = float_of_half(reinterpret_cast<const uint16_t*>(from)[i]);
+        return room;
     }
 
     void ask(uint64_t key) const {
-        const Place place = first(key);
-        if (place.count) prefetch(buckets_ + (place.begin + place.bucket) * header_.stride);
+        prefetch(buckets_ + first_.of(key) * places);
+        prefetch(buckets_ + second_.of(key) * places);
     }
 
-    const float* values(const uint8_t* bucket, uint32_t i) const {
-        return reinterpret_cast<const float*>(bucket + header_.slots * sizeof(uint64_t)) + size_t(i) * header_.dim;
+    void ask_row(uint64_t place) const {
+        const uint8_t* row = rows_ + place * row_bytes_;
+        for (size_t i = 0; i < row_bytes_; i += cache_line) prefetch(row + i);
+        prefetch(row + row_bytes_ - 1);
     }
 
+    static uint64_t up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+
+  private:
     ImageHeader header_;
-    const uint64_t* offsets_;
-    const uint8_t* buckets_;
-    std::vector<float> absent_;
+    Remainder first_, second_;
+    const uint64_t* buckets_;
+    const uint8_t* rows_;
+    size_t row_bytes_;
+};
+
+// An image, and another one, or none, whose rows count in place of those of the same keys.
+class Layers {
+  public:
+    Layers(const Image& base, const Image* over) : base_(base), over_(over) {
+        if (over && over->width() != base.width()) throw std::invalid_argument("its rows have another width than those under it");
+    }
+
+    size_t width() const { return base_.width(); }
+
+    // Floats that the rows of n keys take beside the images.
+    size_t room(size_t n) const { return base_.half() || (over_ && over_->half()) ? n * width() : 0; }
+
+    // Gives the floats of keys: in the images, or in `room`. Buckets are asked for before they are read, and then rows.
+    void find(const uint64_t* keys, size_t n, const float** rows, float* room) const {
+        uint64_t places[Image::block];
+        const Image* images[Image::block];
+        for (size_t i = 0; i < std::min(Image::block, n); ++i) ask(keys[i]);
+        for (size_t begin = 0; begin < n; begin += Image::block) {
+            const size_t count = std::min(Image::block, n - begin);
+            for (size_t i = 0; i < count; ++i) {
+                if (begin + i + Image::block < n) ask(keys[begin + i + Image::block]);
+                images[i] = over_ ? over_ : &base_;
+                places[i] = images[i]->find(keys[begin + i]);
+                if (over_ && places[i] == over_->nowhere()) places[i] = (images[i] = &base_)->find(keys[begin + i]);
+                images[i]->ask_row(places[i]);
+            }
+            for (size_t i = 0; i < count; ++i) {
+                rows[begin + i] = images[i]->row(places[i], room);
+                if (rows[begin + i] == room) room += width();
+            }
+        }
+    }
+
+    // The same of one key, whose floats are kept.
+    std::vector<float> row(uint64_t key) const {
+        std::vector<float> floats(width());
+        const float* found;
+        find(&key, 1, &found, floats.data());
+        std::copy(found, found + width(), floats.begin());
+        return floats;
+    }
+
+  private:
+    void ask(uint64_t key) const {
+        if (over_) over_->ask(key);
+        base_.ask(key);
+    }
+
+    const Image& base_;
+    const Image* over_;
 };
 
 }  // namespace xpsql

@@ -1,5 +1,7 @@
-// An image in memory that Python owns.
+// An image in memory that Python owns, and another one over it.
 #pragma once
+
+#include <memory>
 
 #include "arrays.hpp"
 #include "image.hpp"
@@ -8,10 +10,16 @@ namespace xpsql {
 
 class MappedImage {
   public:
-    // Raises ValueError where the memory holds no image.
-    explicit MappedImage(In memory) : memory_(std::move(memory)), image_(opened(memory_)) {}
+    // Raises ValueError where the memory holds no image. over: None, or one whose rows count in place of those of the same keys.
+    MappedImage(In memory, const nb::object& over) : memory_(std::move(memory)), image_(opened(memory_)) {
+        if (over.is_none()) return;
+        over_memory_ = nb::cast<In>(over);
+        over_ = std::make_unique<Image>(opened(over_memory_));
+        layers();  // whose rows are of one width
+    }
 
     const Image& image() const { return image_; }
+    Layers layers() const { return Layers(image_, over_.get()); }
 
   private:
     static Image opened(const In& memory) {
@@ -20,8 +28,9 @@ class MappedImage {
         return Image(bytes.data, bytes.size);
     }
 
-    In memory_;
+    In memory_, over_memory_;
     Image image_;
+    std::unique_ptr<Image> over_;
 };
 
 }  // namespace xpsql

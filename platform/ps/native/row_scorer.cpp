@@ -34,14 +34,21 @@ std::vector<FeatureColumn> parse(const std::vector<Description>& described) {
     return columns;
 }
 
+// An image, and which floats of its rows.
+using Part = std::tuple<nb::object, size_t, size_t>;
+
+RowPart parsed(const Part& part) {
+    const auto& [image, first, floats] = part;
+    return {nb::cast<const MappedImage&>(image).layers(), first, floats};
+}
+
 class RowScorer {
   public:
-    RowScorer(const std::vector<Description>& described, nb::object weights, nb::object vectors, std::optional<uint64_t> intercept,
-              const std::string& link, const std::string& pooling, size_t fields)
-        : weights_(std::move(weights)), vectors_(std::move(vectors)),
-          scorer_(parse(described), nb::cast<const MappedImage&>(weights_).image(),
-                  vectors_.is_none() ? nullptr : &nb::cast<const MappedImage&>(vectors_).image(), intercept.has_value(),
-                  intercept.value_or(0), link_named(link), pooling_named(pooling), fields) {
+    RowScorer(const std::vector<Description>& described, const Part& weights, const std::optional<Part>& vectors,
+              std::optional<uint64_t> intercept, const std::string& link, const std::string& pooling, size_t fields)
+        : weights_(std::get<0>(weights)), vectors_(vectors ? std::get<0>(*vectors) : weights_),
+          scorer_(parse(described), parsed(weights), vectors ? parsed(*vectors) : RowPart{parsed(weights).layers, 0, 0},
+                  vectors_.is(weights_), intercept.has_value(), intercept.value_or(0), link_named(link), pooling_named(pooling), fields) {
         for (const FeatureColumn& column : scorer_.columns()) {
             names_.emplace_back(column.name.c_str(), column.name.size());
         }
@@ -99,7 +106,7 @@ class RowScorer {
 void bind_row_scorer(nb::module_& module) {
     using namespace nb::literals;
     nb::class_<RowScorer>(module, "RowScorer")
-        .def(nb::init<const std::vector<Description>&, nb::object, nb::object, std::optional<uint64_t>, const std::string&,
+        .def(nb::init<const std::vector<Description>&, const Part&, const std::optional<Part>&, std::optional<uint64_t>, const std::string&,
                       const std::string&, size_t>(),
              "columns"_a, "weights"_a, "vectors"_a.none(), "intercept"_a.none(), "link"_a, "pooling"_a, "fields"_a)
         .def("score_arrow", &RowScorer::score_arrow, "capsules"_a, "order"_a)

@@ -1,24 +1,19 @@
-// Places for keys in a table of two choices: platform/portable/rows_file.py has the format.
+// Places for keys in a table of two choices: platform/images/layout.py has the format.
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "arrays.hpp"
+#include "image.hpp"
 
 namespace xpsql {
 
 namespace {
 
-constexpr size_t places = 4;  // of a bucket: half a line of the cache
+constexpr size_t places = Image::places;
 constexpr size_t most_moves = 5000;
 constexpr uint32_t nobody = UINT32_MAX;
-
-// The bucket of a key for a prime: the remainder, never negative, of the key as a signed number.
-size_t bucket_of(uint64_t key, int64_t prime) {
-    const int64_t rest = static_cast<int64_t>(key) % prime;
-    return static_cast<size_t>(rest < 0 ? rest + prime : rest);
-}
 
 // A key whose two buckets are full takes the place of one of theirs, which moves to its other bucket, and so on: cuckoo hashing
 // with buckets, Dietzfelbinger and Weidling, "Balanced Allocation and Dictionaries with Tightly Packed Constant Size Bins", 2007.
@@ -31,6 +26,7 @@ NumpyVector<int64_t> place_two_choice(const In& keys_in, int64_t first_prime, in
     {
         nb::gil_scoped_release unlocked;
         std::vector<uint32_t> owner(static_cast<size_t>(first_prime) * places, nobody);
+        const Remainder first(static_cast<uint64_t>(first_prime)), second(static_cast<uint64_t>(second_prime));
         uint64_t random = 0x9E3779B97F4A7C15u;
         const auto drawn = [&random] {
             random ^= random << 13, random ^= random >> 7, random ^= random << 17;
@@ -44,7 +40,7 @@ NumpyVector<int64_t> place_two_choice(const In& keys_in, int64_t first_prime, in
             uint32_t who = static_cast<uint32_t>(i);
             size_t moves = 0;
             for (;; ++moves) {
-                const size_t buckets[2] = {bucket_of(keys[who], first_prime), bucket_of(keys[who], second_prime)};
+                const size_t buckets[2] = {first.of(keys[who]), second.of(keys[who])};
                 const size_t free[2] = {free_of(buckets[0]), free_of(buckets[1])};
                 const size_t chosen = free[1] < free[0];  // the one with fewer keys: they stand in front
                 if (free[chosen] < places) {

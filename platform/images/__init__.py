@@ -1,0 +1,1 @@
+"""The rows of a version as files that are mapped: of the service, and of exports."""

@@ -1,0 +1,171 @@
+"""The images of a version: its rows as files that are mapped, not read, weights only; layout.py has the format.
+
+An image is derived: it is made when the version is first loaded, in the version's folder, or in the user's cache folder where
+that cannot be written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...warehouse.dense import read_dense
+from ..ps._native import Image
+from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
+from .layout import BLOCK, PAGE, Bytes, RowsLayout, damaged, in_memory, opened, placed, write_rows
+from .tables import FileOfTables, Floats, absent_of, file_name, files_of, fill_from, training_of, unseen
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
+
+FOLDER, HALF_FOLDER = "serving", "fp16"
+
+Told = Callable[[str], None]
+
+
+class MappedRows(NamedTuple):
+    """A file of rows that is mapped, or in memory, where `path` is None."""
+
+    path: Path | None
+    layout: RowsLayout
+    memory: Bytes
+
+
+class ImageWeights:
+    """The parameters of a version as readers need them, from images; see Weights.
+
+    Args:
+        version: a trained one, whose files are needed while this is made.
+        bases: its images, or those of another version.
+        overs: of each base the rows that count instead, or None.
+    """
+
+    def __init__(self, version: Version, bases: Sequence[MappedRows], overs: Sequence[Bytes | None]) -> None:
+        self.bases = tuple(bases)
+        self._images = [Image(base.memory, over) for base, over in zip(bases, overs, strict=True)]
+        self._tables = {table.name: table.dim for table in version.manifest.tables}
+        self._dense: dict[str, Array] = {
+            name: jnp.asarray(array) for (name, _), array in read_dense(version.stored("dense"), "w").items()
+        }
+
+    @property
+    def half(self) -> bool:
+        """Rows are of 16 bits a float."""
+        return any(base.layout.half for base in self.bases)
+
+    def part(self, table: str) -> tuple[Image, int, int]:
+        """Return where the weights of a table are: an image, from which float of its rows on, and how many."""
+        for base, image in zip(self.bases, self._images, strict=True):
+            for column in base.layout.columns:
+                if (column.table, column.column) == (table, "w"):
+                    return image, column.first, column.floats
+        raise KeyError(table)
+
+    def pull(self, keys: Keys, size: int) -> Pulled:
+        """Return what the version knows of unique keys, zeros for those that it does not know; see Shard."""
+        weights, offered = dict[str, Floats](), dict[str, Floats]()
+        for base, image in zip(self.bases, self._images, strict=True):
+            outs = []
+            for column in base.layout.columns:
+                found = np.zeros((size, column.floats), np.float32)
+                (weights if column.column == "w" else offered)[column.table] = found
+                outs.append((column.first, found))
+            image.gather(keys, outs)
+        return Pulled({name: weights[name] for name in self._tables}, {}, self._dense, NO_MOMENTS, offered)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks `damage` can look at."""
+        return sum(-(-(base.layout.checks_at - PAGE) // BLOCK) for base in self.bases)
+
+    def damage(self, blocks: range) -> Path | None:
+        """Return a file of which one of some blocks has other bytes than those written; None for none."""
+        first = 0
+        for base in self.bases:
+            own = range(-(-(base.layout.checks_at - PAGE) // BLOCK))
+            wanted = range(max(blocks.start - first, 0), min(blocks.stop - first, own.stop))
+            if base.path is not None and next(damaged(base.layout, base.memory, wanted), None) is not None:
+                return base.path
+            first += own.stop
+        return None
+
+
+def images_of(version: Version, half: bool, told: Told) -> list[MappedRows]:
+    """Map the images of a version, and make them where there are none that are whole.
+
+    Args:
+        half: of 16 bits a float.
+        told: is given what went wrong with an image, a line each.
+    """
+    folders = folders_of(version, half)
+    for folder in folders:
+        if (folder / file_name(None)).exists():
+            try:
+                return mapped(version, folder)
+            except (OSError, ValueError) as error:
+                told(f"The image {folder} cannot be used and is made again: {error}.")
+    files = files_of(version)
+    absent = absent_of(files)
+    for folder in folders:
+        try:
+            for file in files:
+                write(folder / file.file, version, file, half, absent)
+            return mapped(version, folder)
+        except OSError as error:
+            problem = error
+    told(f"The image of {version.folder} stays in memory: {problem}.")
+    made = []
+    for file in files:
+        layout, place = placed(file.keys, file.columns, half, absent, training_of(version))
+        made.append(MappedRows(None, layout, in_memory(layout, file.keys, place, fill_from(version, file.columns, unseen))))
+    return made
+
+
+def mapped(version: Version, folder: Path) -> list[MappedRows]:
+    """Map the images that a folder has of a version.
+
+    Raises:
+        OSError: one cannot be read.
+        ValueError: one is damaged, or of another training.
+    """
+    found: list[MappedRows] = []
+    for table in version.manifest.tables:
+        if any(column.table == table.name for one in found for column in one.layout.columns):
+            continue
+        path = folder / file_name(table.name if found else None)
+        layout, memory = opened(path)
+        Image(memory)  # raises what is wrong
+        if layout.training != training_of(version) or table.name not in {column.table for column in layout.columns}:
+            raise ValueError("it is of another training")
+        found.append(MappedRows(path, layout, memory))
+    return found
+
+
+def write(path: Path, version: Version, file: FileOfTables, half: bool, absent: int) -> None:
+    """Write an image, which appears whole.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    begun = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    try:
+        layout, place = placed(file.keys, file.columns, half, absent, training_of(version))
+        write_rows(begun, layout, file.keys, place, fill_from(version, file.columns, unseen))
+        begun.replace(path)
+    finally:
+        begun.unlink(missing_ok=True)
+
+
+def folders_of(version: Version, half: bool) -> list[Path]:
+    """Return where the images of a version may be."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cached = root / "xpsql" / FOLDER / hashlib.sha256(str(version.folder).encode()).hexdigest()[:16]
+    return [folder / HALF_FOLDER if half else folder for folder in (version.folder / FOLDER, cached)]
