@@ -78,8 +78,12 @@ class Gang:
                     f"the step of worker {names}" if names else "a checkpoint to begin",
                 )
                 raise TrainingError(f"Worker {push.worker} waited {waited:.0f} s for {awaited}.")
-            if self._error is not None:
-                raise self._error
+            self._require_whole()
+
+    def _require_whole(self) -> None:
+        """Raise what has ended the steps: rows may have a part of the last one."""
+        if self._error is not None:
+            raise self._error
 
     def _missing(self) -> list[int]:
         """Return the workers whose pushes the step lacks."""
@@ -116,7 +120,8 @@ class Gang:
         """Hold the gang after `at` steps for the length of a block; then it goes on.
 
         Raises:
-            TrainingError: it has not come to stand there within a minute.
+            TrainingError: it has not come to stand there within a minute, or the push of a worker failed.
+            LostError: it has ended.
         """
         with self._changed:
             self._last = at
@@ -124,6 +129,7 @@ class Gang:
             try:
                 if not self._changed.wait_for(lambda: self._step >= at or self._error is not None, STAND_SECONDS):
                     raise TrainingError(f"Expected {at} steps within {STAND_SECONDS:.0f} s, got {self._step}.")
+                self._require_whole()
                 yield
             finally:
                 self.release()

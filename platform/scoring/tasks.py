@@ -200,7 +200,7 @@ def host_weights(job: ScoringJob, certificate: Certificate | None, task: Task) -
         handlers, host, limits = [pull_handler(weights.pull)], own_host(contact.address), room_for(job.places.workers)
         with contact.transport.serve(name, handlers, contact.secret, host, limits, certificate) as server:
             member.ready(server.address)
-            member.ended.wait()
+            member.stay()
 
 
 def score_splits(job: ScoringJob, task: Task) -> None:

@@ -112,7 +112,7 @@ def test_who_waits_for_nobody_waits_for_a_checkpoint(monkeypatch: pytest.MonkeyP
 
 
 def test_who_holds_the_others_up_is_told_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.02)
+    monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.2)
     told: list[tuple[Sequence[int], float]] = []
     noted = threading.Event()
 
@@ -128,7 +128,7 @@ def test_who_holds_the_others_up_is_told_once_a_step(monkeypatch: pytest.MonkeyP
     gang.push(push_of(1))
     for thread in threads:
         thread.join(5)
-    assert told == [([1], 0.02)]
+    assert told == [([1], 0.2)]
 
 
 def test_gangs_of_several_shards_come_to_stand_after_the_same_step() -> None:
@@ -176,6 +176,30 @@ def test_a_gang_that_does_not_come_to_stand_is_an_error_and_goes_on(monkeypatch:
         pass
     gang.push(push_of(0))
     assert recorder.applied == [0]
+
+
+def test_a_gang_that_has_ended_or_whose_push_failed_does_not_stand_for_a_checkpoint() -> None:
+    ended = Gang(cast(Shard, Recorder()), 1, ignored)
+    standing, told = ended.standing(ended.hold() + 1), list[str]()
+
+    def stand() -> None:
+        with pytest.raises(LostError, match="The shard ends"), standing:
+            told.append("stands after a step that was never made")
+
+    thread = threading.Thread(target=stand)
+    thread.start()
+    ended.end()
+    thread.join(10)
+    assert not told
+
+    failed = Gang(cast(Shard, Recorder()), 10, ignored)
+    for number in range(9):
+        failed.leave(number)
+    with pytest.raises(TrainingError, match="no"):
+        failed.push(push_of(9))
+    with pytest.raises(TrainingError, match="no"), failed.standing(1):
+        told.append("stands though a part of the step is missing")
+    assert not told
 
 
 def test_nobody_waits_for_a_gang_that_ends() -> None:

@@ -294,6 +294,24 @@ def test_tasks_that_are_dismissed_end_and_others_take_their_numbers() -> None:
         coordinator.check()
 
 
+@pytest.mark.parametrize("role", ["shard", "worker"])
+def test_a_task_whose_heartbeats_fail_while_its_calls_go_on_is_lost_not_done(role: str) -> None:
+    losses = Losses()
+    with opened(1, losses=losses) as coordinator:
+        first = Membership(coordinator.contact, role, 0, 0)
+        expected = LostError if role == "worker" else EndedError  # the job goes on without a worker, not without a shard
+        with pytest.raises(expected), first:
+            first.ended.set()
+            first.stay()
+        if role == "worker":
+            assert losses[0][1].endswith("its heartbeats are answered no more")
+            with Membership(coordinator.contact, role, 0, 1):  # has something to do
+                coordinator.check()
+        else:
+            with pytest.raises(LostError, match=r"Lost shard 0, process \d+ on \S+: .*its heartbeats are answered no more"):
+                coordinator.check()
+
+
 def test_a_driver_that_cannot_be_reached_is_an_error() -> None:
     with opened(1) as coordinator:
         contact = coordinator.contact

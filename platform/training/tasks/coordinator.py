@@ -12,7 +12,7 @@ replaced by its next attempt; the loss of a shard ends the job.
 
     with Membership(contact, "shard", number, attempt) as member:   # in a task
         member.ready(server.address)
-        member.ended.wait()
+        member.stay()
 """
 
 from __future__ import annotations

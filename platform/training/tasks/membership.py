@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import NoReturn, Self, TypeVar
 
 from ...errors import LostError, TrainingError, XpsqlError
 from ...ps.transport.base import CallLink
@@ -26,7 +26,8 @@ A = TypeVar("A")
 class Membership:
     """A task's side; a context manager. Leaving it by an error fails the job with it.
 
-    Where all tasks end, whatever the task has lost ends as EndedError: the engine need not start it again.
+    Where all tasks end, whatever the task has lost ends as EndedError: the engine need not start it again. A task that ends by
+    EndedError though the others go on is lost: only its heartbeats told it so.
 
     Args:
         contact: of the job.
@@ -67,8 +68,8 @@ class Membership:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        told = error is None or isinstance(error, EndedError)
-        failure = None if told or error is None else failure_of(error, "{} {}".format(*self._who))
+        told = LostError("it ends by itself, as its heartbeats are answered no more") if isinstance(error, EndedError) else error
+        failure = None if told is None else failure_of(told, "{} {}".format(*self._who))
         try:
             ended = self.call(LEAVE, Leave(*self._who, failure), CALL_SECONDS).ended
         except TrainingError:
@@ -103,6 +104,15 @@ class Membership:
     def ready(self, address: Address) -> None:
         """Tell that the task can be worked with, and where a shard's server listens."""
         self.call(READY, Ready(*self._who, address), CALL_SECONDS)
+
+    def stay(self) -> NoReturn:
+        """Wait for as long as the job needs the task.
+
+        Raises:
+            EndedError: the task must end.
+        """
+        self.ended.wait()
+        raise EndedError
 
     def call(self, call: Method[Q, A], request: Q, seconds: float) -> A:
         """Make a call of the coordinator, from any thread.

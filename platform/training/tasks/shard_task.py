@@ -56,10 +56,12 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
         host, limits = own_host(job.contact.address), room_for(job.input.places.workers + TO_SHARD)
         with job.contact.transport.serve(name, handlers, job.contact.secret, host, limits, certificate) as server:
             member.ready(server.address)
-            member.ended.wait()
-            shard.cancel()
-            if gang is not None:  # whose threads would hold the shard's memory in a process that is used again
-                gang.end()
+            try:
+                member.stay()
+            finally:
+                shard.cancel()
+                if gang is not None:  # whose threads would hold the shard's memory in a process that is used again
+                    gang.end()
 
 
 def fill(shard: Shard, number: int, job: Job) -> None:
