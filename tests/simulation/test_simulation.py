@@ -10,8 +10,27 @@ import pytest
 from tests.simulation.__main__ import fast_folder, outcome_of, repeated_by
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.simulation import Config, Simulation
+from xpsql.platform.errors import ModelError
+from xpsql.platform.training.monitor import Monitor
 
 SEEDS, AT_ONCE, MOST_TO_FIND = 500, 50, 60
+CALM = Config(
+    log=1,
+    splits=1,
+    most_batches=4,
+    passes=1,
+    sync="asp",
+    workers=2,
+    shards=1,
+    checkpoint_seconds=0.0,
+    tasks=True,
+    beside=False,
+    repeats=0.0,
+    ahead=0,
+    batch_seconds=0.0,
+    slowness=1,
+)
+"""A training where nothing goes wrong."""
 
 pytestmark = pytest.mark.skipif(fast_folder() is None, reason="needs /dev/shm, whose inodes are not used again")
 
@@ -28,28 +47,22 @@ def test_faults_that_are_planted_are_found(mutation: str) -> None:
 
 
 def test_a_worker_at_a_quarter_of_the_speed_of_three_others_holds_nobody_up() -> None:
-    calm = Config(
-        log=1,
-        splits=40,
-        most_batches=8,
-        passes=1,
-        sync="asp",
-        workers=4,
-        shards=2,
-        checkpoint_seconds=0.0,
-        tasks=True,
-        beside=False,
-        repeats=0.0,
-        ahead=1,
-        batch_seconds=0.5,
-        slowness=4,
-    )
+    calm = CALM._replace(splits=40, most_batches=8, workers=4, shards=2, ahead=1, batch_seconds=0.5, slowness=4)
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         simulation = Simulation(0, Path(folder) / "world", None, calm)
         assert not simulation.run().mistakes
     batches = sum(map(len, simulation.log.splits))
     ideal = calm.batch_seconds * batches / (3 + 1 / 4)
     assert simulation.read[-1] - simulation.read[0] <= 1.15 * ideal
+
+
+def test_a_worker_that_fails_ends_though_its_reader_waits_for_what_another_may_leave() -> None:
+    def absorb(*given: object) -> None:
+        raise ModelError("No space left for progress.jsonl.")
+
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        outcome = Simulation(0, Path(folder) / "world", lambda: [(Monitor, "absorb", absorb)], CALM).run()
+    assert outcome.mistakes == ("ended by what a training recovers from: No space left for progress.jsonl.",)
 
 
 def test_a_seed_is_the_same_world_again() -> None:

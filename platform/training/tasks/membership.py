@@ -68,7 +68,7 @@ class Membership:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        told = LostError("it ends by itself, as its heartbeats are answered no more") if isinstance(error, EndedError) else error
+        told = LostError("its heartbeats are answered no more") if isinstance(error, EndedError) else error
         failure = None if told is None else failure_of(told, "{} {}".format(*self._who))
         try:
             ended = self.call(LEAVE, Leave(*self._who, failure), CALL_SECONDS).ended

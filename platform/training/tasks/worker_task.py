@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import time
 from collections.abc import Generator
 
@@ -47,15 +48,16 @@ def work(job: Job, generation: int, task: Task) -> None:
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         prepared = prepared_of(job)
         telling = Telling(member, task, prepared.targets, prepared.schedule)
-        source = prepared.source(job.epoch)
+        source, over = prepared.source(job.epoch), threading.Event()
 
         def read() -> Generator[Batch | End, None, None]:
-            return source.batches(lambda: take(member, task), telling.clocks.reading, telling.left)
+            return source.batches(lambda: take(member, task, over), telling.clocks.reading, telling.left)
 
         seconds = ANSWER_SECONDS if in_step(job.input.plan.settings, job.input.places) else DEADLINE_SECONDS
         with job.contact.dial_shards(member.shards(WAIT_SECONDS), seconds) as client:
             worker = Worker(task.number, client, prepared.recipe, telling.learned, telling.ended, telling.clocks.learning)
-            with compilations(telling.compiled.add), prepared.ahead(read) as ahead:
+            with compilations(telling.compiled.add), prepared.ahead(read) as ahead, contextlib.ExitStack() as learning:
+                learning.callback(over.set)
                 start = functools.partial(begin, member, task, job)
                 if depth := pulls_ahead(job.input.plan.settings, job.input.places, job.input.batch_size, job.input.splits):
                     worker.learn_ahead(ahead, start, depth, telling.wanted)
@@ -66,20 +68,24 @@ def work(job: Job, generation: int, task: Task) -> None:
         telling.finish()
 
 
-def take(member: Membership, task: Task) -> Dealt | None:
-    """Ask the driver for the next turn, again and again while another worker has what may become one.
+def take(member: Membership, task: Task, over: threading.Event) -> Dealt | None:
+    """Ask the driver for the next turn, again and again while another worker has what may become one; None: there is none.
+
+    Args:
+        over: set when the task learns no more, as after an error.
 
     Raises:
         EndedError: the task must end.
     """
     seconds = LATER_SECONDS
-    while True:
+    while not over.is_set():
         pass_number, split, *batches = member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS)
         if split != LATER:
             return None if split == NO_MORE else Dealt(Turn(pass_number, split), *batches)
         if member.ended.wait(seconds):
             raise EndedError
         seconds = min(2 * seconds, MOST_LATER_SECONDS)
+    return None
 
 
 def begin(member: Membership, task: Task, job: Job) -> bool:
