@@ -17,7 +17,8 @@ from xpsql.platform.engines.spark_sql.statements import FORMATS, RUNS
 from xpsql.platform.input.streams.sources import SOURCES
 from xpsql.platform.models.exports import FORMATS as EXPORT_FORMATS
 from xpsql.platform.models.feature_info import SCHEMA as FEATURE_INFO_COLUMNS
-from xpsql.platform.operators import OPERATORS, feature_value
+from xpsql.platform.operators import OPERATORS
+from xpsql.platform.operators.lifetimes import feature_value
 from xpsql.platform.options import Part, describe
 from xpsql.platform.sql import history_calls
 from xpsql.platform.sql.clauses import CLAUSES

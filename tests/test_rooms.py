@@ -14,7 +14,8 @@ MOST_FILES, MOST_LINES = 25, 350
 
 BASE = ("platform",)
 """Errors, options, results, progress, display, cores, and Spark's types: what everybody may use."""
-ALGORITHMS = (*BASE, "platform/operators", "algorithms", "algorithms/augments", "algorithms/layers")
+LIFETIMES = "platform/operators/lifetimes"
+ALGORITHMS = (*BASE, "platform/operators", LIFETIMES, "algorithms", "algorithms/augments", "algorithms/layers")
 ENGINES = (*BASE, "platform/udf", "platform/engines/spark_sql", "warehouse", "platform/engines")
 ALL_ENGINES = ("platform/engines/duckdb", "platform/engines/spark")
 PS = ("platform/ps", "platform/ps/transport")
@@ -49,7 +50,8 @@ STATEMENTS = (
 
 ROOMS = {
     "platform": (),
-    "platform/operators": BASE,
+    "platform/operators": (*BASE, LIFETIMES),
+    LIFETIMES: (*BASE, "platform/operators"),
     "algorithms": ALGORITHMS,
     "algorithms/augments": (*BASE, "platform/operators", "algorithms"),
     "algorithms/layers": ALGORITHMS,

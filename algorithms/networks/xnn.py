@@ -11,9 +11,9 @@ import jax.numpy as jnp
 
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
-from ...platform.operators.admit import AdmitOptions, admit
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
+from ...platform.operators.lifetimes.admit import AdmitOptions, admit
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Online
 from ..layers.activations import ACTIVATIONS

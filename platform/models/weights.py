@@ -1,7 +1,7 @@
 """The weights of a version as a relation of SQL: the columns of ML.WEIGHTS, from the stored rows.
 
 The engine reads the Parquet files, so a model of any size streams. Everything here is Spark SQL.
-platform/operators/feature_value.py defines utility and information; the latter is NULL where the version has no base rate.
+platform/operators/lifetimes/feature_value.py defines utility and information; the latter is NULL without a base rate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...warehouse.manifest import Manifest, TableEntry
 from ...warehouse.version import Version
 from ..engines.base import internal_name
-from ..operators.feature_value import RECENT_CLICKS, RECENT_SHOWS, Sql, as_sql, information, sql_ln, utility
+from ..operators.lifetimes.feature_value import RECENT_CLICKS, RECENT_SHOWS, Sql, as_sql, information, sql_ln, utility
 from ..ps.keys import slot_seed
 from ..quoting import literal
 from ..udf.hashes import raw_id

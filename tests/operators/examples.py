@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from xpsql.platform.operators import OPERATORS
-from xpsql.platform.operators.admit import AdmitOptions
 from xpsql.platform.operators.auto_session import AutoSessionOptions
 from xpsql.platform.operators.base import Operator
 from xpsql.platform.operators.decay import DecayOptions
 from xpsql.platform.operators.delay_compensation import DelayCompensationOptions
-from xpsql.platform.operators.expire import ExpireOptions
 from xpsql.platform.operators.ftrl import FtrlOptions
 from xpsql.platform.operators.gradient_average import GradientAverageOptions
+from xpsql.platform.operators.lifetimes.admit import AdmitOptions
+from xpsql.platform.operators.lifetimes.expire import ExpireOptions
 from xpsql.platform.operators.regularize import RegularizeOptions
 from xpsql.platform.operators.safety import SafetyOptions
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from xpsql.platform.operators.admit import AdmitOptions, admit
 from xpsql.platform.operators.base import TableSpec
+from xpsql.platform.operators.lifetimes.admit import AdmitOptions, admit
 from xpsql.testing.operators import context
 
 FEATURES = 1 << 16

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from tests.ps.life_stream import EXAMPLES, SIZE, Batch, Move, Stream, new, push
 from tests.ps.plain_life import Event, Plain, PlainRow, drawn, information, utility
-from xpsql.platform.operators.admit import AdmitOptions, admit
 from xpsql.platform.operators.base import Operator, TableSpec
 from xpsql.platform.operators.chains import chain
-from xpsql.platform.operators.expire import ExpireOptions, expire
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
-from xpsql.platform.operators.recent import RecentOptions, recent
+from xpsql.platform.operators.lifetimes.admit import AdmitOptions, admit
+from xpsql.platform.operators.lifetimes.expire import ExpireOptions, expire
+from xpsql.platform.operators.lifetimes.recent import RecentOptions, recent
 from xpsql.platform.operators.regularize import RegularizeOptions, regularize
 from xpsql.platform.operators.safety import SafetyOptions, safety
 from xpsql.platform.ps.client import LocalClient

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from xpsql.platform.errors import CheckpointError, ModelError
-from xpsql.platform.operators.admit import AdmitOptions, admit
 from xpsql.platform.operators.base import DenseSpec, TableSpec
 from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
+from xpsql.platform.operators.lifetimes.admit import AdmitOptions, admit
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
 from xpsql.platform.ps.dense import DenseProgram

@@ -7,8 +7,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from ..errors import OptionError, Subject, suggestion
-from .base import INTERCEPT_NUMBER, Context, Rows, TableSpec
+from ...errors import OptionError, Subject, suggestion
+from ..base import INTERCEPT_NUMBER, Context, Rows, TableSpec
 from .feature_value import RECENT_CLICKS, RECENT_SHOWS, information, utility
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ..errors import OptionError, Subject
-from ..options import Part, option
-from .base import Context, Counting, Operator, Rows, TableSpec, uniform
-from .duration import duration_seconds
-from .lifecycle import among, information_of, numbers_of, utility_of
+from ...errors import OptionError, Subject
+from ...options import Part, option
+from ..base import Context, Counting, Operator, Rows, TableSpec, uniform
+from ..duration import duration_seconds
+from .slots import among, information_of, numbers_of, utility_of
 
 SUBJECT = Subject("OPERATORS", "admit")
 WITHIN = SUBJECT._replace(option="within")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from ..errors import OptionError, Subject
-from ..options import Part, option
-from .base import Context, Operator, Rows, TableSpec
-from .duration import duration_seconds
-from .lifecycle import among, numbers_of, utility_of
+from ...errors import OptionError, Subject
+from ...options import Part, option
+from ..base import Context, Operator, Rows, TableSpec
+from ..duration import duration_seconds
+from .slots import among, numbers_of, utility_of
 
 SUBJECT = Subject("OPERATORS", "expire")
 
@@ -38,7 +38,7 @@ def expire(options: ExpireOptions, table: TableSpec) -> Operator:
     and versions alike; their memory is taken back by the way, some rows with each push.
 
     Source: time to live, as in Gray and Cheriton, "Leases: An Efficient Fault-Tolerant Mechanism for Distributed File Cache
-    Consistency", SOSP 1989; utility and information: platform/operators/feature_value.py.
+    Consistency", SOSP 1989; utility and information: platform/operators/lifetimes/feature_value.py.
     """
     if options.after is None and options.utility is None:
         raise OptionError(f"{SUBJECT} needs after = '30 days' or utility < x.", subject=SUBJECT)

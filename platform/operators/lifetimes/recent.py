@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from ..errors import Subject
-from ..options import Part, option
-from .base import Column, Context, Operator, Rows, TableSpec
-from .duration import duration_seconds
+from ...errors import Subject
+from ...options import Part, option
+from ..base import Column, Context, Operator, Rows, TableSpec
+from ..duration import duration_seconds
 from .feature_value import RECENT_CLICKS, RECENT_SHOWS
 
 
