@@ -16,9 +16,9 @@ from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.base import Operator, TableSpec
 from xpsql.platform.operators.chains import chain
 from xpsql.platform.ps._native import Store
+from xpsql.platform.ps.compiled.row_programs import RowPrograms
+from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.messages import Touched
-from xpsql.platform.ps.programs import Programs
-from xpsql.platform.ps.row_programs import RowPrograms
 from xpsql.platform.ps.table import Table
 from xpsql.platform.training.compiled import prepare_jax
 

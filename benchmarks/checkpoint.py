@@ -23,11 +23,11 @@ from xpsql.platform.operators.base import TableSpec
 from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.sgd import SgdOptions, sgd
 from xpsql.platform.ps._native import Store
+from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Keys, Push, Touched
 from xpsql.platform.ps.moments import no_moments
-from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.snapshot import Snapshot
 from xpsql.platform.ps.watermarks import Watermarks

@@ -64,8 +64,8 @@ def new_shard(optimizer: str, number: int, num_shards: int) -> Shard:
     from xpsql.platform.operators.base import TableSpec
     from xpsql.platform.operators.chains import chain
     from xpsql.platform.ps._native import Store
+    from xpsql.platform.ps.compiled.table_programs import Programs
     from xpsql.platform.ps.dense import DenseProgram
-    from xpsql.platform.ps.programs import Programs
     from xpsql.platform.ps.shard import Shard
 
     spec = TableSpec("weights", DIMS[optimizer])
@@ -193,7 +193,7 @@ def rates(name: str, served: Served, size: int, step: Callable[[int], object], r
 
 def one_shard(optimizer: str, rows: int, rounds: int, unix: bool) -> Iterator[Line]:
     """Yield the rates of pulls and pushes."""
-    from xpsql.platform.ps.ladder import rung
+    from xpsql.platform.ps.compiled.ladder import rung
     from xpsql.platform.ps.remote import RemoteClient
 
     keys, dim = all_keys(rows), DIMS[optimizer]
@@ -210,7 +210,7 @@ def one_shard(optimizer: str, rows: int, rounds: int, unix: bool) -> Iterator[Li
 
 def costs(rows: int, rounds: int) -> Iterator[Line]:
     """Yield what a message and a key cost the client and the shard, fitted to requests of several sizes."""
-    from xpsql.platform.ps.ladder import rung
+    from xpsql.platform.ps.compiled.ladder import rung
     from xpsql.platform.ps.remote import RemoteClient
 
     sizes = [size for size in COST_SIZES if size <= rows // 2]
@@ -244,7 +244,7 @@ def spent_by(
 
 def scaling(rows: int, rounds: int) -> Iterator[Line]:
     """Yield the CPU of a pull and a push per example, on 1, 2 and 4 shards; batches of 4096 examples have 24,000 keys."""
-    from xpsql.platform.ps.ladder import rung
+    from xpsql.platform.ps.compiled.ladder import rung
     from xpsql.platform.ps.remote import RemoteClient
 
     keys = all_keys(rows)

@@ -18,7 +18,8 @@ LIFETIMES = "platform/operators/lifetimes"
 ALGORITHMS = (*BASE, "platform/operators", LIFETIMES, "algorithms", "algorithms/augments", "algorithms/layers")
 ENGINES = (*BASE, "platform/udf", "platform/engines/spark_sql", "warehouse", "platform/engines")
 ALL_ENGINES = ("platform/engines/duckdb", "platform/engines/spark")
-PS = ("platform/ps", "platform/ps/transport")
+COMPILED = "platform/ps/compiled"
+PS = ("platform/ps", COMPILED, "platform/ps/transport")
 ROWS = "platform/ps/rows"
 SIDE = "platform/input/side"
 TREE = "platform/trees"
@@ -63,7 +64,8 @@ ROOMS = {
     "platform/parts": (*BASE, "algorithms", "platform/operators"),
     "platform/ps/transport": (*BASE, "platform/ps"),
     ROWS: (*BASE, "platform/ps"),
-    "platform/ps": (*BASE, "platform/operators", "platform/ps/transport", ROWS),
+    COMPILED: (*BASE, "platform/operators", "platform/ps"),
+    "platform/ps": (*BASE, "platform/operators", COMPILED, "platform/ps/transport", ROWS),
     TREE: (*BASE, "algorithms", "platform/ps"),
     "platform/udf": (*BASE, "platform/ps"),
     "warehouse": (*BASE, "platform/ps"),

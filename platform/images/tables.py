@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ps.compiled.table_programs import OFFERED
 from ..ps.messages import Keys
-from ..ps.programs import OFFERED
 from ..training.row_columns import values
 from .layout import Fill, RowColumn, unused
 

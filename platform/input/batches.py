@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...algorithms.chunk import Chunk, Facets
 from ..ps._native import Deduplicator
-from ..ps.aligned import empty, filled, padded
-from ..ps.ladder import Ladder
+from ..ps.compiled.aligned import empty, filled, padded
+from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId
 from .histories import Padded, PaddedVectors, elements, padded_histories, padded_length
 from .runs import BatchGroup, CommonCodes, bag_values, padded_groups

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.chunk import Histories, VectorArrays
-from ..ps.aligned import empty
+from ..ps.compiled.aligned import empty
 from .vocabulary import ABSENT, Codes
 
 SHORTEST = 8

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ...algorithms.chunk import Bag, Chunk, RowRuns
 from ..ps._native import mark_bag_changes, mark_changes
-from ..ps.aligned import empty, filled
-from ..ps.ladder import Ladder
+from ..ps.compiled.aligned import empty, filled
+from ..ps.compiled.ladder import Ladder
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from .compiled.ladder import Ladder
 from .gang import Gang
-from .ladder import Ladder
 from .messages import Keys, Pulled, Push
 from .placement import Placement, dealt, merged, parts_of
 from .shard import Shard

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from ..errors import TrainingError
 from ..operators.base import Context, DenseSpec, Operator, Rows, TableSpec
 from ..operators.from_optax import state_names
+from .compiled.program import probe, used
 from .messages import NO_DENSE, NO_UPDATES, Array, Arrays, Stored
 from .placement import dealt
-from .program import probe, used
 
 if TYPE_CHECKING:
     import optax

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ._native import Arguments
 from .candidates import Candidates, Trials
-from .ladder import rung
+from .compiled.ladder import rung
+from .compiled.row_programs import Pushed, RowPrograms, row_programs
+from .compiled.table_programs import Programs
 from .messages import Counts, Floats, Gate, Keys, Mask, Touched
-from .programs import Programs
-from .row_programs import Pushed, RowPrograms, row_programs
 from .rows.base import MISSING, NewRows
 from .sweep import PER_START, VISITED
 from .table import COUNTED, DUMP_ROWS, STATISTIC_COLUMNS, Columns, Table, drawn

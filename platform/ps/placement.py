@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._native import partition, put_rows, take_rows
-from .aligned import empty
+from .compiled.aligned import empty
+from .compiled.ladder import Ladder
 from .keys import NUM_SLICES, slices
-from .ladder import Ladder
 from .messages import Floats, Keys, Pulled, Push
 
 T = TypeVar("T", bound=np.generic)

@@ -6,7 +6,7 @@ few microseconds for any number of keys.
 
 from __future__ import annotations
 
-from .ladder import most_padded
+from .compiled.ladder import most_padded
 from .messages import BatchId, Keys, Push
 from .shard import Shard
 from .transport.checks import COUNT, WORD, check_names, check_shape, check_vector, check_within

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._native import Arguments
-from .aligned import empty
 from .candidates import Candidates, Trials
-from .ladder import Ladder, rung
+from .compiled.aligned import empty
+from .compiled.ladder import Ladder, rung
+from .compiled.program import Program
+from .compiled.row_programs import Pushed, RowPrograms
+from .compiled.table_programs import DRAWN, STATISTICS, Programs
 from .messages import BatchId, Counts, Floats, Gate, Keys, Mask, Read, RefusedError, Touched
-from .program import Program
-from .programs import DRAWN, STATISTICS, Programs
-from .row_programs import Pushed, RowPrograms
 from .rows.base import MISSING, NewRows, Rows
 from .watch import Watch
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ...warehouse.manifest import Split
 from ..input.batches import Ladders
 from ..input.columns import columns_from
-from ..ps.ladder import Ladder
+from ..ps.compiled.ladder import Ladder
 from ..ps.messages import Keys, Pulled
 from ..training.recipe import algorithm_of
 from .attributions import Attributed, attribution

@@ -10,7 +10,7 @@ from ..input.columns import columns_from
 from ..input.encoder import Encoder
 from ..input.scaling import scale
 from ..input.splits import chunk_rows
-from ..ps.ladder import Ladder
+from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId
 from ..training.metrics.metrics import Metrics, Targets
 from ..training.online.planting import tree_of

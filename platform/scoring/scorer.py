@@ -29,7 +29,7 @@ from ..input.scaling import Scales, scale
 from ..input.side.versions import located
 from ..input.splits import chunk_rows
 from ..ps._native import score_sums
-from ..ps.ladder import Ladder
+from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..training.compiled import prepare_jax
 from ..training.online.step import Said, inputs_of, score_step

@@ -18,7 +18,7 @@ from ..input.columns import columns_from
 from ..input.side.table import FIRST, LACKING, NONE, SideRows
 from ..input.side.versions import vectors_of
 from ..input.side.writing import VECTORS
-from ..ps.ladder import rung
+from ..ps.compiled.ladder import rung
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...warehouse.dense import read_dense
+from ..ps.compiled.table_programs import OFFERED
 from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
 from ..ps.placement import shard_of, slices_of
-from ..ps.programs import OFFERED
 from ..ps.rows.base import Rows
 from ..ps.rows.native import native_rows
 from ..training.row_columns import values

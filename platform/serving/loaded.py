@@ -15,7 +15,7 @@ from ..images.overlay import overlaid
 from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from
 from ..input.transform import Transform
-from ..ps.ladder import LOWEST, Ladder, rung
+from ..ps.compiled.ladder import LOWEST, Ladder, rung
 from ..scoring.prediction import predictions_of
 from ..scoring.scorer import Padding, Scored, Scorer, Shape
 from .arrow_stream import StreamReader

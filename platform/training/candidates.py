@@ -12,9 +12,9 @@ from ...warehouse.manifest import TableEntry
 from ...warehouse.rows import rows_schema
 from ...warehouse.version import Version
 from ..ps.candidates import Counted, OnTrial
+from ..ps.compiled.table_programs import STATISTICS, Programs
 from ..ps.lifecycle_table import LivingTable
 from ..ps.placement import shard_of
-from ..ps.programs import STATISTICS, Programs
 from ..ps.shard import Shard
 from .row_columns import batch_of, values
 

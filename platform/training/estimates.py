@@ -13,8 +13,8 @@ from ..engines.base import Scan
 from ..input.columns import Columns
 from ..input.encoder import Encoder
 from ..input.splits import CHUNK_ROWS
+from ..ps.compiled.table_programs import Programs
 from ..ps.dense import size
-from ..ps.programs import Programs
 from .recipe import Recipe
 
 ROW_OVERHEAD_BYTES = 16

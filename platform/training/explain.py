@@ -17,7 +17,7 @@ from ..input.encoder import Encoder
 from ..input.side.versions import with_elements
 from ..input.splits import check_labels, vector_dims
 from ..input.streams.base import StreamQuery
-from ..ps.programs import Programs
+from ..ps.compiled.table_programs import Programs
 from .compiled import prepare_jax
 from .estimates import Cost, compact_text, estimated_bytes, estimated_features, row_bytes
 from .metrics.remarks import remarks, seen_at_first

@@ -26,9 +26,9 @@ from ..input.slots import columns_of, offered_slots
 from ..operators.base import Context, Operator, Rows, TableSpec
 from ..operators.chains import chain
 from ..options import of_optimizer, written, written_before
+from ..ps.compiled.ladder import Ladder
+from ..ps.compiled.table_programs import Programs
 from ..ps.dense import DenseProgram, size
-from ..ps.ladder import Ladder
-from ..ps.programs import Programs
 from .checked import checked
 from .compiled import limit_threads
 from .metrics import METRICS, metrics_for

@@ -23,11 +23,11 @@ from ..input.columns import INTERCEPT, Columns
 from ..input.scaling import from_entry
 from ..operators.base import INTERCEPT_NUMBER
 from ..options import written
+from ..ps.compiled.table_programs import STATISTICS, Programs
 from ..ps.keys import NUM_SLICES, slot_seed
 from ..ps.lifecycle_table import tables_of
 from ..ps.moments import Moments, no_moments
 from ..ps.placement import shard_of, slices_of
-from ..ps.programs import STATISTICS, Programs
 from ..ps.rows.native import native_rows
 from ..ps.shard import Shard
 from ..ps.watermarks import Watermarks

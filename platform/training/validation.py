@@ -18,7 +18,7 @@ from ..input.offered import offered_of
 from ..input.scaling import Scales, scale
 from ..input.source import row_of
 from ..input.splits import chunk_rows
-from ..ps.ladder import Ladder
+from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from .held import Held, KeptPass
 from .hold_out import ValidationRows

@@ -12,7 +12,7 @@ from xpsql.algorithms.linear.xftrl import XftrlOptions
 from xpsql.platform.input.batches import Batch, Ladders, batches
 from xpsql.platform.input.encode import encode
 from xpsql.platform.input.slots import columns_of
-from xpsql.platform.ps.ladder import Ladder
+from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.training.plan import Plan, Use
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from xpsql.algorithms.chunk import ABSENT, Bag, Chunk, RowRuns
 from xpsql.platform.input.batches import Batch, Ladders, batches
-from xpsql.platform.ps.ladder import Ladder
+from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
 
 CODES = 30

@@ -26,7 +26,7 @@ from xpsql.platform.input.encoder import Encoder
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.input.source import End, Source
 from xpsql.platform.input.timing import Clock
-from xpsql.platform.ps.ladder import Ladder
+from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.ps.watermarks import Turn, turns_of
 from xpsql.platform.training.plan import Plan, Use

@@ -13,11 +13,11 @@ from xpsql.platform.operators.base import Operator
 from xpsql.platform.operators.chains import chain
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Push, Touched
-from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore, write

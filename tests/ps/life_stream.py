@@ -14,10 +14,10 @@ from tests.training.test_checkpoint_files import taken
 from xpsql.platform.input.columns import Columns
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.placement import slices_of
-from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore

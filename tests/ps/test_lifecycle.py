@@ -21,11 +21,11 @@ from xpsql.platform.operators.lifetimes.recent import RecentOptions, recent
 from xpsql.platform.operators.regularize import RegularizeOptions, regularize
 from xpsql.platform.operators.safety import SafetyOptions, safety
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.compiled.row_programs import RowPrograms
+from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.placement import slices_of
-from xpsql.platform.ps.programs import Programs
-from xpsql.platform.ps.row_programs import RowPrograms
 
 DAY = 86_400
 START = 1_700_000_000

@@ -12,8 +12,8 @@ from hypothesis import given
 from numpy.typing import NDArray
 
 from xpsql.platform.ps._native import partition, put_rows, take_rows
+from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.keys import slices
-from xpsql.platform.ps.ladder import Ladder
 from xpsql.platform.ps.messages import Push, Touched
 from xpsql.platform.ps.placement import Placement, parts_of, shard_of, slices_of
 

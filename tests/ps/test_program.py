@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xpsql.platform.ps._native import Arguments, Layout
-from xpsql.platform.ps.program import Given, Inputs, Program
+from xpsql.platform.ps.compiled.program import Given, Inputs, Program
 
 INPUTS: Inputs = {
     "@mask": ("bool", ()),

@@ -16,8 +16,8 @@ from tests.ps.test_remote_client import LocalClient, new_shard, pushed, random_k
 from xpsql.platform.errors import CheckpointError, TrainingError, XpsqlError
 from xpsql.platform.input.dealing import Dealer
 from xpsql.platform.ps._native import Arguments, Layout, memory
+from xpsql.platform.ps.compiled.ladder import Ladder, most_padded
 from xpsql.platform.ps.gang import Gang
-from xpsql.platform.ps.ladder import Ladder, most_padded
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.service import DESCRIBE, PULL, PUSH, DescriptionRequest, Pull, shard_handlers
 from xpsql.platform.ps.shard import Push

@@ -26,11 +26,11 @@ from xpsql.platform.operators.safety import SafetyOptions, safety
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions, staleness_discount
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import Client, LocalClient
+from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Push, Touched
-from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.remote import RemoteClient
 from xpsql.platform.ps.service import shard_handlers
 from xpsql.platform.ps.shard import Shard

@@ -23,13 +23,13 @@ from xpsql.platform.operators.safety import SafetyOptions, safety
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions, staleness_discount
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.compiled.ladder import rung
+from xpsql.platform.ps.compiled.row_programs import RowPrograms
+from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
-from xpsql.platform.ps.ladder import rung
 from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import Push, Touched
-from xpsql.platform.ps.programs import Programs
-from xpsql.platform.ps.row_programs import RowPrograms
 from xpsql.platform.ps.shard import Shard
 
 SPEC = TableSpec("weights", 1)

@@ -13,12 +13,12 @@ from xpsql.platform.operators.base import DenseSpec, TableSpec
 from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.ps._native import Store
+from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.moments import no_moments
-from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import EpochError, GapError, Run, Turn, Watermarks, highest, lowest
 

@@ -15,10 +15,10 @@ from xpsql.platform.input.prefetch import Ahead
 from xpsql.platform.input.source import End, never, standing
 from xpsql.platform.input.timing import Clock
 from xpsql.platform.ps._native import Arguments, Layout
-from xpsql.platform.ps.ladder import rung
+from xpsql.platform.ps.compiled.ladder import rung
+from xpsql.platform.ps.compiled.row_programs import Pushed
 from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.ps.placement import slices_of
-from xpsql.platform.ps.row_programs import Pushed
 from xpsql.platform.ps.rows.reference import DictRows
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.table import Table

@@ -11,7 +11,7 @@ import pytest
 
 import xpsql
 from tests.training.log import log, session, write
-from xpsql.platform.ps.ladder import Ladder, rung
+from xpsql.platform.ps.compiled.ladder import Ladder, rung
 
 __all__ = ["session"]
 

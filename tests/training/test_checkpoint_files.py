@@ -19,13 +19,13 @@ from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.operators.lifetimes.admit import AdmitOptions, admit
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.client import LocalClient
+from xpsql.platform.ps.compiled.ladder import Ladder
+from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.dense import DenseProgram
-from xpsql.platform.ps.ladder import Ladder
 from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import BatchId, Push, Touched
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.placement import Placement, parts_of, slices_of
-from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks, as_lines, lowest
 from xpsql.platform.training.checkpoints.checkpointer import Checkpointer, Taken

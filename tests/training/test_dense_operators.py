@@ -24,10 +24,10 @@ from xpsql.platform.operators.sgd import SgdOptions, sgd
 from xpsql.platform.operators.staleness_discount import StalenessDiscountOptions, staleness_discount
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps._native import Store
+from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.dense import DenseProgram, ShardDense
 from xpsql.platform.ps.lifecycle_table import tables_of
 from xpsql.platform.ps.messages import Push, Touched
-from xpsql.platform.ps.programs import Programs
 from xpsql.platform.ps.remote import RemoteClient
 from xpsql.platform.ps.service import shard_handlers
 from xpsql.platform.ps.shard import Shard

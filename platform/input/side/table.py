@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ....algorithms.chunk import Chunk
 from ....algorithms.inputs import SideSlots, SideVectors
 from ...errors import ModelError
-from ...ps.ladder import Ladder
+from ...ps.compiled.ladder import Ladder
 
 VALUES = "values.f32"
 NONE, LACKING, FIRST = 0, 1, 2

@@ -1,4 +1,4 @@
-// The memory in which a compiled program is passed its inputs; platform/ps/program.py says what stands where.
+// The memory in which a compiled program is passed its inputs; platform/ps/compiled/program.py says what stands where.
 #pragma once
 
 #include <nanobind/nanobind.h>

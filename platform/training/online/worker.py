@@ -17,9 +17,9 @@ from ...input.scaling import Scales, measured, scale
 from ...input.source import End
 from ...input.timing import Clock
 from ...ps.client import Client, Handle
+from ...ps.compiled.row_programs import row_programs
 from ...ps.messages import Pulled, Push, Touched
 from ...ps.moments import Moments, merged
-from ...ps.row_programs import row_programs
 from ..recipe import Recipe
 from .step import Learned, inputs_of, learn_step, random_of
 

@@ -17,7 +17,7 @@ from ...input.offered import offered_of
 from ...input.scaling import Scales, measured, scale
 from ...input.source import row_of
 from ...ps._native import unique
-from ...ps.ladder import rung
+from ...ps.compiled.ladder import rung
 from ...ps.messages import BatchId, Keys
 from ...ps.moments import Moments, merged, no_moments
 from ..metrics.metrics import LabelMetrics, Tally

@@ -19,8 +19,8 @@ from xpsql.platform.input.encode import encode
 from xpsql.platform.input.histories import padded_length
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.options import Named
+from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.keys import feature_keys
-from xpsql.platform.ps.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.training.plan import Plan, Settings, Use
 

@@ -24,7 +24,7 @@ from xpsql.platform.input.kinds.vector_array import VECTOR_ARRAY
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.options import Named
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.ps.ladder import Ladder
+from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.serving import loaded
 from xpsql.platform.serving.refusal import RequestError

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ..operators.base import Rows
-from ._native import Arguments, put_rows
+from ...operators.base import Rows
+from .._native import Arguments, put_rows
 from .program import Given, Inputs, Program
-from .programs import DRAWN, OFFERED, Programs
+from .table_programs import DRAWN, OFFERED, Programs
 
 KEPT = 32  # of recent trainings: a CONTINUE traces nothing
 ADDED = {"count": "@counts", "shows": "@counts", "clicks": "@clicks"}  # what a push adds to which statistic

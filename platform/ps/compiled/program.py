@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._native import Arguments, Layout
+from .._native import Arguments, Layout
 
 PROBE_ROWS = 64
 WORD_BYTES = 4

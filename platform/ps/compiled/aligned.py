@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ._native import memory
+from .._native import memory
 
 T = TypeVar("T", bound=np.generic)
 

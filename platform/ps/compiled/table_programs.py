@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ..operators.base import Context, Operator, Rows, TableSpec, updated
+from ...operators.base import Context, Operator, Rows, TableSpec, updated
 from .program import Given, Inputs, Program, returned
 
 OFFERED = "offered"  # the column of what the chain's operators offer, kept with w for readers
