@@ -22,8 +22,9 @@ COMPILED = "platform/ps/compiled"
 PS = ("platform/ps", COMPILED, "platform/ps/transport")
 ROWS = "platform/ps/rows"
 SIDE = "platform/input/side"
+CROSSED = "platform/input/crossed"
 TREE = "platform/trees"
-INPUT = (*ALGORITHMS, *PS, TREE, "warehouse", "platform/engines", "platform/input", SIDE)
+INPUT = (*ALGORITHMS, *PS, TREE, "warehouse", "platform/engines", "platform/input", CROSSED, SIDE)
 STREAMS = "platform/input/streams"
 LEARNING = ("platform/training", "platform/training/metrics", "platform/training/checkpoints")
 TASKS = "platform/training/tasks"
@@ -75,6 +76,7 @@ ROOMS = {
     "platform/engines/duckdb/files": ENGINES,
     "platform/engines/duckdb": (*ENGINES, "platform/engines/duckdb/translation", "platform/engines/duckdb/files"),
     "platform/engines/spark": ENGINES,
+    CROSSED: (*BASE, "algorithms", "platform/ps", "platform/input", "platform/input/kinds"),
     "platform/input": (*INPUT, "platform/input/kinds"),
     SIDE: (*INPUT, "platform/input/kinds"),
     "platform/input/kinds": (*BASE, "algorithms", "platform/ps", "platform/input"),

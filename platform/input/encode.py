@@ -19,7 +19,7 @@ from ..errors import DataError
 from ..operators.base import INTERCEPT_NUMBER
 from ..ps.keys import feature_keys, slot_seed
 from .columns import INTERCEPT, Classes, Columns
-from .crossing import Crossing
+from .crossed.encoding import Crossing
 from .kinds.base import BagKind, DenseKind, Encoding, ScalarKind, SequenceKind, VectorArrayKind
 from .numbers import floats, seconds
 from .slot import Slot

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..errors import Subject
 from ..options import Named
-from .terms import Term
+from .crossed.terms import Term
 
 LABEL, WEIGHT, TIME, GROUP, IGNORE, CROSS = map(Subject, ("LABEL", "WEIGHT", "TIME", "GROUP", "IGNORE", "CROSS"))
 BY = Subject("EVALUATE", option="BY")

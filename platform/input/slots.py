@@ -14,7 +14,7 @@ from ..options import Named
 from ..spark_types import type_words
 from ..trees.tree import TREE_NUMBER
 from .columns import INTERCEPT, INTERCEPT_KIND, OFFERED_KIND, TREE_KIND, Classes, Columns, columns_from, slot_of
-from .crosses import crosses_of
+from .crossed.slots import crosses_of
 from .kinds import kind_accepting, kind_named
 from .kinds.types import is_list
 from .roles import BY, GROUP, HASHED, IGNORE, LABEL, RAW, SHARE, TASK, TIME, WEIGHT, Roles

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import Position, StatementError
-from ..input.terms import MOST_MEMBERS, Term
+from ..input.crossed.terms import MOST_MEMBERS, Term
 from ..options import Value
 from .cursor import Cursor
 

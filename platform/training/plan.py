@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import Subject
+from ..input.crossed.terms import Term
 from ..input.roles import Roles
 from ..input.streams.base import StreamQuery
-from ..input.terms import Term
 from ..input.transform import Transform
 from ..options import named_columns, option
 from ..parts import AnyPart

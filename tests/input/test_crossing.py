@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from xpsql.algorithms.chunk import ABSENT, Chunk
 from xpsql.platform.errors import DataError, StatementError
-from xpsql.platform.input import crossing
 from xpsql.platform.input.columns import Columns
-from xpsql.platform.input.crosses import MOST_CROSSES
+from xpsql.platform.input.crossed import encoding as crossing
+from xpsql.platform.input.crossed.slots import MOST_CROSSES
+from xpsql.platform.input.crossed.terms import Term
 from xpsql.platform.input.encode import encode
 from xpsql.platform.input.roles import Roles
 from xpsql.platform.input.slots import columns_of
-from xpsql.platform.input.terms import Term
 from xpsql.platform.ps._native import combinations, hash_cross
 from xpsql.platform.ps.keys import cross_keys, feature_keys, slot_seed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..errors import Subject
+from ...errors import Subject
 
 MOST_MEMBERS = 4
 

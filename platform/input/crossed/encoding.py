@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import ABSENT, Bag, Codes
-from ..errors import DataError
-from ..ps._native import combinations
-from ..ps.keys import cross_keys
-from .columns import Columns
-from .kinds.base import BagKind, Encoding
-from .slot import Slot
+from ....algorithms.chunk import ABSENT, Bag, Codes
+from ...errors import DataError
+from ...ps._native import combinations
+from ...ps.keys import cross_keys
+from ..columns import Columns
+from ..kinds.base import BagKind, Encoding
+from ..slot import Slot
 
 MOST_VALUES = 1 << 27
 

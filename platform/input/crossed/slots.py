@@ -6,10 +6,10 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..errors import StatementError, suggestion
-from .kinds import kind_named
-from .kinds.base import BagKind, ScalarKind
-from .slot import Slot
+from ...errors import StatementError, suggestion
+from ..kinds import kind_named
+from ..kinds.base import BagKind, ScalarKind
+from ..slot import Slot
 from .terms import Term
 
 MOST_CROSSES = 1000

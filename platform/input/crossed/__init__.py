@@ -1,0 +1,1 @@
+"""CROSS: combinations of slots, from the terms of a statement to keys."""
