@@ -58,7 +58,7 @@ def main(file: str, warehouse: str, began: str) -> None:
     with connect(warehouse, reporter=clock) as session:
         opened = time.monotonic()
         from xpsql.platform.training.online import local
-        from xpsql.platform.training.rows import save
+        from xpsql.platform.training.row_files.rows import save
 
         setattr(local, "save", clock.saving(save))  # noqa: B010
         session.sql(Path(file).read_text(encoding="utf-8"))

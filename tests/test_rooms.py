@@ -26,7 +26,7 @@ CROSSED = "platform/input/crossed"
 TREE = "platform/trees"
 INPUT = (*ALGORITHMS, *PS, TREE, "warehouse", "platform/engines", "platform/input", CROSSED, SIDE)
 STREAMS = "platform/input/streams"
-LEARNING = ("platform/training", "platform/training/metrics", "platform/training/checkpoints")
+LEARNING = ("platform/training", "platform/training/row_files", "platform/training/metrics", "platform/training/checkpoints")
 TASKS = "platform/training/tasks"
 SCORING = (*INPUT, *LEARNING, TASKS, "platform/training/online", "platform/training/packaged", "platform/scoring")
 TUNING = "platform/training/tuning"
@@ -81,6 +81,7 @@ ROOMS = {
     SIDE: (*INPUT, "platform/input/kinds"),
     "platform/input/kinds": (*BASE, "algorithms", "platform/ps", "platform/input"),
     STREAMS: (*INPUT, "platform/engines/spark_sql", "platform/engines/duckdb"),
+    "platform/training/row_files": (*INPUT, *LEARNING, ROWS),
     "platform/training": (*INPUT, ROWS, STREAMS, *LEARNING, *STRATEGIES, RESIDENT, "platform/parts"),
     "platform/training/metrics": (*INPUT,),
     "platform/training/checkpoints": (*INPUT, *LEARNING),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..ps.compiled.table_programs import OFFERED
 from ..ps.messages import Keys
-from ..training.row_columns import values
+from ..training.row_files.columns import values
 from .layout import Fill, RowColumn, unused
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ..input.slot import Slot
 from ..input.slots import matched
 from ..input.vocabulary import keys_of
 from ..training.recipe import algorithm_of
-from ..training.row_columns import values
+from ..training.row_files.columns import values
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

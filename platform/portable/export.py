@@ -32,7 +32,7 @@ from ..input.scaling import Scales
 from ..ps._native import Image
 from ..scoring.scorer import Scorer
 from ..training.recipe import algorithm_of
-from ..training.rows import moments_of_version
+from ..training.row_files.rows import moments_of_version
 from .core import Core, needed
 from .description import FILE, READY, checksums, described, described_rows
 from .graph import StoredRows, assemble

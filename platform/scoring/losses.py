@@ -15,7 +15,7 @@ from ..ps.messages import BatchId
 from ..training.metrics.metrics import Metrics, Targets
 from ..training.online.planting import tree_of
 from ..training.online.step import inputs_of, loss_step
-from ..training.rows import moments_of_version
+from ..training.row_files.rows import moments_of_version
 from .scorer import BATCH_SIZES, Request
 from .weights import Weights
 

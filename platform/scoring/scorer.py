@@ -35,7 +35,7 @@ from ..training.compiled import prepare_jax
 from ..training.online.step import Said, inputs_of, score_step
 from ..training.packaged.matrix import TABLE, column_names, matrix_of
 from ..training.recipe import algorithm_of
-from ..training.rows import moments_of_version
+from ..training.row_files.rows import moments_of_version
 from .side_vectors import SideOutputs
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
 from ..ps.placement import shard_of, slices_of
 from ..ps.rows.base import Rows
 from ..ps.rows.native import native_rows
-from ..training.row_columns import values
+from ..training.row_files.columns import values
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

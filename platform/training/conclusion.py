@@ -15,14 +15,14 @@ from ..display import plural
 from ..input.columns import Columns
 from ..input.scaling import as_entry
 from ..input.streams.skipped import SKIPPED, num_skipped
-from .held import Held
 from .metrics.gate import judged
 from .metrics.labels import flat
 from .metrics.metrics import Metrics
 from .metrics.remarks import remarks, seen_in
 from .monitor import Monitor
 from .prepared import Prepared
-from .rows import dense_entries
+from .row_files.held import Held
+from .row_files.rows import dense_entries
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft

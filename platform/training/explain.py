@@ -26,7 +26,7 @@ from .parallelism import Places, decide, places_of
 from .plan import Plan
 from .prepared import Prepared, TrainingInput, check_encryption, with_classes
 from .recipe import Recipe, fitted, recipe_of
-from .rows import check_continues
+from .row_files.rows import check_continues
 from .segment import cut
 from .strategies import strategy_of
 

@@ -30,7 +30,7 @@ from .metrics.windows import Schedule, schedule_of
 from .parallelism import Places, decide
 from .plan import Plan
 from .recipe import Recipe, recipe_of
-from .rows import check_continues
+from .row_files.rows import check_continues
 from .segment import Segment
 
 if TYPE_CHECKING:

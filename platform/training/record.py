@@ -21,7 +21,7 @@ from .parallelism import Places, places_of
 from .plan import Plan
 from .prepared import Prepared, TrainingInput
 from .recipe import fitted, recipe_of
-from .rows import table_entries
+from .row_files.rows import table_entries
 from .segment import cut_again
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from ...algorithms.base import Algorithm, Online, Packaged, Solved
 from ..engines.tasks import Tasks
 from ..input.columns import Columns
 from .estimates import Cost
-from .held import Held
 from .monitor import Monitor
 from .plan import Plan
 from .prepared import Prepared
 from .recipe import Recipe
+from .row_files.held import Held
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft

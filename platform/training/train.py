@@ -27,7 +27,7 @@ from .plan import Plan
 from .prepared import Prepared, check_encryption, check_memory, prepare, with_classes
 from .recipe import Recipe, fitted, idle
 from .record import prepare_again, recorded
-from .rows import check_continues, table_entries
+from .row_files.rows import check_continues, table_entries
 from .segment import Segment
 from .strategies import strategy_of
 

@@ -20,12 +20,12 @@ from ..input.source import row_of
 from ..input.splits import chunk_rows
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
-from .held import Held, KeptPass
 from .hold_out import ValidationRows
 from .metrics.metrics import LabelMetrics, Tally
 from .metrics.validations import Validated, Validations
 from .online.step import inputs_of, score_step
 from .recipe import Recipe
+from .row_files.held import Held, KeptPass
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft

@@ -21,7 +21,7 @@ from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore
-from xpsql.platform.training.rows import load, save
+from xpsql.platform.training.row_files.rows import load, save
 from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.files import VersionFiles
 from xpsql.warehouse.manifest import Manifest, TableEntry

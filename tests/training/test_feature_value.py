@@ -18,7 +18,7 @@ from tests.ps.plain_life import information as plain_information
 from tests.ps.plain_life import utility as plain_utility
 from tests.training.log import log, write
 from xpsql.platform.operators.lifetimes.slots import utility_of
-from xpsql.platform.training.row_columns import values
+from xpsql.platform.training.row_files.columns import values
 
 ROWS, BATCH = 2000, 100
 HALF_LIFE = 600.0

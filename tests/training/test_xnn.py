@@ -12,7 +12,7 @@ import pytest
 import xpsql
 from tests.training.log import log, session, write
 from xpsql.platform.errors import OptionError
-from xpsql.platform.training.row_columns import values
+from xpsql.platform.training.row_files.columns import values
 from xpsql.warehouse.dense import read_dense
 from xpsql.warehouse.version import Version
 

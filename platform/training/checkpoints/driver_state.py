@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from ...ps.transport.codec import Codec
 from ...ps.watermarks import Lines
-from ..held import KeptPass
 from ..metrics.metrics import Tally
 from ..metrics.validations import Validated
 from ..metrics.windows import Seen, Window
+from ..row_files.held import KeptPass
 
 
 class DriverState(NamedTuple):

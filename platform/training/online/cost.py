@@ -18,7 +18,7 @@ from ...ps.messages import BatchId
 from ..compiled import share_work
 from ..estimates import SAMPLED_SECONDS, Cost, estimated_bytes, estimated_features
 from ..prepared import Prepared
-from ..rows import new_shard
+from ..row_files.rows import new_shard
 from .worker import Worker
 
 MOST = 32

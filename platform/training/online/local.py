@@ -25,11 +25,11 @@ from ..checkpoints.checkpointer import Checkpointer, Taken
 from ..checkpoints.driver_state import DriverState
 from ..checkpoints.files import fall_back, newest_first, read_driver, restore, standing_of, write
 from ..compiled import share_work
-from ..held import Held, total
 from ..metrics.windows import Collector, Key, Seen
 from ..monitor import Monitor
 from ..prepared import Prepared
-from ..rows import begin, changed_programs, load, new_shard, save
+from ..row_files.held import Held, total
+from ..row_files.rows import begin, changed_programs, load, new_shard, save
 from ..validation import Pull, keep_pass, learn_by_pass, require_kept
 from .pace import Pace
 from .worker import Worker

@@ -8,11 +8,11 @@ from ...engines.tasks import Tasks
 from ...errors import StatementError, Subject
 from ...input.columns import Columns
 from ..estimates import Cost
-from ..held import Held
 from ..monitor import Monitor
 from ..plan import OPERATORS, PASSES, Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, idle
+from ..row_files.held import Held
 from . import local
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from ...errors import LostError
 from ...ps.messages import Description
 from ...ps.moments import no_moments
 from ..checkpoints.recovery import Recoveries, begun_again
-from ..held import Held
 from ..metrics.metrics import Tally
 from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
+from ..row_files.held import Held
 from ..solved.examples import KeyedFeatures
 from ..solved.rates import OfferedColumns
 from ..solved.solve import Columns, found_in, rows_of, stored_rows, write

@@ -9,11 +9,11 @@ from ...errors import StatementError, Subject
 from ...input.columns import Columns
 from ...operators.base import NO_BATCHES
 from ..estimates import Cost
-from ..held import Held
 from ..monitor import Monitor
 from ..plan import Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, used_operators
+from ..row_files.held import Held
 from ..solved import strategy as solved
 from .learn import learn_here, learn_on
 

@@ -11,10 +11,10 @@ from ...ps.shard import Shard
 from ...ps.snapshot import Snapshot
 from ..checkpoints.files import Link, OldShard, restore_candidates
 from ..conclusion import conclude
-from ..held import Held, total
 from ..monitor import Monitor
 from ..prepared import Prepared
-from ..rows import new_shard, save
+from ..row_files.held import Held, total
+from ..row_files.rows import new_shard, save
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft

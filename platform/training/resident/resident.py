@@ -28,10 +28,10 @@ from ...ps.snapshot import Snapshot
 from ...ps.watermarks import Watermarks
 from ..checkpoints.checkpointer import Checkpointer
 from ..checkpoints.driver_state import DriverState
-from ..held import total
 from ..online.local import Beside, begin_here
 from ..prepared import Prepared
 from ..record import recorded
+from ..row_files.held import total
 from ..segment import Segment
 from ..train import manifest_of
 from .announcer import Announcer

@@ -25,7 +25,7 @@ from ..plan import Plan
 from ..prepared import prepare, with_classes
 from ..recipe import fitted
 from ..record import prepare_again
-from ..rows import check_continues
+from ..row_files.rows import check_continues
 from ..segment import begin_of, is_passed
 from ..strategies import strategy_of
 from .announcer import Announcer

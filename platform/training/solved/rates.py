@@ -14,7 +14,7 @@ from ...ps.keys import NUM_SLICES
 from ...ps.messages import Keys, Push, Touched
 from ...ps.transport.checks import check_shape, check_vector
 from ..prepared import Prepared
-from ..rows import load, new_shard
+from ..row_files.rows import load, new_shard
 
 Floats = NDArray[np.float32]
 Columns = dict[str, NDArray[Any]]

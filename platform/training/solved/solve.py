@@ -20,15 +20,15 @@ from ...operators.base import INTERCEPT_NUMBER, Whole
 from ...ps.messages import Description
 from ...ps.moments import Moments, merged
 from ..checkpoints.recovery import Recoveries, begun_again
-from ..held import Held, Saved
 from ..metrics.metrics import Tally
 from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..recipe import Recipe
-from ..row_columns import as_arrow as floats_as_arrow
-from ..row_columns import values
-from ..rows import carried_rows, moments_of_version
+from ..row_files.columns import as_arrow as floats_as_arrow
+from ..row_files.columns import values
+from ..row_files.held import Held, Saved
+from ..row_files.rows import carried_rows, moments_of_version
 from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures
 from .rates import OfferedColumns
 

@@ -9,12 +9,12 @@ from ...errors import StatementError, Subject
 from ...input.columns import Columns
 from ...operators.base import Operator
 from ..estimates import Cost
-from ..held import Held
 from ..monitor import Monitor
 from ..online.strategy import check_time
 from ..plan import EVALUATE, PASSES, Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, used_operators
+from ..row_files.held import Held
 from .solve import solve_here, solve_on
 
 if TYPE_CHECKING:

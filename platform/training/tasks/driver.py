@@ -25,11 +25,11 @@ from ...ps.transport.wire import Acknowledged, Handler
 from ...ps.watermarks import Turn, as_lines, highest, lowest
 from ..checkpoints.checkpointer import Checkpointer
 from ..checkpoints.recovery import Recoveries
-from ..held import Held, KeptPass, merged_saved, total
 from ..monitor import Monitor
 from ..online.pace import Pace
 from ..parallelism import in_step
 from ..prepared import Prepared
+from ..row_files.held import Held, KeptPass, merged_saved, total
 from ..validation import Pull, keep_pass, learn_by_pass
 from .cluster import Cluster, cluster
 from .handover import Speeds

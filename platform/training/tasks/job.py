@@ -13,9 +13,9 @@ from ...engines.tasks import unshared
 from ...errors import TrainingError
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Method
-from ..held import Saved
 from ..prepared import Prepared, TrainingInput
 from ..recipe import recipe_of
+from ..row_files.held import Saved
 from .messages import Contact
 from .reports import Report, Terms
 

@@ -12,9 +12,9 @@ from ...ps.watermarks import from_lines
 from ..checkpoints.driver_state import DriverState
 from ..checkpoints.files import fall_back, newest_first, read_driver
 from ..checkpoints.recovery import Recoveries
-from ..held import Held
 from ..monitor import Monitor
 from ..prepared import Prepared
+from ..row_files.held import Held
 from ..validation import require_kept
 from .driver import Driver
 from .job import job_of, saved_files

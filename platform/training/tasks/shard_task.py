@@ -19,10 +19,10 @@ from ...ps.transport.tls import Certificate
 from ...ps.transport.wire import Handler
 from ..checkpoints.files import restore
 from ..compiled import compilations, prepare_task
-from ..held import Saved
 from ..parallelism import in_step
 from ..recipe import recipe_of
-from ..rows import begin, changed_programs, load, new_shard, save
+from ..row_files.held import Saved
+from ..row_files.rows import begin, changed_programs, load, new_shard, save
 from .coordinator import TO_SHARD
 from .job import PRESSED, SAVE, SLOW, Job, Pressed, Save, Slow, check_machine, own_host, saved_files
 from .membership import CALL_SECONDS, EndedError, Membership

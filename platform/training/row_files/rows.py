@@ -12,30 +12,30 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...warehouse.dense import read_dense, write_dense
-from ...warehouse.files import VersionFiles
-from ...warehouse.manifest import DenseEntry, TableEntry
-from ...warehouse.rows import rows_schema
-from ...warehouse.version import Version
-from ..cores import cores
-from ..errors import StatementError, no_number
-from ..input.columns import INTERCEPT, Columns
-from ..input.scaling import from_entry
-from ..operators.base import INTERCEPT_NUMBER
-from ..options import written
-from ..ps.compiled.table_programs import STATISTICS, Programs
-from ..ps.keys import NUM_SLICES, slot_seed
-from ..ps.lifecycle_table import tables_of
-from ..ps.moments import Moments, no_moments
-from ..ps.placement import shard_of, slices_of
-from ..ps.rows.native import native_rows
-from ..ps.shard import Shard
-from ..ps.watermarks import Watermarks
+from ....warehouse.dense import read_dense, write_dense
+from ....warehouse.files import VersionFiles
+from ....warehouse.manifest import DenseEntry, TableEntry
+from ....warehouse.rows import rows_schema
+from ....warehouse.version import Version
+from ...cores import cores
+from ...errors import StatementError, no_number
+from ...input.columns import INTERCEPT, Columns
+from ...input.scaling import from_entry
+from ...operators.base import INTERCEPT_NUMBER
+from ...options import written
+from ...ps.compiled.table_programs import STATISTICS, Programs
+from ...ps.keys import NUM_SLICES, slot_seed
+from ...ps.lifecycle_table import tables_of
+from ...ps.moments import Moments, no_moments
+from ...ps.placement import shard_of, slices_of
+from ...ps.rows.native import native_rows
+from ...ps.shard import Shard
+from ...ps.watermarks import Watermarks
+from ..plan import Plan
+from ..recipe import Recipe
 from .candidates import load_candidates, load_trials, save_candidates
+from .columns import batch_of, values
 from .held import Saved, merged_saved
-from .plan import Plan
-from .recipe import Recipe
-from .row_columns import batch_of, values
 
 PART_ROWS = 1 << 19
 GROUP_ROWS = 1 << 12  # of the runs of slices that readers can choose

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...warehouse.candidates import read_candidates, write_candidates
-from ...warehouse.files import VersionFiles
-from ...warehouse.manifest import TableEntry
-from ...warehouse.rows import rows_schema
-from ...warehouse.version import Version
-from ..ps.candidates import Counted, OnTrial
-from ..ps.compiled.table_programs import STATISTICS, Programs
-from ..ps.lifecycle_table import LivingTable
-from ..ps.placement import shard_of
-from ..ps.shard import Shard
-from .row_columns import batch_of, values
+from ....warehouse.candidates import read_candidates, write_candidates
+from ....warehouse.files import VersionFiles
+from ....warehouse.manifest import TableEntry
+from ....warehouse.rows import rows_schema
+from ....warehouse.version import Version
+from ...ps.candidates import Counted, OnTrial
+from ...ps.compiled.table_programs import STATISTICS, Programs
+from ...ps.lifecycle_table import LivingTable
+from ...ps.placement import shard_of
+from ...ps.shard import Shard
+from .columns import batch_of, values
 
 
 def load_candidates(shard: Shard, number: int, num_shards: int, parent: Version, now: int) -> None:

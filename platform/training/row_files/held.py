@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..ps.messages import Description
-from .metrics.metrics import weight_range
+from ...ps.messages import Description
+from ..metrics.metrics import weight_range
 
 
 class Saved(NamedTuple):
