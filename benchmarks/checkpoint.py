@@ -32,8 +32,8 @@ from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.snapshot import Snapshot
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore, write
-from xpsql.warehouse.checkpoints import Checkpoint, CheckpointPart, Checkpoints
 from xpsql.warehouse.storage import Storage
+from xpsql.warehouse.trainings.checkpoints import Checkpoint, CheckpointPart, Checkpoints
 
 DIM = 16
 PIECE = 1 << 16

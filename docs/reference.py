@@ -30,7 +30,7 @@ from xpsql.platform.sql.streams import GRAMMAR as STREAMS
 from xpsql.platform.training.metrics import METRICS, metric_names
 from xpsql.platform.training.plan import Settings
 from xpsql.platform.udf import FUNCTIONS
-from xpsql.warehouse.progress import progress_columns
+from xpsql.warehouse.trainings.progress import progress_columns
 
 TARGET = Path(__file__).with_name("sql.md")
 

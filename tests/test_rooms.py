@@ -24,7 +24,8 @@ ROWS = "platform/ps/rows"
 SIDE = "platform/input/side"
 CROSSED = "platform/input/crossed"
 TREE = "platform/trees"
-INPUT = (*ALGORITHMS, *PS, TREE, "warehouse", "platform/engines", "platform/input", CROSSED, SIDE)
+KEPT = "warehouse/trainings"
+INPUT = (*ALGORITHMS, *PS, TREE, "warehouse", KEPT, "platform/engines", "platform/input", CROSSED, SIDE)
 STREAMS = "platform/input/streams"
 LEARNING = ("platform/training", "platform/training/row_files", "platform/training/metrics", "platform/training/checkpoints")
 TASKS = "platform/training/tasks"
@@ -69,7 +70,8 @@ ROOMS = {
     "platform/ps": (*BASE, "platform/operators", COMPILED, "platform/ps/transport", ROWS),
     TREE: (*BASE, "algorithms", "platform/ps"),
     "platform/udf": (*BASE, "platform/ps"),
-    "warehouse": (*BASE, "platform/ps"),
+    "warehouse": (*BASE, "platform/ps", KEPT),
+    KEPT: (*BASE, "warehouse"),
     "platform/engines/spark_sql": (*BASE, "platform/udf"),
     "platform/engines": (*BASE, "platform/engines/spark_sql", "warehouse", *ALL_ENGINES),  # the tuple of all of them
     "platform/engines/duckdb/translation": (*ENGINES,),

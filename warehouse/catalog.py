@@ -24,7 +24,7 @@ from .folders import COMMITTED, listed, name_pattern, newest_interrupted, read_v
 from .locks import shared
 from .manifest import FILE
 from .names import folder_name, model_name
-from .resident import Residence
+from .trainings.resident import Residence
 from .version import Version
 
 REMEDIES = {

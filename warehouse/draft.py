@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ..platform.errors import DataError, StatementError, XpsqlError
-from .checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
 from .durable import clear, storing, sync_names, sync_tree
 from .files import VersionFiles
 from .locks import Lock
 from .manifest import Manifest, write_manifest
-from .progress import append_progress
 from .stored import collected
+from .trainings.checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
+from .trainings.progress import append_progress
 
 ROWS = ("rows", "dense", "candidates", "trials", "package", "tree")
 DATA = (*ROWS, "saved")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ..platform.errors import ModelError
 from .catalog import Catalog
-from .checkpoints import checkpoints_of, clear_checkpoints
 from .draft import DATA, Draft
 from .durable import clear, remove, replace_text
 from .folders import (
@@ -30,8 +29,9 @@ from .folders import (
 from .locks import Lock, busy
 from .manifest import FORMAT, Manifest, write_manifest
 from .names import model_name
-from .progress import mend_progress
-from .segments import mend_segments
+from .trainings.checkpoints import checkpoints_of, clear_checkpoints
+from .trainings.progress import mend_progress
+from .trainings.segments import mend_segments
 from .version import Version, newest_checkpoint
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from ..platform.errors import ModelError
-from .checkpoints import Checkpoint, checkpoints_of
 from .files import Folders
 from .manifest import Manifest
 from .package import FILE
-from .progress import read_progress
 from .rows import check_parts, copy, read_rows, reading, stored_parts
-from .segments import read_passed
 from .stored import VersionFile
+from .trainings.checkpoints import Checkpoint, checkpoints_of
+from .trainings.progress import read_progress
+from .trainings.segments import read_passed
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...warehouse.manifest import Manifest
-from ...warehouse.progress import LEARNING, READING, latest, read_progress
+from ...warehouse.trainings.progress import LEARNING, READING, latest, read_progress
 from ...warehouse.version import Version
 from ..models.weights import magnitude, weights
 from ..training.metrics import headlines

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ...warehouse.progress import LEARNING, READING
+from ...warehouse.trainings.progress import LEARNING, READING
 
 
 class Clock:

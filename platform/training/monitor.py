@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...warehouse.progress import LEARNING, READING
+from ...warehouse.trainings.progress import LEARNING, READING
 from ..errors import LostError, XpsqlError
 from ..input.timing import Clocks, Compiled, Spent, summed
 from ..ps.messages import Description

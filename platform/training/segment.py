@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...warehouse.manifest import Split
-from ...warehouse.segments import read_passed, read_segments, write_passed
+from ...warehouse.trainings.segments import read_passed, read_segments, write_passed
 from ..engines.base import Scan
 from ..errors import DataError, StatementError
 from ..input.streams.base import InputStream, Position, StreamQuery

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
-from ...warehouse.segments import append_segment
+from ...warehouse.trainings.segments import append_segment
 from ...warehouse.version import Version
 from ..engines.base import Engine, Scan, Staged, staged
 from ..engines.tasks import Tasks

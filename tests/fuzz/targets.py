@@ -33,11 +33,11 @@ from xpsql.platform.serving.served import Served
 from xpsql.platform.sql.script import parse_script, refusing_excess
 from xpsql.platform.training.checkpoints.driver_state import DRIVER_STATE
 from xpsql.platform.training.checkpoints.files import HEAD, STATE, read_message
-from xpsql.warehouse.checkpoint_files import File, read_records
-from xpsql.warehouse.checkpoints import MANIFEST, Checkpoints, checksum
 from xpsql.warehouse.manifest import read_manifest
-from xpsql.warehouse.progress import read_progress
 from xpsql.warehouse.storage import Storage
+from xpsql.warehouse.trainings.checkpoint_files import File, read_records
+from xpsql.warehouse.trainings.checkpoints import MANIFEST, Checkpoints, checksum
+from xpsql.warehouse.trainings.progress import read_progress
 
 Target = Callable[[bytes], bool]
 PATHS = (

@@ -30,7 +30,7 @@ from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.ps.watermarks import Turn, turns_of
 from xpsql.platform.training.plan import Plan, Use
-from xpsql.warehouse.progress import READING
+from xpsql.warehouse.trainings.progress import READING
 
 ROWS, GROUP, BATCH = 250, 100, 40
 

@@ -22,8 +22,8 @@ from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore, write
 from xpsql.testing.operators import TABLE
-from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.storage import Storage
+from xpsql.warehouse.trainings.checkpoints import Checkpoint, Checkpoints
 
 KEYS = np.random.default_rng(0).integers(0, 1 << 64, 200, np.uint64)
 SIZE = 64

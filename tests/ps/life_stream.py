@@ -22,10 +22,10 @@ from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore
 from xpsql.platform.training.row_files.rows import load, save
-from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.files import VersionFiles
 from xpsql.warehouse.manifest import Manifest, TableEntry
 from xpsql.warehouse.storage import Storage
+from xpsql.warehouse.trainings.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.version import Version
 
 SIZE = 16

@@ -10,7 +10,7 @@ from xpsql.platform.input.dealing import Dealer, Dealt
 from xpsql.platform.ps.watermarks import RunRecord, Watermarks
 from xpsql.platform.training.tasks import cluster
 from xpsql.warehouse import draft, rows
-from xpsql.warehouse.checkpoints import Checkpoints
+from xpsql.warehouse.trainings.checkpoints import Checkpoints
 
 Stand = tuple[Any, str, Any]
 

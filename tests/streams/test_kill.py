@@ -16,7 +16,7 @@ from xpsql.platform.input.streams import folder as folders
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training import train as training
 from xpsql.warehouse.draft import Draft
-from xpsql.warehouse.segments import FILE, append_segment, mend_segments, read_segments
+from xpsql.warehouse.trainings.segments import FILE, append_segment, mend_segments, read_segments
 
 STATEMENT = (
     f"CONTINUE MODEL m WITH (until = 'available', checkpoint_seconds = 0.01) AS SELECT {COLUMNS} FROM STREAM parquet.`{{}}`"

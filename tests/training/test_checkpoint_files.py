@@ -32,8 +32,8 @@ from xpsql.platform.training.checkpoints.checkpointer import Checkpointer, Taken
 from xpsql.platform.training.checkpoints.driver_state import DriverState
 from xpsql.platform.training.checkpoints.files import restore, write
 from xpsql.platform.training.metrics.metrics import LabelMetrics, Targets
-from xpsql.warehouse.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.storage import Storage
+from xpsql.warehouse.trainings.checkpoints import Checkpoint, Checkpoints
 
 SPEC = TableSpec("weights", 2)
 PROGRAMS = Programs(SPEC, chain(admit(AdmitOptions(min_count=3), SPEC), ftrl(FtrlOptions(), SPEC)), seed=7)

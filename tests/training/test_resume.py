@@ -21,7 +21,7 @@ from xpsql.platform.cli import main
 from xpsql.platform.errors import DataError, ModelError, TrainingError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.online.pace import Pace
-from xpsql.warehouse.checkpoints import Checkpoint
+from xpsql.warehouse.trainings.checkpoints import Checkpoint
 
 GALLERY = Path(__file__).parents[2] / "examples" / "networks"
 ROWS = 8_000

@@ -14,7 +14,7 @@ import pytest
 
 import xpsql
 from tests.training.log import log, session, write
-from xpsql.warehouse.progress import LEARNING, READING
+from xpsql.warehouse.trainings.progress import LEARNING, READING
 
 __all__ = ["session"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from xpsql.platform.errors import ModelError
 from xpsql.warehouse.manifest import read_manifest
-from xpsql.warehouse.progress import read_progress
+from xpsql.warehouse.trainings.progress import read_progress
 
 
 @pytest.mark.parametrize("content", [b'{"format": 3, "model": "\xf3"}', b"[" * 100_000, b'{"format": Infinity}', b"\xff\xfe"])

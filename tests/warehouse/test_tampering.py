@@ -16,13 +16,13 @@ import xpsql
 from xpsql.platform.errors import CheckpointError, ModelError, XpsqlError
 from xpsql.platform.models.listings import residents_table
 from xpsql.platform.progress import SilentReporter
-from xpsql.warehouse.checkpoints import OWNER, Checkpoint, Checkpoints, checkpoints_of, checksum
 from xpsql.warehouse.locks import Lock
 from xpsql.warehouse.manifest import read_manifest
-from xpsql.warehouse.progress import append_progress
-from xpsql.warehouse.resident import Residence, ResidentStatus
-from xpsql.warehouse.segments import append_segment
 from xpsql.warehouse.storage import Storage
+from xpsql.warehouse.trainings.checkpoints import OWNER, Checkpoint, Checkpoints, checkpoints_of, checksum
+from xpsql.warehouse.trainings.progress import append_progress
+from xpsql.warehouse.trainings.resident import Residence, ResidentStatus
+from xpsql.warehouse.trainings.segments import append_segment
 
 LOG = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(200)"
 TRAIN = f"TRAIN OR REPLACE MODEL m USING xftrl AS {LOG}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(context: StatementContext, call: Call) -> pa.Table:
-    from ....warehouse.progress import progress_columns, progress_table
+    from ....warehouse.trainings.progress import progress_columns, progress_table
     from ...training.metrics import metric_names
 
     versions = context.models.versions(call.model)

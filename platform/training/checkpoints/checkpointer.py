@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-from ....warehouse.checkpoints import DRIVER, Checkpoint, CheckpointPart, Checkpoints, name_of
+from ....warehouse.trainings.checkpoints import DRIVER, Checkpoint, CheckpointPart, Checkpoints, name_of
 from ...errors import CheckpointError, XpsqlError
 from .driver_state import DRIVER_STATE, DriverState
 from .files import write_message

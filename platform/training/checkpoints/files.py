@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ....warehouse.checkpoint_files import File, damaged, read_records, read_state, write_records, write_state
-from ....warehouse.checkpoints import DRIVER, Checkpoint, CheckpointPart, Checkpoints, RowsFile
 from ....warehouse.storage import Storage
+from ....warehouse.trainings.checkpoint_files import File, damaged, read_records, read_state, write_records, write_state
+from ....warehouse.trainings.checkpoints import DRIVER, Checkpoint, CheckpointPart, Checkpoints, RowsFile
 from ...cores import cores
 from ...errors import CheckpointError
 from ...input.dealing import Standing

@@ -7,7 +7,7 @@ import time
 from itertools import islice, pairwise
 from statistics import fmean
 
-from ....warehouse.progress import LEARNING
+from ....warehouse.trainings.progress import LEARNING
 from ...cores import cores
 from ...input.batches import Batch
 from ...input.source import row_of

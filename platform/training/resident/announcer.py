@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ....warehouse.resident import Residence, ResidentStatus
+from ....warehouse.trainings.resident import Residence, ResidentStatus
 from ...errors import XpsqlError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....warehouse.durable import make_folder, storing
 from ....warehouse.manifest import Split
-from ....warehouse.progress import append_progress, now_text
-from ....warehouse.segments import append_segment
+from ....warehouse.trainings.progress import append_progress, now_text
+from ....warehouse.trainings.segments import append_segment
 from ...input.dealing import Dealer, Dealt, Standing, finished_of
 from ...input.source import Source
 from ...input.streams.base import Position

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ....warehouse.checkpoints import CheckpointPart
+from ....warehouse.trainings.checkpoints import CheckpointPart
 from ...ps.placement import slices_of
 from ...ps.shard import Shard
 from ...ps.snapshot import Snapshot

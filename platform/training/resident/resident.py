@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....warehouse.manifest import Split
-from ....warehouse.segments import write_passed
+from ....warehouse.trainings.segments import write_passed
 from ....warehouse.version import Version
 from ...input.streams.feed import Feed
 from ...ps.client import LocalClient

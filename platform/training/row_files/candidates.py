@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ....warehouse.candidates import read_candidates, write_candidates
 from ....warehouse.files import VersionFiles
 from ....warehouse.manifest import TableEntry
 from ....warehouse.rows import rows_schema
+from ....warehouse.trainings.candidates import read_candidates, write_candidates
 from ....warehouse.version import Version
 from ...ps.candidates import Counted, OnTrial
 from ...ps.compiled.table_programs import STATISTICS, Programs

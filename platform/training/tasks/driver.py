@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ....warehouse.checkpoints import Checkpoints
+from ....warehouse.trainings.checkpoints import Checkpoints
 from ...engines.tasks import Tasks
 from ...errors import LostError, TrainingError
 from ...input.dealing import Dealer, Dealt, Standing

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from ....warehouse.checkpoints import NAME, CheckpointPart, name_of
 from ....warehouse.storage import Storage
+from ....warehouse.trainings.checkpoints import NAME, CheckpointPart, name_of
 from ...errors import CheckpointError, LostError
 from ...ps.gang import Gang
 from ...ps.shard import Shard

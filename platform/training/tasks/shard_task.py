@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from ....warehouse.checkpoints import Checkpoints
 from ....warehouse.files import VersionFiles
+from ....warehouse.trainings.checkpoints import Checkpoints
 from ...engines.tasks import Task
 from ...ps._native import keep_freed_memory
 from ...ps.gang import Gang

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..platform.errors import ModelError
-from .durable import creating, own, replace_text, storing
-from .manifest import FORMAT, MessageRange, RowGroup, Split, read_json, record
+from ...platform.errors import ModelError
+from ..durable import creating, own, replace_text, storing
+from ..manifest import FORMAT, MessageRange, RowGroup, Split, read_json, record
 
 FILE = "segments.jsonl"
 PASSED = "passed.json"

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..platform.errors import CheckpointError
-from .storage import Storage
+from ...platform.errors import CheckpointError
+from ..storage import Storage
 
 PAGE_BYTES = 1 << 22
 

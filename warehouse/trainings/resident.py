@@ -13,9 +13,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..platform.typed import has_types
-from .durable import own, storing
-from .manifest import FORMAT, record
+from ...platform.typed import has_types
+from ..durable import own, storing
+from ..manifest import FORMAT, record
 
 FILE, STOP = "resident.json", "stop.json"
 SILENT_SECONDS = 30.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .durable import own, storing
+from ..durable import own, storing
 
 FILE = "progress.jsonl"
 READING = ("read", "encode", "read_wait")

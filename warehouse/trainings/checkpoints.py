@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..platform.errors import CheckpointError, ModelError
-from ..platform.typed import has_types
+from ...platform.errors import CheckpointError, ModelError
+from ...platform.typed import has_types
+from ..durable import storing
+from ..manifest import FORMAT, Manifest, many, one, record
+from ..names import folder_name
+from ..storage import Storage
 from .checkpoint_files import File, damaged
-from .durable import storing
-from .manifest import FORMAT, Manifest, many, one, record
-from .names import folder_name
-from .storage import Storage
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
