@@ -102,7 +102,7 @@ ROOMS = {
         "platform/training/metrics",
     ),
     "platform/scoring": (*SCORING, ROWS),
-    IMAGES: (*BASE, "platform/ps", "warehouse", "platform/training"),
+    IMAGES: (*BASE, "platform/ps", COMPILED, "warehouse", "platform/training/row_files"),
     "platform/models": (*MODELS, "platform/udf"),
     "platform/portable": PORTABLE,
     HISTORIES: (*BASE, "warehouse", "platform/ps", "platform/engines"),
