@@ -155,6 +155,8 @@ def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int
     Raises:
         RequestError: its rows cannot be read or scored.
     """
+    if (encoding := headers.get("content-encoding", "identity").lower()) != "identity":
+        raise RequestError(415, f"The body is compressed ({encoding[:20]}); send it as it is.")
     try:
         if headers.get("content-type", "").partition(";")[0].strip().lower() == arrow_stream.CONTENT_TYPE:
             return score_stream(loaded, body, limits)
