@@ -66,10 +66,10 @@ def alone(handle: Callable[[str, bytes], int], kind: str, requests: Sequence[byt
     return answered / spent
 
 
-def latencies(port: int, kind: str, requests: Sequence[bytes], rate: float, seconds: float) -> list[float]:
+def latencies(port: int, kind: str, requests: Sequence[bytes], rate: float, seconds: float, path: str = PATH) -> list[float]:
     """Return the seconds that each request took from when it was due, at a constant rate over a few connections."""
     due, taken, lock = count(), list[float](), threading.Lock()
-    head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: "
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: "
     whole = [f"{head}{len(body)}\r\n\r\n".encode() + body for body in requests]
     start, total = time.perf_counter() + 0.1, int(rate * seconds)
 
@@ -117,16 +117,16 @@ def more(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def service(warehouse: str) -> Iterator[int]:
-    """Serve the model, and give the port once it listens."""
+def service(warehouse: str, model: str = "m") -> Iterator[int]:
+    """Serve a model, and give the port once it listens."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    command = [sys.executable, "-m", "xpsql", "serve", "m", "--warehouse", warehouse, "--port", str(port)]
+    command = [sys.executable, "-m", "xpsql", "serve", model, "--warehouse", warehouse, "--port", str(port)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            if not any(line.startswith("Serving m ") for line in process.stderr):
+            if not any(line.startswith(f"Serving {model} ") for line in process.stderr):
                 raise RuntimeError("the service ended before it listened")
             yield port
         finally:

@@ -1,6 +1,6 @@
 """Scores rows with an export as serving (EXPORT MODEL ... FORMAT serving), by numpy; networks by onnxruntime.
 
-    python reader.py FOLDER    scores the rows of parity.parquet, and prints how far from their predictions it is
+    python reader.py FOLDER [BASE]    scores the rows of parity.parquet, and prints how far from their predictions it is
 
 docs/exports.md has the format.
 """
@@ -24,7 +24,8 @@ Row = Mapping[str, Any]
 class RowsFile:
     """A file of rows, mapped: keys in buckets of four, of which each key has two to be in."""
 
-    def __init__(self, folder: Path, told: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, told: Mapping[str, Any], base: RowsFile | None = None) -> None:
+        self.base = base
         with (folder / told["file"]).open("rb") as file:
             memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.primes, width = told["primes"], told["floats"]
@@ -42,17 +43,20 @@ class RowsFile:
 
     def find(self, keys: Any) -> Any:
         """Return the rows of keys of any shape, float32[..., width]."""
-        return self.rows[self.place(keys.reshape(-1))].astype(np.float32).reshape(*keys.shape, -1)
+        place = self.place(keys.reshape(-1))
+        found, absent = self.rows[place].astype(np.float32).reshape(*keys.shape, -1), place == len(self.rows) - 1
+        return found if self.base is None else np.where(absent.reshape(*keys.shape, 1), self.base.find(keys), found)
 
 
 class Model:
-    """An export, whose rows stay on disk."""
+    """An export, whose rows stay on disk; of a delta over those of `base`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, base: Model | None = None) -> None:
         if not (folder / "READY").exists():
             raise FileNotFoundError(f"{folder} has no READY: it is not whole.")
         self.folder, self.told = folder, json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        self.files = [RowsFile(folder, one) for one in self.told["rows"]]
+        bases = itertools.repeat(None) if base is None else base.files
+        self.files = [RowsFile(folder, *pair) for pair in zip(self.told["rows"], bases, strict=False)]
         self.slots = {slot["name"]: slot for slot in self.told["slots"]}
         self.absent = self.told["absent"]
         self._session: Any = None
@@ -140,7 +144,7 @@ class Model:
 if __name__ == "__main__":
     import pyarrow.parquet as pq
 
-    model = Model(Path(sys.argv[1]))
+    model = Model(Path(sys.argv[1]), Model(Path(sys.argv[2])) if len(sys.argv) > 2 else None)
     parity = pq.read_table(model.folder / model.told["parity"])
     for name, said in model.predict(parity.to_pylist()).items():
         print(f"{name}: {len(said)} rows, largest difference {np.abs(said - np.array(parity[name].to_pylist())).max():.2g}")

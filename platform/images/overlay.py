@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..errors import ModelError
 from ..ps._native import Image
 from ..ps.messages import Keys
+from ..ps.programs import OFFERED
 from .image import ImageWeights, MappedRows
-from .layout import Bytes, RowColumn, in_memory, placed
-from .tables import Floats, floats_of, training_of
+from .layout import Bytes, in_memory, placed
+from .tables import Floats, fill_from, floats_of, training_of, unseen
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -28,44 +27,47 @@ def overlaid(version: Version, bases: Sequence[MappedRows]) -> ImageWeights | No
     Returns:
         None where it has other tables, or differs in more rows than pay.
     """
-    known = [(column.table, column.column, column.floats) for base in bases for column in base.layout.columns]
-    entries = version.manifest.tables
-    if sorted(known) != sorted(
-        (table.name, name, floats) for table in entries for name, floats in shown(table.columns, table.dim)
-    ):
+    if not same_tables(version, bases):
         return None
     overs = []
     for base in bases:
-        changed = changed_keys(version, base)
+        changed = changed_keys(version, base, MOST_SHARE)
         if changed is None:
             return None
         overs.append(over(version, base, changed) if len(changed) else None)
     return ImageWeights(version, bases, overs)
 
 
-def shown(columns: Mapping[str, int], dim: int) -> list[tuple[str, int]]:
-    return [("w", dim), *((name, floats) for name, floats in columns.items() if name == "offered" and floats)]
+def same_tables(version: Version, bases: Sequence[MappedRows]) -> bool:
+    """Tell whether images have all columns that those of a version would have."""
+    known = {(column.table, column.column, column.floats) for base in bases for column in base.layout.columns}
+    wanted = {(table.name, "w", table.dim) for table in version.manifest.tables}
+    offered = {(t.name, OFFERED, t.columns[OFFERED]) for t in version.manifest.tables if OFFERED in t.columns}
+    return known == wanted | offered
 
 
-def changed_keys(version: Version, base: MappedRows) -> Keys | None:
-    """Return the keys whose rows are others than in an image, ascending: changed, new, or gone; None where these are many."""
-    most, image = MOST_SHARE * base.layout.rows, Image(base.memory)
+def changed_keys(version: Version, base: MappedRows, share: float) -> Keys | None:
+    """Return the keys whose rows are others than in an image, ascending: changed, new, or gone.
+
+    Returns:
+        None where these are more than a share of its rows.
+    """
+    most, image = share * base.layout.rows, Image(base.memory)
     found: list[Keys] = [np.empty(0, np.uint64)]
-    first, count, met = base.layout.columns[0], 0, 0
-    every: list[Keys] = []
+    count, every = 0, dict[str, list[Keys]]()
     for column, _, keys, floats in floats_of(version, base.layout.columns):
         state = image.differing(keys, column.first, rounded(floats, base))
         differs = keys[state > 0]
         found.append(differs)
         if (count := count + len(differs)) > most * len(base.layout.columns):
             return None
-        if column == first:
-            met += int(np.count_nonzero(state < 2))
-            every.append(keys)
-    if met < base.layout.rows:
-        held = base.layout.keys(base.memory)
-        held = held[held != base.layout.absent].view(np.uint64)
-        found.append(np.setdiff1d(held, np.concatenate([np.empty(0, np.uint64), *every])))
+        if column.column == "w":
+            every.setdefault(column.table, []).append(keys[state < 2])
+    for table in dict.fromkeys(column.table for column in base.layout.columns):
+        there = np.concatenate([np.empty(0, np.uint64), *every.get(table, ())])
+        if len(there) < base.layout.rows:
+            held = base.layout.keys(base.memory)
+            found.append(np.setdiff1d(held[held != base.layout.absent].view(np.uint64), there))
     changed = np.unique(np.concatenate(found))
     return None if len(changed) > most or (changed == np.int64(base.layout.absent).view(np.uint64)).any() else changed
 
@@ -77,22 +79,5 @@ def rounded(floats: Floats, base: MappedRows) -> Floats:
 
 def over(version: Version, base: MappedRows, keys: Keys) -> Bytes:
     """Return the rows that a version has for some keys, as a file of rows in memory; zeros for those that it has not."""
-    rows = np.zeros((len(keys), base.layout.width), base.layout.dtype)
-    for column, _, own, floats in floats_of(version, base.layout.columns):
-        take(rows, column, keys, own, floats)
-
-    def fill(place: NDArray[np.int64], to: NDArray[Any]) -> None:
-        to[place] = rows
-
-    try:
-        layout, place = placed(keys, base.layout.columns, base.layout.half, base.layout.absent, training_of(version))
-    except ModelError as error:
-        raise ModelError(f"The rows of {version.folder} that changed cannot be laid: {error}") from error
-    return in_memory(layout, keys, place, fill)
-
-
-def take(rows: NDArray[Any], column: RowColumn, keys: Keys, own: Keys, floats: Floats) -> None:
-    """Put floats of rows whose keys are among those wanted, ascending, in their places."""
-    place = np.searchsorted(keys, own).clip(max=len(keys) - 1)
-    mine = np.flatnonzero(keys[place] == own)
-    rows[place[mine], column.first : column.first + column.floats] = floats[mine]
+    layout, place = placed(keys, base.layout.columns, base.layout.half, base.layout.absent, training_of(version))
+    return in_memory(layout, keys, place, fill_from(version, base.layout.columns, unseen, keys))

@@ -79,18 +79,30 @@ def floats_of(version: Version, columns: Sequence[RowColumn]) -> Iterator[tuple[
             at += len(keys)
 
 
-def fill_from(version: Version, columns: Sequence[RowColumn], seen: Callable[[RowColumn, Keys, Floats, Floats], None]) -> Fill:
+def fill_from(
+    version: Version,
+    columns: Sequence[RowColumn],
+    seen: Callable[[RowColumn, Keys, Floats, Floats], None],
+    among: Keys | None = None,
+) -> Fill:
     """Return what fills a file with the rows of a version.
 
     Args:
         seen: given rows as they are in the version, and as they are written.
+        among: the keys of the file, ascending; None where it has all of the version's, in their order.
     """
 
     def fill(place: NDArray[np.int64], rows: NDArray[Any]) -> None:
         for column, at, keys, floats in floats_of(version, columns):
             written = floats.astype(rows.dtype)
-            rows[place[at : at + len(keys)], column.first : column.first + column.floats] = written
             seen(column, keys, floats, written.astype(np.float32))
+            to = place[at : at + len(keys)]
+            if among is not None:
+                found = np.searchsorted(among, keys)
+                found[found == len(among)] = 0
+                mine = np.flatnonzero(among[found] == keys) if len(among) else found[:0]
+                to, written = place[found[mine]], written[mine]
+            rows[to, column.first : column.first + column.floats] = written
 
     return fill
 

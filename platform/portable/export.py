@@ -2,6 +2,7 @@
 
 model.json      what a row's inputs are made of, and what the files below hold
 rows.bin        rows by key, see images/layout.py; rows.<table>.bin of tables that have rows for other keys
+changes.bin     in place of rows.bin: of a delta, the rows that count in place of the base's, zeros of those that went
 dense.onnx      serving: rows of slots and numbers -> predictions
 model.onnx      onnx: keys of slots and numbers -> predictions; its constants are in rows.bin
 parity.parquet  rows with their inputs and predictions
@@ -11,7 +12,8 @@ READY           is written last
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +27,10 @@ from ...warehouse.package import read_package
 from ..engines.base import Engine
 from ..engines.targets import Target
 from ..errors import ModelError, StatementError
+from ..images.image import MappedRows, images_of
 from ..images.layout import RowColumn, opened
-from ..images.tables import FileOfTables, absent_of, files_of
+from ..images.overlay import changed_keys, same_tables
+from ..images.tables import FileOfTables, absent_of, files_of, training_of
 from ..input.columns import columns_from
 from ..input.scaling import Scales
 from ..ps._native import Image
@@ -53,6 +57,7 @@ class PortableModel:
 
     Args:
         table: rows, as the columns of the version.
+        bases: images of another version; then only the rows that differ from theirs are written.
 
     Attributes:
         said: what it says of them by the rows that were written; lost: by how much that differs from ML.PREDICT, for fp16.
@@ -61,8 +66,8 @@ class PortableModel:
         ModelError: see Interface.
     """
 
-    def __init__(self, version: Version, table: pa.Table) -> None:
-        self.version, self.table = version, table
+    def __init__(self, version: Version, table: pa.Table, bases: Sequence[MappedRows] = ()) -> None:
+        self.version, self.table, self._bases = version, table, bases
         self.algorithm: Algorithm = algorithm_of(version.manifest)
         self.columns = columns_from(version.manifest)
         self.interface = Interface(self.columns, self.algorithm)
@@ -70,8 +75,8 @@ class PortableModel:
         self.scales = Scales.of(moments_of_version(version, self.columns), labels)
         chunk = encoded(table, self.columns)
         self.constants = ConstantKeys.of(chunk, self.columns)
-        self.files: list[FileOfTables] = files_of(version)
-        self.absent = absent_of(self.files)
+        self.files = changed_files(version, bases) if bases else files_of(version)
+        self.absent = bases[0].layout.absent if bases else absent_of(self.files)
         self.inputs: Arrays = self.interface.arrays(chunk, self.absent)
         self.keys = self.interface.row_keys(self.inputs, self.absent)
         asked = [keys.reshape(-1).view(np.uint64) for keys in self.keys.values()]
@@ -94,7 +99,7 @@ class PortableModel:
 
     def write_rows(self, folder: Path, half: bool) -> list[StoredRows]:
         """Write the files of rows; then score the rows to compare with what is in them."""
-        stored = write_files(self.version, self.files, folder, half, self.absent, self.written, self._exact)
+        stored = write_files(self.version, self.files, folder, not self._bases, half, self.absent, self.written, self._exact)
         self.said = self._said(self.written)
         self.lost = difference(self._said(self._exact), self.said) if half else 0.0
         return stored
@@ -121,7 +126,9 @@ class PortableModel:
 
     def row_inputs(self, folder: Path, stored: list[StoredRows]) -> Arrays:
         """Return the inputs of a graph over rows: rows as files have them."""
-        files = [Image(opened(folder / one.file)[1]) for one in stored]
+        rows = [opened(folder / one.file)[1] for one in stored]
+        bases = [base.memory for base in self._bases]
+        files = [Image(base, over) for base, over in zip(bases, rows, strict=True)] if bases else list(map(Image, rows))
         found = {name: np.concatenate([found_in(file, keys) for file in files], axis=-1) for name, keys in self.keys.items()}
         for name, keys in self.keys.items():
             there = keys != self.absent
@@ -133,6 +140,10 @@ class PortableModel:
         return found | {one.name: self.inputs[one.name] for one in (*self.interface.numbers, *self.interface.vector_arrays)}
 
 
+def unheard(line: str) -> None:
+    """Nobody need know that an image was made again."""
+
+
 def found_in(image: Image, keys: NDArray[np.int64]) -> NDArray[np.float32]:
     """Return the rows of keys of any shape, float32[..., width]."""
     rows = np.empty((keys.size, image.width), np.float32)
@@ -140,7 +151,33 @@ def found_in(image: Image, keys: NDArray[np.int64]) -> NDArray[np.float32]:
     return rows.reshape(*keys.shape, image.width)
 
 
-def export_portable(version: Version, engine: Engine, target: Target, kind: str, half: bool, parity: str, replace: bool) -> int:
+def changed_files(version: Version, bases: Sequence[MappedRows]) -> list[FileOfTables]:
+    """Return the files of the rows that a version has in place of those of another one.
+
+    Raises:
+        ModelError: it has other tables.
+    """
+    if not same_tables(version, bases):
+        raise ModelError(f"{version.folder} has other tables than the version that it is to differ from: export it whole.")
+    files = []
+    for base in bases:
+        keys = changed_keys(version, base, math.inf)
+        if keys is None or base.path is None:
+            raise ModelError(f"The rows of {version.folder} that changed cannot be told from absent ones: export it whole.")
+        files.append(FileOfTables(base.path.name.replace("rows", "changes", 1), keys, base.layout.columns))
+    return files
+
+
+def export_portable(
+    version: Version,
+    engine: Engine,
+    target: Target,
+    kind: str,
+    half: bool,
+    parity: str,
+    replace: bool,
+    base: Version | None = None,
+) -> int:
     """Write a version to a folder, as Target does, and return how many keys have rows there.
 
     Args:
@@ -148,6 +185,7 @@ def export_portable(version: Version, engine: Engine, target: Target, kind: str,
         half: rows are float16.
         parity: the query of rows to compare; "" for that of the training.
         replace: an export of the other kind.
+        base: of whose rows only those are written that differ; None for all.
 
     Raises:
         StatementError: the packages that it needs are not installed, or the rows to compare cannot be read.
@@ -155,7 +193,8 @@ def export_portable(version: Version, engine: Engine, target: Target, kind: str,
     """
     check_free(target, kind, replace)
     what = f"{kind}, the algorithm {version.manifest.algorithm.name},"
-    model = PortableModel(version, parity_rows(version, engine, parity))
+    bases = [] if base is None else images_of(base, half, unheard)
+    model = PortableModel(version, parity_rows(version, engine, parity), bases)
     if not model.packaged:
         needed(kind)
     elif kind == ONNX:
@@ -164,7 +203,8 @@ def export_portable(version: Version, engine: Engine, target: Target, kind: str,
         stored = model.write_rows(draft, half)
         graph, largest = write_graph(model, draft, stored, kind, what)
         write_parity(draft / PARITY, model.table, model.inputs, model.said)
-        more = {"kind": kind, "graph": graph, "largest_difference": largest, "difference_by_fp16": model.lost}
+        more: dict[str, Any] = {"kind": kind, "graph": graph, "largest_difference": largest, "difference_by_fp16": model.lost}
+        more["base"] = None if base is None else {"version": base.number, "training": training_of(base).hex()}
         write_description(model, draft, stored, more)
         (draft / READY).touch()
     return sum(one.layout.rows for one in stored[:1])

@@ -71,6 +71,7 @@ def write_files(
     version: Version,
     files: Sequence[FileOfTables],
     folder: Path,
+    whole: bool,
     half: bool,
     absent: int,
     written: SomeRows,
@@ -78,6 +79,9 @@ def write_files(
 ) -> list[StoredRows]:
     """Write the rows of a version, and give those that are wanted to `written`, as precise as they are in the files, and to
     `exact`, as they are in the version.
+
+    Args:
+        whole: files have all rows of their tables; else those of their keys.
 
     Raises:
         ModelError: a key finds no place, or a file of the version is damaged.
@@ -91,7 +95,8 @@ def write_files(
     stored = []
     for file in files:
         layout, place = placed(file.keys, file.columns, half, absent, training_of(version))
-        write_rows(folder / file.file, layout, file.keys, place, fill_from(version, file.columns, take))
+        fill = fill_from(version, file.columns, take, None if whole else file.keys)
+        write_rows(folder / file.file, layout, file.keys, place, fill)
         stored.append(StoredRows(file.file, layout))
     return stored
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,6 +22,7 @@ from xpsql.platform.portable import parity
 from xpsql.platform.portable.export import found_in
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps._native import Image
+from xpsql.platform.ps.keys import feature_keys
 
 ROOT = Path(__file__).parents[2]
 NEEDS_ONNX = "the packages of the extra onnx"
@@ -102,6 +104,34 @@ def test_the_reader_of_the_examples_finds_the_predictions_and_the_key_of_the_pag
     )
     assert keys.stdout in shown
     assert len((ROOT / "examples" / "portable" / "reader.py").read_text().splitlines()) <= 150
+
+
+def test_a_delta_has_what_differs_and_is_read_over_its_base(session: xpsql.Session, tmp_path: Path) -> None:
+    session.sql("TRAIN MODEL later USING fm LABEL click AS SELECT * FROM log")
+    session.sql("CONTINUE MODEL later AS SELECT click, 'new' AS user, ad, price FROM log LIMIT 3")
+    parity_of = "WITH (parity = 'SELECT * FROM log LIMIT 100')"
+    whole = rows_of(session, f"EXPORT MODEL later VERSION 1 TO '{tmp_path}/1' FORMAT serving {parity_of}")
+    changed = rows_of(
+        session, f"EXPORT MODEL later VERSION 2 TO '{tmp_path}/2' FORMAT serving DELTA FROM VERSION 1 {parity_of}"
+    )
+    assert 0 < changed < whole
+    assert sorted(path.name for path in (tmp_path / "2").iterdir()) == [
+        "READY", "changes.bin", "dense.onnx", "model.json", "parity.parquet",
+    ]  # fmt: skip
+    command = [sys.executable, str(ROOT / "examples" / "portable" / "reader.py"), str(tmp_path / "2"), str(tmp_path / "1")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.fullmatch(r"predicted_click: 100 rows, largest difference \d(\.\d)?e-0[78]\n", said)
+    session.sql(f"EXPORT MODEL later VERSION 1 TO '{tmp_path}/back' FORMAT serving DELTA FROM VERSION 2 {parity_of}")
+    layout, memory = opened(tmp_path / "back" / "changes.bin")
+    gone = layout.keys(memory)[~layout.floats(memory)[:-1].any(axis=1)]
+    assert np.isin(feature_keys("user", pa.array(["new"])).view(np.int64), gone).all(), "a row that went is zeros"
+    with pytest.raises(StatementError, match="FORMAT serving"):
+        session.sql(f"EXPORT MODEL later TO '{tmp_path}/3' FORMAT onnx DELTA FROM VERSION 1")
+
+
+def rows_of(session: xpsql.Session, statement: str) -> int:
+    (told,) = session.sql(statement).arrow().to_pylist()
+    return int(told["rows"])
 
 
 def test_parity_is_of_the_rows_that_the_statement_gives(session: xpsql.Session, tmp_path: Path) -> None:

@@ -14,7 +14,11 @@ from tests.serving.conftest import ROW
 from tests.serving.test_process import ask, service
 
 triton = pytest.importorskip("tritonclient.http", reason="needs tritonclient[http]")
-ROWS: list[dict[str, Any]] = [ROW, {**ROW, "ad": 4, "tags": ["t3", "t0"], "price": 0.5}, {**ROW, "user": "u é", "mobile": False}]
+ROWS: list[dict[str, Any]] = [
+    ROW,
+    {**ROW, "ad": 4, "tags": ["t3", "t0"], "price": 0.5},
+    {**ROW, "user": "u é", "mobile": False},
+]
 
 
 @pytest.fixture(scope="module")

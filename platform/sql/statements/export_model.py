@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,14 +12,15 @@ import pyarrow as pa
 from ...engines.spark_sql.passage import Passage
 from ...engines.targets import Target
 from ...errors import StatementError, Subject
-from ...options import Value, option
+from ...options import option
 from ...options import parse as parse_options
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query, own_folder, read_rows
 from ..versions import NamedVersion, read_version
 
-PORTABLE = ("serving", "onnx")
+SERVING = "serving"
+PORTABLE = (SERVING, "onnx")
 
 if TYPE_CHECKING:
     from ..context import StatementContext
@@ -28,7 +29,8 @@ SIDES = ("ITEMS", "QUERY")
 GRAMMAR = """\
 EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (replace = false, format = 'parquet')]
 EXPORT MODEL name [VERSION n] TO 'path' FORMAT parquet | csv | json [WITH (replace = false)]
-EXPORT MODEL name [VERSION n] TO 'path' FORMAT serving | onnx [WITH (replace = false, fp16 = false, parity = 'SELECT ...')]
+EXPORT MODEL name [VERSION n] TO 'path' FORMAT serving | onnx [DELTA FROM VERSION k]
+  [WITH (replace = false, fp16 = false, parity = 'SELECT ...')]
 EXPORT MODEL name [VERSION n] VECTORS OF ITEMS | QUERY TABLE t | (query)
   TO TABLE table [DELTA FROM TABLE earlier] [WITH (...)] | TO 'path' FORMAT parquet | csv | json [WITH (...)]"""
 
@@ -137,19 +139,22 @@ class ExportVectors:
 
 @dataclass(frozen=True)
 class ExportPortable:
-    """Write files with which programs without xpsql score."""
+    """Write files with which programs without xpsql score; with `base`, of rows only those that differ from that version's."""
 
     named: NamedVersion
     target: Target
     format: str
     options: PortableOptions
+    base: int | None
 
     def run(self, context: StatementContext) -> pa.Table:
         from ...portable.export import export_portable
 
-        with context.models.reading(*self.named) as version:
-            given = self.options
-            rows = export_portable(version, context.engine, self.target, self.format, given.fp16, given.parity, given.replace)
+        with ExitStack() as stack:
+            version = stack.enter_context(context.models.reading(*self.named))
+            base = None if self.base is None else stack.enter_context(context.models.reading(self.named[0], self.base))
+            given, what = self.options, (version, context.engine, self.target, self.format)
+            rows = export_portable(*what, given.fp16, given.parity, given.replace, base)
         return answer(version.manifest.model, version.number, rows, str(self.target), None)
 
 
@@ -194,31 +199,39 @@ def parse_table(cursor: Cursor, named: NamedVersion, table: Passage, base: int |
 def parse_folder(cursor: Cursor, named: NamedVersion) -> ExportFiles | ExportPortable:
     from ...models.exports import FORMATS
 
-    target, format, given = read_folder(cursor, [*(format_.name for format_ in FORMATS), *PORTABLE])
+    target, format = read_folder(cursor, [*(format_.name for format_ in FORMATS), *PORTABLE])
+    position = cursor.position()
+    base = cursor.integer("a version number") if cursor.accept("DELTA", "FROM", "VERSION") else None
+    if base is not None and format != SERVING:
+        raise StatementError("DELTA FROM VERSION is for FORMAT serving, or TO TABLE table.", position)
+    given = cursor.options() if cursor.accept("WITH") else {}
     if format in PORTABLE:
-        return ExportPortable(named, target, format, parse_options(PortableOptions, given, Subject("WITH")))
+        return ExportPortable(named, target, format, parse_options(PortableOptions, given, Subject("WITH")), base)
     return ExportFiles(named, target, format, parse_options(FileOptions, given, Subject("WITH")).replace)
 
 
 def parse_files(cursor: Cursor, named: NamedVersion) -> ExportFiles:
     from ...models.exports import FORMATS
 
-    target, format, given = read_folder(cursor, [format_.name for format_ in FORMATS])
+    target, format = read_folder(cursor, [format_.name for format_ in FORMATS])
+    given = cursor.options() if cursor.accept("WITH") else {}
     return ExportFiles(named, target, format, parse_options(FileOptions, given, Subject("WITH")).replace)
 
 
-def read_folder(cursor: Cursor, names: Sequence[str]) -> tuple[Target, str, Mapping[str, Value]]:
-    """Return a folder, the format of what is written there, one of some names, and the options of WITH."""
+def read_folder(cursor: Cursor, names: Sequence[str]) -> tuple[Target, str]:
+    """Return a folder, and the format of what is written there, one of some names."""
     position = cursor.position()
     target = Target.of(cursor.string("TABLE name or 'path'"), "What EXPORT MODEL writes to", position)
     if cursor.peek("DELTA"):
-        message = "DELTA is written to a table, not to files: EXPORT MODEL name TO TABLE table DELTA FROM VERSION k."
+        message = (
+            "DELTA is written to a table, EXPORT MODEL name TO TABLE table DELTA FROM VERSION k, or TO 'path' FORMAT serving "
+            "DELTA FROM VERSION k."
+        )
         raise StatementError(message, cursor.position())
     cursor.expect("FORMAT")
     if not any(cursor.peek(name) for name in names):
         raise cursor.expected("a format", names)
-    format = cursor.identifier("a format").lower()
-    return target, format, cursor.options() if cursor.accept("WITH") else {}
+    return target, cursor.identifier("a format").lower()
 
 
 EXPORT_MODEL = Statement(
