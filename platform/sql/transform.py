@@ -10,13 +10,13 @@ from ..engines.spark_sql.lexer import Token, tokenize
 from ..engines.spark_sql.passage import Passage
 from ..engines.spark_sql.words import AGGREGATE_NAMES, EXPLODES
 from ..errors import Position, StatementError
+from ..udf.features import MOST_QUANTILES, quantile_bounds
 from .cursor import Cursor
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 MOST_WORDS = 10_000
-MOST_QUANTILES = 1000
 VALUE = "xpsql_value"
 VARYING = frozenset(
     """rand randn random uuid shuffle now curdate current_date current_time current_timestamp localtimestamp unix_timestamp
@@ -39,13 +39,8 @@ class Constant(NamedTuple):
     numbered: bool = False
 
 
-def quantiles(x: str, n: int) -> str:
-    bounds = ", ".join(f"{i / n!r}D" for i in range(1, n))
-    return f"percentile(CAST({x} AS DOUBLE), array({bounds}))"
-
-
 CONSTANTS = {
-    "QUANTILES": Constant(quantiles, numbered=True),
+    "QUANTILES": Constant(lambda x, n: quantile_bounds.expand((x, str(n))), numbered=True),
     "MEAN": Constant(lambda x, n: f"avg(CAST({x} AS DOUBLE))"),
     "STDDEV": Constant(lambda x, n: f"stddev_samp(CAST({x} AS DOUBLE))"),
     "MIN": Constant(lambda x, n: f"min({x})"),

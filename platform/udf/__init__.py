@@ -10,7 +10,7 @@ import pyarrow as pa
 from .base import Computed, Function
 from .bucketize import bucketize
 from .cross import cross
-from .features import clip, hash_bucket
+from .features import clip, hash_bucket, ngrams, quantile_bounds
 from .hashes import feature_key, raw_id, xxhash64
 from .metrics import auc, auc_of, logloss, pcopc
 
@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import SparkSession
 
-FUNCTIONS: tuple[Function, ...] = (feature_key, cross, bucketize, clip, hash_bucket, auc, logloss, pcopc)
+FUNCTIONS: tuple[Function, ...] = (
+    feature_key,
+    cross,
+    bucketize,
+    quantile_bounds,
+    clip,
+    hash_bucket,
+    ngrams,
+    auc,
+    logloss,
+    pcopc,
+)
 COMPUTED: tuple[Computed, ...] = (xxhash64, auc_of, raw_id)
 LACKED_BY_SPARK = (auc_of, raw_id)
 SQL_TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}

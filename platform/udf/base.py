@@ -19,8 +19,9 @@ class Function(NamedTuple):
         help: one line; says what NULL gives.
         least: the least number of arguments.
         most: the greatest number of arguments, None for any.
-        expand: Spark SQL of a call, from names that stand for its arguments. An argument may be any expression, so a name is
-            used only where one may stand without parentheses: as an argument, or inside CAST.
+        expand: Spark SQL of a call, from names that stand for its arguments, and numbers where these are written as such. An
+            argument may be any expression, so a name is used only where one may stand without parentheses: as an argument, or
+            inside CAST.
     """
 
     name: str

@@ -11,7 +11,7 @@ def bucket(arguments: Sequence[str]) -> str:
     """Return the count of bounds that are at most x."""
     x, bounds = arguments
     number = f"CAST({x} AS DOUBLE)"
-    return f"CASE WHEN {number} IS NOT NULL THEN size(filter({bounds}, bound -> bound <= {number})) END"
+    return f"CASE WHEN {number} IS NOT NULL THEN size(filter({bounds}, xpsql_bound -> xpsql_bound <= {number})) END"
 
 
 bucketize = Function(

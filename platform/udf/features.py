@@ -1,10 +1,14 @@
-"""clip and hash_bucket: expressions that features are often made of."""
+"""clip, hash_bucket, ngrams and quantile_bounds: expressions that features are often made of."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..errors import StatementError
 from .base import Function
+
+MOST_QUANTILES = 1000
+MOST_WORDS = 10
 
 
 def clipped(arguments: Sequence[str]) -> str:
@@ -17,6 +21,43 @@ def hashed(arguments: Sequence[str]) -> str:
     """Return the bucket of a value's text."""
     x, n = arguments
     return f"CASE WHEN {x} IS NOT NULL THEN pmod(xxhash64(CAST({x} AS STRING)), CAST({n} AS BIGINT)) END"
+
+
+def grams(arguments: Sequence[str]) -> str:
+    """Return the runs of an array's elements, which is the argument of a lambda, so that it is computed once.
+
+    Raises:
+        StatementError: a length is not written as a number, or out of range.
+    """
+    words, least, most = arguments
+    if not (least.isdigit() and most.isdigit() and 1 <= int(least) <= int(most) <= MOST_WORDS):
+        raise StatementError(f"ngrams takes (words, least, most), numbers from 1 to {MOST_WORDS} that are written as such.")
+    runs = ", ".join(map(runs_of, range(int(least), int(most) + 1)))
+    known = f"filter(CAST({words} AS ARRAY<STRING>), xpsql_word -> xpsql_word IS NOT NULL)"
+    return f"get(transform(array({known}), xpsql_words -> concat({runs})), 0)"
+
+
+def runs_of(n: int) -> str:
+    """Return the runs of n elements of xpsql_words."""
+    if n == 1:
+        return "xpsql_words"
+    others = "".join(f" || ' ' || get(xpsql_words, xpsql_at + {k})" for k in range(1, n))  # NULL beyond the end
+    made = f"transform(xpsql_words, (xpsql_word, xpsql_at) -> xpsql_word{others})"
+    return f"filter({made}, xpsql_run -> xpsql_run IS NOT NULL)"
+
+
+def bounds(arguments: Sequence[str]) -> str:
+    """Return the aggregate of a column's quantiles.
+
+    Raises:
+        StatementError: the number of parts is not written as one, or out of range.
+    """
+    x, n = arguments
+    if not n.isdigit() or not 2 <= int(n) <= MOST_QUANTILES:
+        message = f"quantile_bounds takes (x, n), where n is a number from 2 to {MOST_QUANTILES} that is written as one."
+        raise StatementError(message)
+    shares = ", ".join(f"{i / int(n)!r}D" for i in range(1, int(n)))
+    return f"percentile(CAST({x} AS DOUBLE), array({shares}))"
 
 
 clip = Function(
@@ -36,4 +77,24 @@ hash_bucket = Function(
     least=2,
     most=2,
     expand=hashed,
+)
+
+ngrams = Function(
+    name="ngrams",
+    signature="(words ARRAY<STRING>, least, most) -> ARRAY<STRING>",
+    help="Runs of least to most neighbouring elements, each joined by a space, the shorter ones first. NULL elements are left "
+    "out; NULL gives NULL.",
+    least=3,
+    most=3,
+    expand=grams,
+)
+
+quantile_bounds = Function(
+    name="quantile_bounds",
+    signature="(x DOUBLE, n) -> ARRAY<DOUBLE>",
+    help="An aggregate: the n - 1 bounds that cut the values into n parts of equal size, for bucketize; exact. NULL values are "
+    "passed over.",
+    least=2,
+    most=2,
+    expand=bounds,
 )

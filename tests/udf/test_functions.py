@@ -88,6 +88,12 @@ def test_bucketize_counts_the_bounds_that_are_at_most_x(engine: Engine, x: str, 
         ("clip(CAST('NaN' AS DOUBLE), 0, 3)", 3.0),
         ("hash_bucket('a', 10)", 6),
         ("hash_bucket(NULL, 10)", None),
+        ("ngrams(split('a b c', ' '), 1, 2)", ["a", "b", "c", "a b", "b c"]),
+        ("ngrams(array('x', NULL, 'y'), 2, 3)", ["x y"]),
+        ("ngrams(array(), 1, 2)", []),
+        ("ngrams(CAST(NULL AS ARRAY<STRING>), 1, 2)", None),
+        ("quantile_bounds(p, 2)", [0.35]),
+        ("quantile_bounds(p, 3) FILTER (WHERE g = 'b')", [pytest.approx(1 / 6), pytest.approx(7 / 30)]),
     ],
 )
 def test_functions_of_features_have_the_same_values_everywhere(engine: Engine, call: str, expected: Any) -> None:
@@ -134,6 +140,14 @@ def test_auc_of_missing_lists_is_null() -> None:
 def test_a_wrong_number_of_arguments_is_named_with_its_place(engine: Engine) -> None:
     with pytest.raises(StatementError, match=r"feature_key takes .*got 1 arguments.*line 2, column 3"):
         rows(engine, "SELECT\n  feature_key('user')")
+
+
+def test_a_number_of_quantiles_is_written_as_one(engine: Engine) -> None:
+    for n in ("label", "1", "-4"):
+        with pytest.raises(StatementError, match="a number from 2 to 1000") as refused:
+            value(engine, f"quantile_bounds(p, {n})")
+        assert refused.value.position is not None
+        assert refused.value.position.text.startswith("quantile_bounds")
 
 
 def test_calls_stand_inside_each_other_and_in_every_clause(engine: Engine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ...errors import StatementError
 from ...udf import FUNCTIONS
 from ...udf.base import Function
 from .dialect import SparkSQL, position_of
@@ -17,7 +18,7 @@ def expand(root: exp.Expr) -> None:
     """Replace calls of declared functions by the Spark SQL they stand for, the innermost first.
 
     Raises:
-        StatementError: a call has a wrong number of arguments.
+        StatementError: a call has a wrong number of arguments, or one that it cannot take.
     """
     for node in reversed(list(root.find_all(exp.Anonymous))):
         function = DECLARED.get(node.name.lower())
@@ -27,9 +28,13 @@ def expand(root: exp.Expr) -> None:
 
 def expand_call(node: exp.Anonymous, function: Function) -> None:
     function.check(len(node.expressions), position_of(node))
-    holes = [f":a{index}" for index in range(len(node.expressions))]
+    holes = [one.name if isinstance(one, exp.Literal) and one.is_int else f":a{index}" for index, one in enumerate(node.expressions)]
     assert function.expand is not None
-    tree: exp.Expr = exp.maybe_parse(function.expand(holes), dialect=SparkSQL, copy=False)
+    try:
+        sql = function.expand(holes)
+    except StatementError as error:
+        raise error.at(position_of(node)) from error
+    tree: exp.Expr = exp.maybe_parse(sql, dialect=SparkSQL, copy=False)
     for hole in list(tree.find_all(exp.Placeholder)):
         hole.replace(node.expressions[int(hole.name[1:])].copy())
     replace_with_clauses(node, tree)

@@ -7,6 +7,7 @@ every one to the values and types of a live Spark.
 
 from __future__ import annotations
 
+import functools
 import re
 
 from sqlglot import exp
@@ -93,7 +94,7 @@ def text_of(of: SparkCall, index: int) -> exp.Expr:
 
 def concat(of: SparkCall) -> exp.Expr:
     if of.kind(0) == "list":
-        return strict(call("list_concat", *of.arguments), of.arguments)
+        return exp.Paren(this=functools.reduce(lambda a, b: exp.DPipe(this=a, expression=b), of.arguments))
     return concatenated(*(text_of(of, index) for index in range(len(of.arguments))))
 
 
