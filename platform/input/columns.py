@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.inputs import ArraySlot, Layout
 from ...warehouse.manifest import Manifest, SlotEntry
+from ..errors import StatementError, Subject
 from ..operators.base import INTERCEPT_NUMBER
 from ..trees.tree import TREE, TREE_NUMBER
 from .kinds import kind_named
@@ -244,3 +245,16 @@ def columns_from(manifest: Manifest) -> Columns:
         sides=tuple(Side(one.name, one.slots, one.hidden, one.elements) for one in manifest.vectors),
         tree=any(slot.kind == TREE_KIND for slot in slots),
     )
+
+
+def require_features(columns: Columns, names: Iterable[str], subject: Subject) -> None:
+    """Refuse slots, of those that an operator's option names, whose values are no features."""
+    valid = {slot.name.lower() for slot in (*columns.scalar, *columns.bags)}
+    known = {slot.name.lower(): slot for slot in columns.slots}
+    for name in names:
+        if name.lower() not in valid and (slot := known.get(name.lower())) is not None:
+            raise StatementError(
+                f"{subject} names {name}, which is {slot.kind} ({slot.type}); categories, and arrays and maps of them, have "
+                "rates. Make categories of it: bucketize, or a CAST to STRING.",
+                subject=subject,
+            )

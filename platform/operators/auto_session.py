@@ -13,6 +13,7 @@ from ..errors import Subject
 from ..options import Part, option
 from .base import Column, Context, Operator, Rows, TableSpec, Whole, keep_rows
 from .duration import SECONDS, amount
+from .lifecycle import among, numbers_of
 
 HORIZONS = ("short", "mid", "long")
 UNITS = {"example": 1, **SECONDS}
@@ -28,6 +29,7 @@ class AutoSessionOptions:
     mid: str = option("200 examples", "half-life of the middle horizon")
     long: str = option("2000 examples", "half-life of the long horizon")
     prior: float = option(20.0, "examples that the next longer horizon counts for in a rate", minimum=0.1, maximum=1e9)
+    slots: tuple[str, ...] = option((), "the slots whose rates are offered; all where none is named")
 
 
 def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
@@ -46,6 +48,8 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
         p_short = (C_short + prior p_mid)  / (S_short + prior)
         input   = log(p / (1 - p)) - log(p0 / (1 - p0))
 
+    With `slots`, the inputs of others are always 0.
+
     The rates are those before the batch that is learned from, and no gradient flows into them. A training reads its data once:
     a second pass would find the labels that it learns in the rates. An algorithm with several tables keeps them in its first.
     One that learns all examples at once has them of the examples before, batch by batch, in the order of the input.
@@ -58,6 +62,7 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
     ratio = math.log(2) / examples  # 0 where the horizon is in TIME
     per_example = np.where(ratio > 0, -np.expm1(-ratio), 1).astype(np.float32)
     timed = bool(np.isfinite(seconds).any())
+    numbers = numbers_of(options.slots, table, Subject("OPERATORS", "auto_session", "slots"))
 
     def after(old: Rows, new: Rows, context: Context) -> Rows:
         count = context.count.astype(jnp.float32)[:, None]
@@ -84,7 +89,8 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
             passed = (jnp.maximum(shows - clicks, 0) + missed) / (shows + options.prior)  # 1 - a rate near 1 loses its digits
             lifts.append(jnp.log(clicked / passed) - usual)
             expected, missed = options.prior * clicked, options.prior * passed
-        return jnp.stack(lifts[::-1], 1)
+        offered = jnp.stack(lifts[::-1], 1)
+        return jnp.where(among(context.slot, numbers)[:, None], offered, 0) if numbers else offered
 
     return Operator(
         {"session_shows": Column(len(HORIZONS)), "session_clicks": Column(len(HORIZONS))},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from ..engines.spark_sql.passage import Passage
-from ..errors import StatementError
+from ..errors import StatementError, Subject
 from ..input.transform import TAIL, Item, Transform
 from ..quoting import literal
 from ..spark_types import spark_type, type_words
@@ -21,6 +21,9 @@ from .transform import CONSTANTS, MOST_WORDS, VALUE, ConstantCall, Written
 if TYPE_CHECKING:
     from ..training.plan import Plan
     from .context import StatementContext
+
+
+FIT_ROWS = Subject("WITH", option="fit_rows")
 
 
 class Applied(NamedTuple):
@@ -43,6 +46,10 @@ def applied(
     Raises:
         StatementError: an expression cannot run, a column has a role, or a constant is NULL.
     """
+    if plan.settings.fit_rows is not None and not any(column.calls for column in (written.columns if written else ())):
+        raise StatementError(
+            f"{FIT_ROWS} has no effect: no constants of TRANSFORM are computed. Leave it out.", subject=FIT_ROWS
+        )
     if written is None and plan.transform is None:
         return Applied(replace(plan, query=query.text), streams.read_by(stream, query))
     passing = plan.roles.columns
@@ -51,7 +58,7 @@ def applied(
         check_roles(written, passing)
         schema = schema_of(plan, query, context)
         check_columns(written, schema)
-        fitted = fit(written, schema, query, stream, context)
+        fitted = fit(written, schema, query, stream, plan.settings.fit_rows, context)
     else:
         fitted = plan.transform
         if stream is None:
@@ -111,9 +118,14 @@ def check_columns(written: Written, schema: pa.Schema) -> None:
 
 
 def fit(
-    written: Written, schema: pa.Schema, query: Passage, stream: streams.Streamed | None, context: StatementContext
+    written: Written,
+    schema: pa.Schema,
+    query: Passage,
+    stream: streams.Streamed | None,
+    rows: int | None,
+    context: StatementContext,
 ) -> Transform:
-    """Compute the constants of a list.
+    """Compute the constants of a list; of the first rows alone where there is a number of them.
 
     All aggregates are one query; MODE and VOCABULARY are one each.
     """
@@ -124,7 +136,8 @@ def fit(
             calls[0].position,
         )
     own = {field.name.lower(): field for field in schema}
-    literals = {id(call): text for call, text in zip(calls, constants(calls, query, context), strict=True)}
+    sample = query if rows is None else limited(query, rows)
+    literals = {id(call): text for call, text in zip(calls, constants(calls, sample, context), strict=True)}
     items, parts = [], []
     for column in written.columns:
         edits = [(call.start, call.end, literals[id(call)]) for call in column.calls]
@@ -140,6 +153,11 @@ def fit(
     read = [field for name, field in own.items() if any(name in column.reads for column in written.columns)]
     types = {field.name: type_words(field.type) for field in read}
     return Transform(written.text, tuple(items), written.left_out, types)
+
+
+def limited(query: Passage, rows: int) -> Passage:
+    """Return the first rows of a query."""
+    return query.inserted("SELECT * FROM (", 0).joined(query, query.inserted(f"{TAIL} LIMIT {rows}", len(query.text)))
 
 
 def constants(calls: Sequence[ConstantCall], query: Passage, context: StatementContext) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines.spark_sql.lexer import Token, tokenize
 from ..engines.spark_sql.passage import Passage
 from ..engines.spark_sql.words import AGGREGATE_NAMES, EXPLODES
 from ..errors import Position, StatementError
+from ..quoting import quoted
 from ..udf.features import MOST_QUANTILES, quantile_bounds
 from .cursor import Cursor
 
@@ -62,9 +63,17 @@ class ConstantCall:
     position: Position
 
 
+class WrittenRate(NamedTuple):
+    """What RATE says beside its expression: the label that is counted, and the prior, None where none is given."""
+
+    label: str
+    prior: float | None
+
+
 @dataclass(frozen=True)
 class WrittenItem:
-    """An item of a list as written: its name, its expression, its calls of constants, and the columns that it reads."""
+    """An item of a list as written: its name, its expression, its calls of constants, and the columns that it reads; the rates
+    of its values are offered where it has `rate`."""
 
     name: str
     passage: Passage
@@ -72,6 +81,7 @@ class WrittenItem:
     reads: frozenset[str]
     plain: bool
     position: Position
+    rate: WrittenRate | None = None
 
 
 @dataclass(frozen=True)
@@ -146,10 +156,25 @@ def read_column(passage: Passage) -> WrittenItem:
     if len(items) != 1 or not isinstance(tree, exp.Select) or tree.args.get("from_") or not items[0].alias_or_name:
         raise StatementError("A column of TRANSFORM is an expression with a name: expression AS name.", whole)
     item = items[0]
+    if (inner := item.this) is not None and isinstance(inner, exp.Anonymous) and inner.name.upper() == "RATE":
+        return read_rate(passage, item.alias_or_name)
     check_row_wise(item, whole)
     plain = isinstance(item, exp.Column)
     reads = frozenset(column.parts[0].name.lower() for column in item.find_all(exp.Column))
     return WrittenItem(item.alias_or_name, passage.cut(0, expression_end(passage, plain)), calls, reads, plain, whole)
+
+
+def read_rate(passage: Passage, name: str) -> WrittenItem:
+    """Read `RATE(label, expression [, prior]) AS name`."""
+    cursor = Cursor(passage, tokenize(passage))
+    cursor.expect("RATE")
+    arguments, place = list(split(cursor.parenthesised())), passage.position(0, passage.text)
+    if not 2 <= len(arguments) <= 3:
+        raise StatementError(f"RATE takes (label, expression [, prior]), got {len(arguments)} arguments.", place)
+    label = Cursor(arguments[0], tokenize(arguments[0])).identifier("the label")
+    prior = float(Cursor(arguments[2], tokenize(arguments[2])).number()) if arguments[2:] else None
+    item = read_column(arguments[1].joined(passage.inserted(f" AS {quoted(name)}", len(passage.text))))
+    return replace(item, rate=WrittenRate(label, prior), position=place)
 
 
 def expression_end(passage: Passage, plain: bool) -> int:
@@ -175,8 +200,8 @@ def check_row_wise(item: exp.Expr, place: Position) -> None:
             raise StatementError("TRANSFORM must give the same value whenever a row is read. Compute it in the query.", place)
         if name.lower() == "rate":
             raise StatementError(
-                "RATE fitted in TRANSFORM would learn from its own label. OPERATORS (auto_session, ...) offers rates of the "
-                "examples before.",
+                "RATE is a column of its own, RATE(label, expression [, prior]) AS name: its rates are those of the examples "
+                "before, and no value that others are computed from.",
                 place,
             )
         if name.lower() in AGGREGATE_NAMES | EXPLODES or isinstance(node, exp.AggFunc):

@@ -91,6 +91,10 @@ class Settings:
         "what of a stream was lost before it was learned, or is not what it was: an error, or passed over",
         choices=("fail", "continue"),
     )
+    fit_rows: int | None = option(
+        None, "rows, the first ones of the query, that the constants of TRANSFORM are computed of; by default all", minimum=1
+    )
+    refit: bool = option(False, "CONTINUE computes the constants of TRANSFORM anew, of its own query")
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
     hashed: tuple[str, ...] = option((), "BIGINT columns that hold ready-made ids")

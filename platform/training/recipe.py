@@ -20,7 +20,7 @@ from ..blame import blamed, blaming
 from ..cores import cores
 from ..errors import OptionError, StatementError, Subject, suggestion
 from ..input.batches import Ladders
-from ..input.columns import Columns, columns_from
+from ..input.columns import Columns, columns_from, require_features
 from ..input.roles import CROSS, LABEL
 from ..input.slots import columns_of, offered_slots
 from ..operators.base import Context, Operator, Rows, TableSpec
@@ -159,6 +159,9 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     offers = tuple(name for operator in made for name in operator.offers)
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
     check_crosses(plan, columns)
+    for use, operator in zip(plan.operators, made, strict=True):
+        named = getattr(use.options, "slots", ()) if operator.offers else ()
+        require_features(columns, named, Subject("OPERATORS", use.name, "slots"))
     if offers:
         check_offered(plan, columns, next(operator.name for operator in made if operator.offers))
     recipe = recipe_of(plan, columns)

@@ -178,7 +178,11 @@ def test_a_version_tells_its_list_with_the_constants(session: xpsql.Session) -> 
         ("user, (SELECT max(age) FROM log) AS m", "(SELECT max(age) FROM log) AS m", "Join them in the query"),
         ("user, explode(array(1)) AS m", "explode(array(1)) AS m", "one row at a time"),
         ("user, rand() AS r", "rand() AS r", "the same value whenever"),
-        ("user, RATE(click, user, 20) AS r", "RATE(click, user, 20) AS r", "auto_session"),
+        ("user, 1 + RATE(click, user) AS r", "1 + RATE(click, user) AS r", "RATE is a column of its own"),
+        ("user, RATE(clik, user) AS r", "RATE(clik, user) AS r", r"write RATE\(click, ...\)"),
+        ("user, RATE(click) AS r", "RATE(click) AS r", r"takes \(label, expression \[, prior\]\)"),
+        ("RATE(click, user) AS r, RATE(click, title, 5) AS s", "RATE(click, title, 5) AS s", "one prior"),
+        ("user, RATE(click, price) AS r", "RATE(click, price) AS r", "which is continuous"),
         ("age + 1 AS age, *", "age + 1 AS age", r"\* EXCEPT \(age\)"),
         ("user, agee + 1 AS a", "agee + 1 AS a", "reads agee, which the query does not return"),
         ("user, age + 1", "age + 1", "expression AS name"),
@@ -211,6 +215,49 @@ def test_a_query_without_a_column_of_the_list_says_which(session: xpsql.Session)
         session.sql("CONTINUE MODEL ctr AS SELECT * EXCEPT (ts) FROM log")
 
 
+def test_rate_offers_the_rates_of_one_slot(session: xpsql.Session) -> None:
+    rated = "user, RATE(click, bucketize(price, QUANTILES(price, 3)), 5) AS band"
+    session.sql(f"TRAIN MODEL rated USING xftrl LABEL click TRANSFORM ({rated}) AS SELECT * FROM log")
+    bounds = rows(session, "SELECT quantile_bounds(price, 3) AS q FROM log")[0]["q"]
+    by_hand = f"user, bucketize(price, array({', '.join(f'{bound!r}D' for bound in bounds)})) AS band, click"
+    operator = "OPERATORS (auto_session (prior = 5, slots = (band)))"
+    session.sql(f"TRAIN MODEL rated_by_hand USING xftrl LABEL click {operator} AS SELECT {by_hand} FROM log")
+    session.sql("CONTINUE MODEL rated AS SELECT * FROM log WHERE price > 5")
+    session.sql(f"CONTINUE MODEL rated_by_hand AS SELECT {by_hand} FROM log WHERE price > 5")
+    weights = "SELECT slot, key, weight, offered FROM ML.WEIGHTS(MODEL {}) ORDER BY key"
+    found = rows(session, weights.format("rated"))
+    assert found == rows(session, weights.format("rated_by_hand"))
+    offering = {row["slot"] for row in found if any(row["offered"])}
+    assert offering == {"band"}, "others offer nothing"
+    with pytest.raises(StatementError, match="offers the rates of all slots") as refused:
+        session.sql(
+            "TRAIN MODEL no USING xftrl LABEL click TRANSFORM (RATE(click, user) AS r) OPERATORS (auto_session) "
+            "AS SELECT * FROM log"
+        )
+    assert refused.value.position is not None
+
+
+def test_constants_are_of_some_rows_and_are_computed_anew_where_one_asks(session: xpsql.Session) -> None:
+    ordered = "SELECT * FROM log ORDER BY id"
+    text = "user, age - MAX(age) AS age"
+    session.sql(f"TRAIN MODEL some USING xftrl LABEL click TRANSFORM ({text}) WITH (fit_rows = 10) AS {ordered}")
+    told = "SELECT value FROM ML.OPTIONS(MODEL some) WHERE option = 'age'"
+    assert "27" in rows(session, told)[0]["value"], "the tenth of them is 27"
+    session.sql("CONTINUE MODEL some WITH (refit = true) AS SELECT * FROM log")
+    assert "77" in rows(session, told)[0]["value"]
+    session.sql("CONTINUE MODEL some AS SELECT * FROM log WHERE age < 30")
+    assert "77" in rows(session, told)[0]["value"], "one continuation refits, not those after it"
+    for wrong, words in (
+        ("CONTINUE MODEL some WITH (fit_rows = 5) AS SELECT * FROM log", "fit_rows has no effect"),
+        ("CONTINUE MODEL bare WITH (refit = true) AS SELECT user, click FROM log", "has none"),
+        ("TRAIN MODEL no USING xftrl LABEL click WITH (refit = true) AS SELECT user, click FROM log", "refit is for CONTINUE"),
+    ):
+        session.sql("TRAIN OR REPLACE MODEL bare USING xftrl LABEL click AS SELECT user, click FROM log")
+        with pytest.raises(StatementError, match=words) as refused:
+            session.sql(wrong)
+        assert refused.value.position is not None
+
+
 def test_continue_refuses_another_list(session: xpsql.Session) -> None:
     with pytest.raises(StatementError, match="CONTINUE keeps the features of version 1") as refused:
         session.sql("CONTINUE MODEL ctr TRANSFORM (user) AS SELECT * FROM log")
@@ -219,6 +266,6 @@ def test_continue_refuses_another_list(session: xpsql.Session) -> None:
 
 
 def test_a_model_without_a_list_has_nothing_to_show(session: xpsql.Session) -> None:
-    session.sql("TRAIN MODEL bare USING xftrl LABEL click AS SELECT user, click FROM log")
+    session.sql("TRAIN OR REPLACE MODEL bare USING xftrl LABEL click AS SELECT user, click FROM log")
     with pytest.raises(StatementError, match="has no TRANSFORM"):
         session.sql("SELECT * FROM ML.TRANSFORM(MODEL bare, TABLE log)")

@@ -28,7 +28,9 @@ def expand(root: exp.Expr) -> None:
 
 def expand_call(node: exp.Anonymous, function: Function) -> None:
     function.check(len(node.expressions), position_of(node))
-    holes = [one.name if isinstance(one, exp.Literal) and one.is_int else f":a{index}" for index, one in enumerate(node.expressions)]
+    holes = [
+        one.name if isinstance(one, exp.Literal) and one.is_int else f":a{index}" for index, one in enumerate(node.expressions)
+    ]
     assert function.expand is not None
     try:
         sql = function.expand(holes)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...engines.spark_sql.lexer import tokenize
 from ...errors import StatementError
 from ...options import Value, written
 from ...training.plan import BASE_RATE, Plan
@@ -20,6 +21,7 @@ from ..base import Statement
 from ..crosses import given_terms, terms_of
 from ..cursor import Cursor
 from ..query import Query
+from ..transform import read_transform
 from ..trials import check_tuned
 from .resume import resumed
 
@@ -138,7 +140,20 @@ class Continue:
                 "TRAIN a new model.",
                 given.position,
             )
-        return applied(plan, query, self.stream, None, context)
+        if not plan.settings.refit:
+            with clauses.placing(self.given, query):
+                return applied(plan, query, self.stream, None, context)
+        if plan.transform is None:
+            message = f"WITH refit computes the constants of TRANSFORM anew, and version {plan.parent} has none. Leave it out."
+            raise StatementError(message, self.given["WITH"].value["refit"].position)
+        context.reporter.note(
+            f"The constants of TRANSFORM are computed anew: what version {plan.parent} learned of such columns was of other "
+            "bounds and scales."
+        )
+        text = query.inserted(f"({plan.transform.text}\n)", 0)
+        written = read_transform(Cursor(text, tokenize(text)))
+        with clauses.placing(self.given, query):
+            return applied(replace(plan, transform=None), query, self.stream, written, context)
 
     def clause(self, word: str, default: Any) -> Any:
         return self.given[word].value if word in self.given else default
@@ -209,8 +224,8 @@ def check_named(given: clauses.Clauses, stream: streams.Streamed | None) -> None
 
 def carried(manifest: Manifest, validated: bool) -> dict[str, Value]:
     """Return the settings that a version hands on: all but the mean of labels that a new model begins with, its name, what is
-    said of a stream, and patience where no rows are held out."""
-    own = ("base_rate", "once", *streams.SETTINGS, *(() if validated else ("patience",)))
+    said of a stream or of constants, and patience where no rows are held out."""
+    own = ("base_rate", "once", "refit", "fit_rows", *streams.SETTINGS, *(() if validated else ("patience",)))
     return {name: value for name, value in written(manifest.settings).items() if name not in own}
 
 

@@ -14,6 +14,7 @@ from .. import clauses, once, streams
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
+from ..rates import with_rates
 from ..trials import candidates, check_tuned, first
 from .resume import resumed
 
@@ -68,7 +69,8 @@ class Train:
         from ..fitting import applied
 
         written = self.given["TRANSFORM"].value if "TRANSFORM" in self.given else None
-        return applied(self.plan, query, self.stream, written, context)
+        with clauses.placing(self.given, query):
+            return applied(self.plan, query, self.stream, written, context)
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def parse_train(cursor: Cursor) -> Train:
     if or_replace and if_not_exists:
         raise cursor.error("OR REPLACE and IF NOT EXISTS exclude each other; leave one out.")
     model = cursor.identifier("a model name")
-    given = clauses.read_clauses(cursor)
+    given = with_rates(clauses.read_clauses(cursor))
     check_tuned(given, continues=False)
     if "USING" not in given:
         raise cursor.error("TRAIN MODEL needs USING algorithm before AS.")
@@ -109,6 +111,11 @@ def parse_train(cursor: Cursor) -> Train:
     clauses.check_release(release, "EVALUATE" in given, "VALIDATE" in given, given)
     plan = make_plan(cursor.span(first).text, model, given, query, stream, or_replace)
     streams.check_settings(stream, plan.settings, given)
+    if plan.settings.refit:
+        raise StatementError(
+            "WITH refit is for CONTINUE: TRAIN computes the constants of TRANSFORM in any case. Leave it out.",
+            given["WITH"].value["refit"].position,
+        )
     tried = candidates(plan.statement, given, plan.settings.seed) if "TUNE" in given else ()
     return Train(plan, given, query, stream, if_not_exists, tuple(tried))
 
