@@ -68,7 +68,7 @@ def plot(file: str, curves: dict[str, list[dict[str, Any]]], rows: int) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 3, figsize=(10, 2.8), layout="constrained")
-    panels = {"rows, millions": ("rows", 1e6), "memory, MB": ("memory_bytes", 2**20), "AUC of windows": ("auc", 1)}
+    panels = {"features, millions": ("features", 1e6), "memory, MB": ("memory_bytes", 2**20), "AUC of windows": ("auc", 1)}
     for axis, (title, (name, unit)) in zip(axes, panels.items(), strict=True):
         for (label, told), color in zip(curves.items(), ("#8a8f98", "#1f6feb"), strict=True):
             values = np.array([window[name] / unit for window in told])
@@ -101,7 +101,7 @@ def main() -> None:
     print(f"{'stream':>8} | {'rows':>10} {'MB':>6} {'AUC':>7} | {'rows':>10} {'MB':>6} {'AUC':>7}  with {LIFE}")
     for point in range(1, POINTS + 1):
         at = len(plain) * point // POINTS - 1
-        texts = [f"{w['rows']:>10,} {w['memory_bytes'] / 2**20:>6.1f} {w['auc']:>7.4f}" for w in (plain[at], living[at])]
+        texts = [f"{w['features']:>10,} {w['memory_bytes'] / 2**20:>6.1f} {w['auc']:>7.4f}" for w in (plain[at], living[at])]
         print(f"{point / POINTS:>8.0%} | {' | '.join(texts)}", flush=True)
     if given.plot:
         plot(given.plot, {"plain": plain, "admit and expire": living}, rows)

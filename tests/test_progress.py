@@ -50,12 +50,12 @@ def test_a_bar_shows_what_else_is_measured_below_it() -> None:
     stream = Terminal()
     reporter = BarReporter(stream)
     reporter.start("ctr v1", 1000)
-    reporter.update(500, {"logloss": 0.5, "auc": 0.75, "gauc": 0.6, "rows": 1200})
+    reporter.update(500, {"logloss": 0.5, "auc": 0.75, "gauc": 0.6, "features": 1200})
     reporter.finish("")
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
     bar, below = next((first, second) for first, second in itertools.pairwise(shown.splitlines()) if "gauc" in second)
     assert "logloss 0.5000, auc 0.7500" in bar
-    assert below.strip() == "gauc 0.6000, rows 1,200"
+    assert below.strip() == "gauc 0.6000, features 1,200"
 
 
 def test_work_of_unknown_size_is_told() -> None:

@@ -107,7 +107,7 @@ ROOMS = {
     "platform/portable": PORTABLE,
     HISTORIES: (*BASE, "warehouse", "platform/ps", "platform/engines"),
     "platform/serving": (*SERVING, "platform/input/kinds"),
-    "platform/sql": STATEMENTS,
+    "platform/sql": (*STATEMENTS, "platform/udf"),
     "platform/sql/statements": STATEMENTS,
     "platform/sql/functions": STATEMENTS,
     "platform/session": (*BASE, "warehouse", "platform/engines", "platform/sql", *ALL_ENGINES),

@@ -19,7 +19,7 @@ from .charts import Bars, Line, bars, interval, lines, merged
 if TYPE_CHECKING:
     from ..session import Session
 
-LIFE = ("rows", "admitted", "expired")
+LIFE = ("features", "admitted", "expired")
 SLOTS, SEGMENTS = 30, 20
 CALIBRATED = 20
 INTERCEPT = "(intercept)"
@@ -109,7 +109,7 @@ def charts(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
                 Line(k, [*map(one.examples, measured)], [line.get(k) for line in measured], i) for i, k in enumerate(kinds)
             ]
             text = "Rows in memory, and those admitted and expired so far."
-            yield titled("The life of rows", one, shown), text, lines(drawn, "examples", "rows")
+            yield titled("The life of features", one, shown), text, lines(drawn, "examples", "features")
     yield from of_time(shown)
     yield from of_slots(session, [one for one in shown if one.manifest.status in ("ready", "held")])
 

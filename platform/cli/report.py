@@ -89,7 +89,7 @@ def fact_rows(shown: Sequence[Trained]) -> Iterator[str]:
 def facts(one: Trained) -> dict[str, str]:
     """Return the numbers of a version at the top of the page, by name."""
     manifest = one.manifest
-    found: dict[str, object] = {"examples": manifest.examples, "rows": manifest.rows, "seconds": manifest.seconds}
+    found: dict[str, object] = {"examples": manifest.examples, "features": manifest.rows, "seconds": manifest.seconds}
     for label in (None, *manifest.labels[1:]):
         for name in (*headlines(), "pcopc"):
             found[key(name, label)] = manifest.metrics.get(key(name, label))

@@ -23,7 +23,7 @@ MODELS = pa.schema(
         ("status", pa.string()),
         ("algorithm", pa.string()),
         ("examples", pa.int64()),
-        ("rows", pa.int64()),
+        ("features", pa.int64()),
         ("auc", pa.float64()),
         ("created", pa.timestamp("us", "UTC")),
         ("progress", pa.string()),
@@ -55,7 +55,7 @@ VERSIONS = pa.schema(
         ("parent", pa.int64()),
         ("once", pa.string()),
         ("examples", pa.int64()),
-        ("rows", pa.int64()),
+        ("features", pa.int64()),
         ("created", pa.timestamp("us", "UTC")),
         ("seconds", pa.float64()),
         ("error", pa.string()),
@@ -84,7 +84,7 @@ def row_of_model(models: Models, name: str, versions: Sequence[Version]) -> dict
         "status": manifest.status,
         "algorithm": manifest.algorithm.name,
         "examples": manifest.examples_total,
-        "rows": manifest.rows,
+        "features": manifest.rows,
         "auc": manifest.metrics.get("auc"),
         "created": manifest.created,
         "progress": progress(versions[-1]) if resident is None else resident.text,
@@ -109,7 +109,7 @@ def versions_table(versions: Sequence[Version], with_model: bool) -> pa.Table:
     """Return a row for each version, with the headline metrics of its labels; the model's name comes first if wanted."""
     names = list(dict.fromkeys([*headlines(), *(name for version in versions for name in headlines_of(version))]))
     fields = [(field.name, field.type) for field in VERSIONS]
-    at = VERSIONS.names.index("rows") + 1
+    at = VERSIONS.names.index("features") + 1
     model = [("model", pa.string())] if with_model else []
     schema = pa.schema([*model, *fields[:at], *((name, pa.float64()) for name in names), *fields[at:]])
     return pa.Table.from_pylist(
@@ -127,5 +127,12 @@ def row_of_version(version: Version, names: Sequence[str]) -> dict[str, Any]:
     manifest = version.manifest
     validation = {f"{VALIDATION}{name}": value for name, value in manifest.validation.items()}
     metrics = {name: {**manifest.metrics, **validation}.get(name) for name in names}
-    fields = {name: getattr(manifest, name) for name in VERSIONS.names if name not in ("served", "progress", "once")}
-    return {**fields, **metrics, "once": manifest.settings.get("once"), "served": version.served, "progress": version.progress}
+    fields = {name: getattr(manifest, name, None) for name in VERSIONS.names}
+    return {
+        **fields,
+        **metrics,
+        "features": manifest.rows,
+        "once": manifest.settings.get("once"),
+        "served": version.served,
+        "progress": version.progress,
+    }

@@ -131,7 +131,7 @@ def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
 def evaluation_of(monitor: Monitor, held: Held) -> dict[str, float | None]:
     """Return the metrics over all windows, and of the rows at the end."""
     metrics = monitor.evaluation()
-    stored = {"rows": held.saved.rows, "violations": held.described.reports.get("violations", 0.0), **held.saved.weights}
+    stored = {"features": held.saved.rows, "violations": held.described.reports.get("violations", 0.0), **held.saved.weights}
     return {**metrics, **stored, "examples_per_second": monitor.examples_per_second}
 
 
@@ -189,6 +189,7 @@ def slot_entries(columns: Columns) -> tuple[entries.SlotEntry, ...]:
 
 def summary(done: Manifest) -> pa.Table:
     """Return the row that a training statement answers with."""
-    row = {"model": done.model, "version": done.version, "status": done.status, "examples": done.examples, "rows": done.rows}
+    row = {"model": done.model, "version": done.version, "status": done.status}
+    row |= {"examples": done.examples, "features": done.rows}
     row |= {name: done.metrics.get(name) for name in ("auc", "logloss", "pcopc")}
     return pa.Table.from_pylist([{**row, "seconds": done.seconds}])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PROGRESS_SECONDS = 2.0
 TELL_SECONDS = 0.25
-OF_STORE = ("rows", "violations", "min_weight", "max_weight")
+OF_STORE = ("features", "violations", "min_weight", "max_weight")
 
 
 class ProgressLines(Protocol):
@@ -317,7 +317,7 @@ def missing_of(window: Window) -> str:
 
 def stored_in(described: Description) -> dict[str, float]:
     """Return what shards hold as ML.TRAINING_INFO names it; the range of weights where they know it."""
-    counted = {"rows": described.rows, "memory_bytes": described.memory_bytes, "violations": 0, **described.reports}
+    counted = {"features": described.rows, "memory_bytes": described.memory_bytes, "violations": 0, **described.reports}
     if described.low > described.high:
         return counted
     return {**counted, **weight_range(described.low, described.high)}

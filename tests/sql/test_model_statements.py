@@ -50,7 +50,7 @@ def test_show_models_tells_the_served_version_of_each(session: xpsql.Session) ->
         "status": "ready",
         "algorithm": "xftrl",
         "examples": 200,
-        "rows": 3,
+        "features": 3,
         "auc": 0.8,
         "progress": None,
     }
@@ -66,11 +66,18 @@ def test_show_models_of_an_empty_warehouse_has_its_columns(session: xpsql.Sessio
         "status",
         "algorithm",
         "examples",
-        "rows",
+        "features",
         "auc",
         "created",
         "progress",
     ]
+
+
+def test_features_are_found_under_their_former_name_where_a_query_asks_for_it(session: xpsql.Session) -> None:
+    train(session.models)
+    for call in ("ML.MODELS()", "ML.VERSIONS(MODEL ctr)"):
+        assert rows(session, f"SELECT rows, features FROM {call}") == [{"rows": 3, "features": 3}]
+        assert "rows" not in rows(session, f"SELECT * FROM {call}")[0]
 
 
 def test_show_versions_tells_status_and_error_of_each(session: xpsql.Session) -> None:
@@ -306,7 +313,7 @@ def test_evaluate_without_data_gives_the_metrics_of_training(session: xpsql.Sess
 def test_shrink_makes_a_version_without_the_rows_that_match(session: xpsql.Session) -> None:
     train(session.models)
     text = "SHRINK MODEL ctr WHERE slot = 'carrier' AND updates < 30 -- too rare"
-    assert rows(session, text) == [{"model": "ctr", "version": 2, "rows": 2, "removed": 1}]
+    assert rows(session, text) == [{"model": "ctr", "version": 2, "features": 2, "removed": 1}]
     old, new = session.models.versions("ctr")
     before = [row for batch in old.rows("w") for row in batch.to_pylist()]
     assert [row for batch in new.rows("w") for row in batch.to_pylist()] == [row for row in before if row["key"] != 7]
@@ -345,7 +352,7 @@ def train_parts(session: xpsql.Session, parts: int = 3, each: int = 400) -> None
 
 def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_stored(session: xpsql.Session) -> None:
     train_parts(session)
-    assert rows(session, "SHRINK MODEL fm WHERE updates < 2") == [{"model": "fm", "version": 2, "rows": 600, "removed": 600}]
+    assert rows(session, "SHRINK MODEL fm WHERE updates < 2") == [{"model": "fm", "version": 2, "features": 600, "removed": 600}]
     old, new = session.models.versions("fm")
     for table in (TABLE, STATE):
         stored = [row for batch in old.rows(table.name) for row in batch.to_pylist()]
@@ -353,7 +360,7 @@ def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_
         assert sorted(kept, key=lambda row: row["key"]) == [row for row in stored if row["updates"] >= 2]
         assert all(pq.read_schema(file) == rows_schema(table) for file in new.files(table.name))
     assert list(session.models.warehouse.glob(".scratch/*")) == []
-    assert rows(session, "SHRINK MODEL fm WHERE true") == [{"model": "fm", "version": 3, "rows": 0, "removed": 600}]
+    assert rows(session, "SHRINK MODEL fm WHERE true") == [{"model": "fm", "version": 3, "features": 0, "removed": 600}]
     assert rows(session, "SELECT count(*) AS n FROM ML.WEIGHTS(MODEL fm)") == [{"n": 0}]
 
 

@@ -33,8 +33,8 @@ def test_an_algorithm_of_pairs_is_estimated_by_pairs(tmp_path: Path, negatives: 
         manifest = session.models.version("m", 1).manifest
     columns, algorithm = columns_from(manifest), algorithm_of(manifest)
     estimate = estimated_features(scan, scan.splits(), columns, Encoder(columns, algorithm, 7, compact=True))
-    assert trained["rows"] > 10_000 > 2 * items
-    assert 0.5 < estimate / trained["rows"] < 2
+    assert trained["features"] > 10_000 > 2 * items
+    assert 0.5 < estimate / trained["features"] < 2
 
 
 def explained(session: xpsql.Session, statement: str) -> dict[str, str]:
@@ -55,7 +55,7 @@ def test_explain_learns_from_a_sample_and_forgets_it(tmp_path: Path, name: str) 
         assert float(one["estimated time"].split()[1]) > 0
     assert fast["estimated time"].endswith(" s, as of usual rows")
     features = int(told["estimated memory"].split(" for ")[1].split()[0].replace(",", ""))
-    assert 0.5 < features / trained["rows"] < 2, (features, trained)
+    assert 0.5 < features / trained["features"] < 2, (features, trained)
 
 
 def test_a_sample_of_bad_rows_is_an_error_as_in_training(tmp_path: Path) -> None:

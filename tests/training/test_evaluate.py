@@ -54,7 +54,7 @@ def test_every_window_is_a_row_of_training_info(session: xpsql.Session, path: Pa
         (p, s, 3 * s + w) for p in range(2) for s in range(2) for w in range(3)
     ]
     assert all(row["examples"] == 100 and 0 < row["auc"] < 1 and 0 < row["gauc"] < 1 for row in found)
-    assert all(row["min_weight"] < 0 < row["max_weight"] and row["rows"] > 0 for row in found)
+    assert all(row["min_weight"] < 0 < row["max_weight"] and row["features"] > 0 for row in found)
     assert found[-1]["max_abs_weight"] == max(-found[-1]["min_weight"], found[-1]["max_weight"])
     manifest = session.models.version("m").manifest
     assert manifest.evaluation["examples"] == 600  # of the first pass

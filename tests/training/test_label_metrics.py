@@ -96,7 +96,7 @@ def test_training_info_has_a_row_for_each_label_of_a_window_and_of_its_segments(
     assert [(row["segment"], row["label"]) for row in found] == [
         (segment, label) for segment in (None, "mon", "tue") for label in ("buy", "click")
     ]
-    assert [row["rows"] is not None for row in found] == [False, True, *[False] * 4]
+    assert [row["features"] is not None for row in found] == [False, True, *[False] * 4]
     assert all(0 <= row["auc"] <= 1 and row["examples"] > 0 for row in found)
     last = rows(session, "SELECT * FROM ML.TRAINING_INFO(MODEL both) WHERE window IS NULL")
     assert [row["label"] for row in last] == ["click", "buy"]

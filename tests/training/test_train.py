@@ -295,7 +295,7 @@ def test_operators_are_composed_in_the_users_order(session: xpsql.Session, tmp_p
     info = session.sql("SELECT * FROM ML.TRAINING_INFO(MODEL m)").arrow().to_pylist()[-1]
     assert info["violations"] > 0
     assert info["max_abs_weight"] == pytest.approx(0.05, rel=1e-3)
-    assert info["rows"] == len(weights(session, "m"))
+    assert info["features"] == len(weights(session, "m"))
 
 
 @pytest.mark.parametrize(("settings", "stale"), [("workers = 1", False), ("workers = 3, sync = 'bsp', shards = 2", True)])

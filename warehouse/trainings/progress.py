@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from ..durable import own, storing
 FILE = "progress.jsonl"
 READING = ("read", "encode", "read_wait")
 LEARNING = ("input_wait", "pace_wait", "pull", "compute", "push", "count")
+FORMER = {"rows": "features"}
+"""Names that a version had before for what it has now: lines and conditions of then have them."""
 
 
 def progress_columns(metrics: Iterable[str]) -> dict[str, pa.DataType]:
@@ -42,7 +44,7 @@ def progress_columns(metrics: Iterable[str]) -> dict[str, pa.DataType]:
         "validation": pa.bool_(),
         **dict.fromkeys(metrics, pa.float64()),
         **dict.fromkeys(("max_weight", "min_weight", "max_abs_weight"), pa.float64()),
-        "rows": pa.int64(),
+        "features": pa.int64(),
         "memory_bytes": pa.int64(),
         "violations": pa.float64(),
         "examples_per_second": pa.float64(),
@@ -86,7 +88,7 @@ def _line(text: bytes) -> dict[str, Any] | None:
         values = json.loads(text.lstrip(b"\0"))
     except (ValueError, RecursionError):
         return None
-    return values if isinstance(values, dict) else None
+    return {FORMER.get(name, name): value for name, value in values.items()} if isinstance(values, dict) else None
 
 
 def mend_progress(folder: Path, goes_on: bool) -> None:
@@ -106,6 +108,14 @@ def latest(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def place(line: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(line.get(name) for name in ("pass", "split", "window", "segment", "label", "validation"))
+
+
+def with_former(table: pa.Table, wanted: Collection[str] | None) -> pa.Table:
+    """Return a table with the columns that have another name now under their former one too, where a query names that."""
+    names = [(old, new) for old, new in FORMER.items() if wanted is not None and old in wanted and new in table.column_names]
+    for old, new in names:
+        table = table.append_column(old, table.column(new))
+    return table
 
 
 def progress_table(versions: Iterable[tuple[int, Path]], columns: Mapping[str, pa.DataType]) -> pa.Table:

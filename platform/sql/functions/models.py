@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def run(context: StatementContext, call: Call) -> pa.Table:
+    from ....warehouse.trainings.progress import with_former
     from ...models.listings import models_table
 
-    return models_table(context.models, None)
+    return with_former(models_table(context.models, None), call.columns)
 
 
 MODELS = TableFunction(

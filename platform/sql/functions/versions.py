@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 
 
 def run(context: StatementContext, call: Call) -> pa.Table:
+    from ....warehouse.trainings.progress import with_former
     from ...models.listings import versions_table
 
     if call.model:
         found = context.models.versions(call.model)
         wanted = [version for version in found if call.version in (None, version.number)]
-        return versions_table(wanted or [context.models.find(call.model, call.version)], with_model=True)
-    names = context.models.names(None)
-    # A model may have been dropped between the two looks.
-    return versions_table([version for name in names for version in context.models.present(name)], with_model=True)
+        wanted = wanted or [context.models.find(call.model, call.version)]
+    else:  # a model may have been dropped between the two looks
+        wanted = [version for name in context.models.names(None) for version in context.models.present(name)]
+    return with_former(versions_table(wanted, with_model=True), call.columns)
 
 
 VERSIONS = TableFunction(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ....warehouse.trainings.progress import FORMER
 from ...display import cell
 from ...errors import StatementError
 from ...input.transform import Transform
@@ -63,7 +64,7 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
     yield from transform(manifest)
     yield "ignored", ", ".join(manifest.ignore) or None
     for name in PLAIN:
-        yield name, getattr(manifest, name)
+        yield FORMER.get(name, name), getattr(manifest, name)
     yield from gate(manifest)
     yield from settings(manifest)
     for name, value in manifest.metrics.items():

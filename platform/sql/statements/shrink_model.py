@@ -35,7 +35,7 @@ class ShrinkModel:
             parent, child = shrink(context.models, context.engine, self.model, self.condition.text, self.statement)
         if (why := context.models.passed_over(self.model, child.version)) is not None:
             context.reporter.note(why)
-        row = {"model": child.model, "version": child.version, "rows": child.rows, "removed": parent.rows - child.rows}
+        row = {"model": child.model, "version": child.version, "features": child.rows, "removed": parent.rows - child.rows}
         return pa.Table.from_pylist([row])
 
 
