@@ -137,7 +137,7 @@ def test_a_gate_compares_labels_with_the_version_served(session: xpsql.Session, 
     ("condition", "why"),
     [
         ("auc(bye) > 0.5", r"RELEASE WHEN names auc\(bye\), and bye is no label: LABEL has click, buy."),
-        ("rows(buy) > 5", "rows is of no label. Write rows alone."),
+        ("features(buy) > 5", "features is of no label. Write features alone."),
         ("mape < 0.5", "mape, which is never known of xftrl as it learns here. Judge it by auc or logloss."),
         ("gauc(buy) > 0.5", "names gauc, which is never known without groups"),
     ],
