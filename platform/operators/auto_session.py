@@ -13,7 +13,7 @@ from ..errors import Subject
 from ..options import Part, option
 from .base import Column, Context, Operator, Rows, TableSpec, Whole, keep_rows
 from .duration import SECONDS, amount
-from .lifecycle import among, numbers_of
+from .lifetimes.slots import among, numbers_of
 
 HORIZONS = ("short", "mid", "long")
 UNITS = {"example": 1, **SECONDS}

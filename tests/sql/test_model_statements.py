@@ -352,7 +352,10 @@ def train_parts(session: xpsql.Session, parts: int = 3, each: int = 400) -> None
 
 def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_stored(session: xpsql.Session) -> None:
     train_parts(session)
-    assert rows(session, "SHRINK MODEL fm WHERE updates < 2") == [{"model": "fm", "version": 2, "features": 600, "removed": 600}]
+    shrunk = {"model": "fm", "version": 2, "features": 600, "removed": 600}
+    assert rows(session, "SHRINK MODEL fm WHERE updates < 2") == [shrunk]
+        {"model": "fm", "version": 2, "features": 600, "removed": 600}
+    ]
     old, new = session.models.versions("fm")
     for table in (TABLE, STATE):
         stored = [row for batch in old.rows(table.name) for row in batch.to_pylist()]

@@ -15,7 +15,7 @@ from ..durable import own, storing
 FILE = "progress.jsonl"
 READING = ("read", "encode", "read_wait")
 LEARNING = ("input_wait", "pace_wait", "pull", "compute", "push", "count")
-FORMER = {"rows": "features"}
+FORMER: Mapping[str, str] = {"rows": "features"}
 """Names that a version had before for what it has now: lines and conditions of then have them."""
 
 
