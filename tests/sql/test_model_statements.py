@@ -354,8 +354,6 @@ def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_
     train_parts(session)
     shrunk = {"model": "fm", "version": 2, "features": 600, "removed": 600}
     assert rows(session, "SHRINK MODEL fm WHERE updates < 2") == [shrunk]
-        {"model": "fm", "version": 2, "features": 600, "removed": 600}
-    ]
     old, new = session.models.versions("fm")
     for table in (TABLE, STATE):
         stored = [row for batch in old.rows(table.name) for row in batch.to_pylist()]
