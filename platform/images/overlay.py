@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ps._native import Image
+from ..ps.compiled.table_programs import OFFERED
 from ..ps.messages import Keys
-from ..ps.programs import OFFERED
 from .image import ImageWeights, MappedRows
 from .layout import Bytes, in_memory, placed
 from .tables import Floats, fill_from, floats_of, training_of, unseen
