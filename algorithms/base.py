@@ -146,6 +146,11 @@ class Algorithm(metaclass=FormerArguments):
         return self.loss is not None and self.loss.multiclass
 
     @property
+    def late(self) -> bool:
+        """Its labels come late."""
+        return self.loss is not None and self.loss.late
+
+    @property
     def measured(self) -> str:
         """What its labels are to metrics: `classes` where they are 0 or 1, `multiclass`, or `numbers`."""
         return "classes" if self.classifier else "multiclass" if self.multiclass else "numbers"

@@ -28,6 +28,7 @@ class Loss(NamedTuple):
         standardised: labels are any numbers, learned less their mean over their standard deviation, by the statistics of all
             those so far, as continuous slots are; scores and weights are in that unit, predictions are those of the labels.
         multiclass: the label is one of several classes, by number; scores have a column for each, value is [batch, 1].
+        late: an example comes with 0, and once more with 1 where that turns out to be its label.
     """
 
     value: Callable[[jax.Array, jax.Array], jax.Array]
@@ -36,6 +37,7 @@ class Loss(NamedTuple):
     baseline: Callable[[float], float] | None = None
     standardised: bool = False
     multiclass: bool = False
+    late: bool = False
 
 
 def log_odds(mean: float) -> float:

@@ -65,6 +65,8 @@ Other options of CSV files, with Spark's defaults: `sep` or `delimiter` (`,`), `
 CLAUSE_HELP = {
     "USING": "The algorithm, with its options.",
     "LABEL": "The columns to predict; by default the column named `label`. For a classifier they hold 0 or 1, never NULL.",
+    "LATE": "After LABEL: an example comes with 0 when it is shown, and once more with 1 when it is clicked: see "
+    "[streams.md](streams.md).",
     "WEIGHT": "A number that an example's loss is multiplied with. Metrics, counts and scales take every example once.",
     "TIME": "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970, "
     "at most in 2106. One that is NULL or before 1970 tells nothing.",

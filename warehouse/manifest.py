@@ -175,6 +175,7 @@ class Manifest:
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
         rows: keys that have rows, which are those of the first table.
         metrics: of its training, as ML.EVALUATE shows them.
+        late: an example comes with label 0, and once more with 1 where that is its label.
         classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
         crosses: the terms of CROSS, as written; vectors: of VECTORS, in files of their own.
         transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without.
@@ -210,6 +211,7 @@ class Manifest:
     operators: tuple[PartEntry, ...] = field(default=(), metadata=many(PartEntry))
     slots: tuple[SlotEntry, ...] = field(default=(), metadata=many(SlotEntry))
     labels: tuple[str, ...] = ()
+    late: bool = False
     classes: tuple[Any, ...] = ()
     class_type: str = ""
     weight: str | None = None

@@ -120,6 +120,7 @@ def _information(table: TableEntry, base_rate: float | None) -> str:
     if base_rate is None or not 0 < base_rate < 1:
         return "CAST(NULL AS DOUBLE)"
     shows, clicks = _recent(table, RECENT_SHOWS, "shows"), _recent(table, RECENT_CLICKS, "clicks")
+    clicks = Sql(f"least({clicks.text}, {shows.text})")  # see information_of
     return information(shows, clicks, as_sql(base_rate), sql_ln).text
 
 

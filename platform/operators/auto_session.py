@@ -70,7 +70,8 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
         faded = faded_share(count * ratio)
         added = jnp.where(ratio > 0, faded * (1 / per_example), count)
         shows = new["session_shows"] * (1 - faded) + added
-        return {**new, "session_shows": shows, "session_clicks": new["session_clicks"] * (1 - faded) + clicked * added}
+        each = jnp.where(count > 0, added, 1)  # a late click alone is one of what was shown before
+        return {**new, "session_shows": shows, "session_clicks": new["session_clicks"] * (1 - faded) + clicked * each}
 
     def read(rows: Rows, context: Context) -> Rows:
         factor = jnp.exp2(-context.age_seconds[:, None] / seconds)

@@ -57,7 +57,8 @@ class Context(NamedTuple):
     Attributes:
         valid: bool[n]; False marks padding.
         keys: uint32[n, 2], low and high half of each key; for randomness that is a function of the key.
-        count, shows, clicks: uint32[n], occurrences of the key in this push, again, and in positive examples (0 in a pull).
+        count, shows, clicks: uint32[n], occurrences of the key in this push, again, and in positive examples (0 in a pull);
+            where labels come late, of an example that is clicked the second occurrence is in `clicks` alone.
         updates: uint32[n], updates the row has had before this push.
         staleness: uint32[n], updates of the row since it was pulled (0 in a pull).
         pulled: float32[n, dim], the weights as they were pulled (0 in a pull). Where a chain uses them, they travel with the

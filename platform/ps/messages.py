@@ -62,11 +62,11 @@ class Touched(NamedTuple):
     Attributes:
         keys: uint64[n].
         slots: uint16[n], the slot that each key belongs to.
-        counts: uint32[n], occurrences in the batch.
+        counts: uint32[n], occurrences in the batch; a label that comes late adds none.
         clicks: uint32[n], occurrences in examples with a positive label.
         time_seconds: newest TIME of the batch, seconds since 1970; 0 without TIME.
         batch: which batch it is.
-        examples, positives: of the whole batch, whatever part of its keys this is.
+        examples, positives: of the whole batch, whatever part of its keys this is; labels that come late are no examples.
     """
 
     keys: Keys

@@ -30,7 +30,7 @@ from .tuning import read_tune
 NAME = re.compile(r"[a-z0-9_]+")
 
 GRAMMAR = """\
-[LABEL column [, column ...]]
+[LABEL column [LATE] | LABEL column, column [, ...]]
   [WEIGHT column] [TIME column] [GROUP column] [IGNORE ([column, ...])]
   [CROSS ({slot * slot [* ...] | (slot, ...) ^ n | * ^ n}, ...)]
   [VECTORS name AS (query) [, name AS (query) ...]]
@@ -202,6 +202,7 @@ def read_positive(cursor: Cursor, clause: str, what: str) -> int:
 CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
     "USING": read_using,
     "LABEL": read_columns,
+    "LATE": lambda cursor: True,
     "WEIGHT": read_column,
     "TIME": read_column,
     "GROUP": read_column,
@@ -225,7 +226,7 @@ JUDGED = {"EVALUATE": "evaluate", "VALIDATE": "validate", "RELEASE": "release"}
 PUBLISHED = {"PUBLISH": "publish", "RETAIN": "retain"}
 """Clauses that say when versions come and go, with the plan's field of each; CONTINUE does not take them over."""
 
-ROLES = {"LABEL": "labels", "WEIGHT": "weight", "TIME": "time", "GROUP": "group", "IGNORE": "ignore"}
+ROLES = {"LABEL": "labels", "LATE": "late", "WEIGHT": "weight", "TIME": "time", "GROUP": "group", "IGNORE": "ignore"}
 """Clauses that give columns a role, with the plan's field of each."""
 
 
@@ -331,4 +332,5 @@ def roles(given: Clauses) -> dict[str, Any]:
     fields = ROLES | JUDGED | PUBLISHED
     crosses = {"crosses": given_terms(given["CROSS"])} if "CROSS" in given else {}
     crosses |= {"vectors": given["VECTORS"].value} if "VECTORS" in given else {}
-    return {fields[word]: clause.value for word, clause in given.items() if word in fields} | crosses
+    said = {fields[word]: clause.value for word, clause in given.items() if word in fields}
+    return {**({"late": False} if "LABEL" in given else {}), **said, **crosses}

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...algorithms.late import click_rate
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..engines.repeats import expanded
@@ -48,6 +49,8 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
         others = 0.0 if algorithm.chained else algorithm.baseline(given)  # what follows in a chain has another mean
         return (algorithm.baseline(given), *[others] * (len(columns.labels) - 1))
     means = mean_labels(columns, scan, splits, algorithm.classifier)
+    if algorithm.late:
+        means = list(map(click_rate, means))
     if algorithm.chained:
         means = [means[0], *(min(mean / before, MOST) for before, mean in itertools.pairwise(means))]
     rare = [algorithm.classifier and min(mean, 1 - mean) < RARE for mean in means]

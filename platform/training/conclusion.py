@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...algorithms.late import shown
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
 from ...warehouse.version import Version
@@ -67,7 +68,7 @@ def conclude(prepared: Prepared, draft: Draft, held: Held, monitor: Monitor, mod
             validation=validation,
             best_pass=None if kept is None else kept.pass_number,
             calibration=metrics.calibration(CALIBRATION_PARTS),
-            base_rate=base_rate(monitor, prepared.parent),
+            base_rate=base_rate(monitor, prepared),
             statistics={
                 "scaler": as_entry(held.described.moments),
                 "scaled": list(columns.scaled),
@@ -96,7 +97,7 @@ def by_hand(model: str, number: int) -> str:
 def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
     """Say that a classifier saw labels of one kind only."""
     labels = prepared.columns.labels if prepared.recipe.algorithm.classifier else ()
-    if not labels or not metrics.examples or metrics.label_rate not in (0, 1):
+    if not labels or not metrics.examples or metrics.label_rate not in ((0,) if prepared.plan.late else (0, 1)):
         return None
     return (
         f"LABEL {labels[0]} is {metrics.label_rate:.0f} in all {metrics.examples:,} examples: nothing tells them apart, and "
@@ -151,11 +152,14 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     return {} if manifest is None else judged({**manifest.metrics, **manifest.evaluation}, manifest.validation, manifest.labels)
 
 
-def base_rate(monitor: Monitor, parent: Version | None) -> float:
+def base_rate(monitor: Monitor, prepared: Prepared) -> float:
     """Return the mean label of all examples so far, the parent's included."""
-    examples, here = monitor.passes.examples, monitor.metrics.first.label_rate
-    before, rate = (parent.manifest.examples_total, parent.manifest.base_rate or 0.0) if parent else (0, 0.0)
-    return (before * rate + examples * here) / (before + examples)
+    parent, late = prepared.parent, prepared.recipe.algorithm.late
+    first = monitor.metrics.first
+    passes = monitor.passes.examples / max(first.examples, 1)
+    rate = (parent.manifest.base_rate or 0.0) if parent else 0.0
+    before = shown(parent.manifest.examples_total, rate, late) if parent else 0.0
+    return (before * rate + passes * first.label_sum) / max(before + passes * first.shown, 1)
 
 
 def position_of(prepared: Prepared) -> dict[str, Mapping[str, Any]]:

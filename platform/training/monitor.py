@@ -67,7 +67,7 @@ class Monitor:
         self._elsewhere: dict[tuple[int, int], Spent] = {}
         self._evaluated = evaluated
         self._targets = targets
-        self.validations = Validations(targets.ungrouped, patience)
+        self.validations = Validations(targets.final, patience)
         self.kept: KeptPass | None = None
         self.passes = PassMetrics(targets.ungrouped, keeps_all=False)
         self._describe: Callable[[], Description] | None = None

@@ -147,7 +147,7 @@ class Plan:
     combined of its slots. `publish`: how often a training that stays makes a version of what it has learned; None for one that
     ends by itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before. `vectors`: the
     queries of VECTORS by their names, not those of the continued version. `beginning`: the share of the rows that is learned,
-    the first ones; None: all.
+    the first ones; None: all. `late`: an example comes with label 0, and once more with 1 where that is its label.
     """
 
     statement: str
@@ -156,6 +156,7 @@ class Plan:
     operators: tuple[Use, ...]
     query: str
     labels: tuple[str, ...] = ("label",)
+    late: bool = False
     weight: str | None = None
     time: str | None = None
     group: str | None = None

@@ -101,7 +101,8 @@ class Prepared(TrainingInput):
     @property
     def targets(self) -> Targets:
         """What predictions are measured against; with groups where windows have them."""
-        return Targets.of(self.columns.labels, self.recipe.algorithm.measured, self.columns.grouped)
+        algorithm = self.recipe.algorithm
+        return Targets.of(self.columns.labels, algorithm.measured, self.columns.grouped, algorithm.late)
 
     @property
     def schedule(self) -> Schedule | None:

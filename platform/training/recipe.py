@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pyarrow as pa
 
 from ...algorithms.base import Algorithm, Layout, Online
+from ...algorithms.late import with_late_labels
 from ...algorithms.pools import with_pools
 from ...algorithms.side_vectors import with_sides
 from ...warehouse.manifest import Manifest
@@ -76,12 +77,12 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     """
     operators = tuple(UsedOperator(parts.OPERATOR.find(use.name, None), use.options, use.on) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
-    recipe = make(part_of(plan), plan.algorithm.options, columns.layout, operators, numbers, plan.settings.seed)
-    if len(plan.labels) > 1 and not recipe.algorithm.multi_label:
-        raise StatementError(
-            f"{LABEL} names {len(plan.labels)} columns; {plan.algorithm.name} learns one. Train a model for each.",
-            subject=LABEL,
-        )
+    made = part_of(plan), plan.algorithm.options, columns.layout
+    recipe = make(*made, plan.late, operators, numbers, plan.settings.seed)
+    if len(plan.labels) > 1 and (plan.late or not recipe.algorithm.multi_label):
+        learner = "LATE is said of one" if plan.late else f"{plan.algorithm.name} learns one"
+        message = f"{LABEL} names {len(plan.labels)} columns; {learner}. Train a model for each."
+        raise StatementError(message, subject=LABEL)
     if columns.classes is not None and (recipe.algorithm.loss is None or not recipe.algorithm.loss.multiclass):
         raise StatementError(
             f"{LABEL} {columns.labels[0]} has classes, and {plan.algorithm.name} learns numbers. Take xftrl, "
@@ -127,7 +128,7 @@ def check_release(plan: Plan, algorithm: Algorithm) -> None:
             raise StatementError(message, subject=RELEASE)
     named, targets = (
         {str(leaf.value).removeprefix(VALIDATION) for leaf in leaves},
-        Targets.of(plan.labels, algorithm.measured, plan.group is not None),
+        Targets.of(plan.labels, algorithm.measured, plan.group is not None, algorithm.late),
     )
     known = {metric.name for metric in metrics_for(targets.traits)}
     lacking = [metric for metric in METRICS if metric.name in named and metric.name not in known]
@@ -221,11 +222,14 @@ def make(
     part: parts.AnyPart,
     options: Any,
     layout: Layout,
+    late: bool,
     operators: tuple[UsedOperator, ...],
     slots: tuple[tuple[str, int], ...],
     seed: int,
 ) -> Recipe:
     algorithm = make_algorithm(part, options, layout)
+    if late:
+        algorithm = with_late_labels(algorithm, part.name)
     limit_threads(num_threads(algorithm))
     probed = [make_operator(used.part, used.options, TableSpec("", 1)) for used in operators]
     for used, operator in zip(operators, probed, strict=True):

@@ -153,6 +153,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         operators=tuple(entries.PartEntry(use.name, dict(use.given), use.on) for use in plan.operators),
         slots=slot_entries(columns),
         labels=columns.labels,
+        late=plan.late,
         weight=columns.weight,
         time=columns.time,
         group=columns.group,

@@ -136,7 +136,7 @@ def learn_by_pass(prepared: Prepared, rows: ValidationRows, monitor: Monitor, pa
     """Learn pass by pass and score the rows held out after each; stop when no pass gains any more."""
     validations: Validations = monitor.validations
     validator = Validator(prepared.recipe, prepared.columns, prepared.encoder, rows)
-    targets = prepared.targets.ungrouped
+    targets = prepared.targets.final
     for number in range(len(validations.passes), prepared.plan.settings.passes):
         if validations.over:
             break

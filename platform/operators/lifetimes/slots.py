@@ -23,6 +23,7 @@ def information_of(rows: Rows, context: Context) -> jax.Array:
     base = context.base_rate
     known = (base > 0) & (base < 1)
     shows, clicks = counted(rows, RECENT_SHOWS, "shows"), counted(rows, RECENT_CLICKS, "clicks")
+    clicks = jnp.minimum(clicks, shows)  # a click may come late, and its row have begun since
     return jnp.where(known, information(shows, clicks, jnp.where(known, base, 0.5), jnp.log), 0)
 
 

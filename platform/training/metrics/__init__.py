@@ -31,8 +31,14 @@ METRICS: tuple[Metric, ...] = (
 
 def metrics_for(traits: frozenset[str]) -> tuple[Metric, ...]:
     """Return the metrics that mean something where the traits of base.py hold; of classes those that are of classes alone."""
-    several = "multiclass" in traits
-    return tuple(metric for metric in METRICS if metric.needs <= traits and several == ("multiclass" in metric.needs))
+    several, late = "multiclass" in traits, "late" in traits
+    return tuple(
+        metric
+        for metric in METRICS
+        if metric.needs <= traits
+        and several == ("multiclass" in metric.needs)
+        and not (late and metric.counts.take_out is None)
+    )
 
 
 def metric_names(grouped: bool) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ it is. `add` and `merge` may reuse the arrays of the first state they are given,
 
 Traits: `labels` (there are any), `classes` (they are 0 or 1, and predictions probabilities), `multiclass` (they are numbers of
 classes, each of which has a probability), `numbers` (they are neither), `groups` (examples belong to groups, and the statement
-says so).
+says so), `late` (an example comes with 0, and once more with 1 where that is its label: then the first is taken out again).
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Statistic(NamedTuple):
         merge: two states -> one.
         check: raises TrainingError where a state that came from elsewhere is none.
         packed: state -> the same, small enough to be sent and kept.
+        take_out: state and a sample that was added to it, or to what it is merged with -> state without it; None: it cannot.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Statistic(NamedTuple):
     merge: Callable[[State, State], State]
     check: Callable[[State], None]
     packed: Callable[[State], State] = lambda state: state
+    take_out: Callable[[State, Sample], State] | None = None
 
 
 class Metric(NamedTuple):
@@ -89,7 +91,13 @@ def sums(name: str, count: int, terms: Callable[[Sample], tuple[Any, ...]]) -> S
     def merge(one: State, other: State) -> State:
         return (one[0] + other[0],)
 
-    return Statistic(name, lambda: (np.zeros(count),), add, merge, lambda state: check_doubles(name, state, count))
+    def take_out(state: State, sample: Sample) -> State:
+        return (state[0] - np.array(terms(sample), np.float64),)
+
+    def zero() -> State:
+        return (np.zeros(count),)
+
+    return Statistic(name, zero, add, merge, lambda state: check_doubles(name, state, count), take_out=take_out)
 
 
 def check_doubles(name: str, state: State, count: int) -> None:

@@ -47,22 +47,26 @@ class Targets(NamedTuple):
     traits: frozenset[str]
 
     @classmethod
-    def of(cls, labels: Sequence[str], measured: str, grouped: bool) -> Self:
+    def of(cls, labels: Sequence[str], measured: str, grouped: bool, late: bool = False) -> Self:
         """Return the targets of a model.
 
         Args:
             measured: what labels are, see Algorithm.
             grouped: examples come with groups.
+            late: their labels come late.
         """
-        traits = {measured}
-        return cls(
-            tuple(labels) or ("",), frozenset(traits | ({"labels"} if labels else set()) | ({"groups"} if grouped else set()))
-        )
+        more = {"labels": bool(labels), "groups": grouped, "late": late}
+        return cls(tuple(labels) or ("",), frozenset({measured, *(trait for trait, holds in more.items() if holds)}))
 
     @property
     def ungrouped(self) -> Targets:
         """The same without groups."""
         return self._replace(traits=self.traits - {"groups"})
+
+    @property
+    def final(self) -> Targets:
+        """The same of examples that come once, with the labels that they have in the end; without groups."""
+        return self._replace(traits=self.traits - {"groups", "late"})
 
     @property
     def statistics(self) -> dict[str, Statistic]:
@@ -145,8 +149,18 @@ class Metrics:
     @property
     def label_rate(self) -> float:
         """The mean label."""
+        return self.label_sum / max(self.shown, 1)
+
+    @property
+    def label_sum(self) -> float:
+        """The sum of labels."""
         self._settle()
-        return self._label_sum / max(self.examples, 1)
+        return self._label_sum
+
+    @property
+    def shown(self) -> float:
+        """The examples; those whose labels come late once each."""
+        return self.examples - (self.label_sum if "late" in self._traits else 0)
 
     def _settle(self) -> None:
         """Count what waits: many small batches at once."""
@@ -160,6 +174,11 @@ class Metrics:
         self._label_sum += float(sample.labels.sum())
         for name, statistic in self._statistics.items():
             self._states[name] = statistic.add(self._states[name], sample)
+        if "late" in self._traits and (again := sample.labels > 0).any():
+            first = Sample(np.zeros(np.count_nonzero(again)), sample.predictions[again], NO_GROUPS)
+            for name, statistic in self._statistics.items():
+                assert statistic.take_out is not None  # metrics_for
+                self._states[name] = statistic.take_out(self._states[name], first)
 
 
 class LabelMetrics:

@@ -4,7 +4,8 @@ Up to 65,536 examples are kept, and metrics are exact. Beyond that two histogram
 bins of the prediction's logit in [-16, 16]: sums of histograms merge exactly, and ties within a bin count one half.
 
 The state is (predictions float32[n], positive bool[n]), (histograms int64[2, 65536],) while it grows, or packed,
-(bins int32[k], counts int64[2, k]) without the empty bins.
+(bins int32[k], counts int64[2, k]) without the empty bins. Where an example is taken out again whose prediction was another one
+then, a bin may have less than none.
 """
 
 from __future__ import annotations
@@ -51,6 +52,13 @@ def merge(one: State, other: State) -> State:
         return tuple(np.concatenate(pair) for pair in zip(one, other, strict=True))
     histograms = counted(one)
     add_to(histograms, other)
+    return (histograms,)
+
+
+def take_out(state: State, sample: Sample) -> State:
+    """Take a sample out again; of histograms, in place."""
+    histograms = counted(state)
+    histograms -= counted(add(zero(), sample))
     return (histograms,)
 
 
@@ -103,7 +111,7 @@ def check(state: State) -> None:
         check_within("the bins of a tally", int(bin_number), range(BINS))
 
 
-RANKING = Statistic("ranking", zero, add, merge, check, packed)
+RANKING = Statistic("ranking", zero, add, merge, check, packed, take_out)
 
 
 def curve(state: State) -> Curve:
@@ -138,18 +146,19 @@ def pr_auc(state: State) -> float | None:
         return None
     right = np.cumsum(positives[::-1])
     told = right + np.cumsum(negatives[::-1])
-    return float((positives[::-1] * (right / told)).sum() / total)
+    precise = right / np.maximum(told, 1)  # the highest may have been learned again at other scores
+    return float((positives[::-1] * precise).sum() / total)
 
 
 def calibration(state: State, parts: int) -> tuple[tuple[float, float, int], ...]:
     """Return mean prediction, mean label and examples of parts of about equal size, in order of prediction."""
     predictions, negatives, positives = curve(state)
     counts = negatives + positives
-    if not len(counts):
+    if counts.sum() <= 0:
         return ()
-    part = np.minimum((np.cumsum(counts) - counts / 2) / counts.sum() * parts, parts - 1).astype(np.int64)
+    part = np.clip((np.cumsum(counts) - counts / 2) / counts.sum() * parts, 0, parts - 1).astype(np.int64)
     predicted, clicked, examples = (np.bincount(part, values, parts) for values in (counts * predictions, positives, counts))
-    return tuple((float(predicted[i] / n), float(clicked[i] / n), int(n)) for i, n in enumerate(examples) if n)
+    return tuple((float(predicted[i] / n), float(clicked[i] / n), int(n)) for i, n in enumerate(examples) if n > 0)
 
 
 CLASSES = frozenset({"classes"})

@@ -57,6 +57,7 @@ class Worker:
         self._dense_returned = recipe.dense.pulled
         self._seed = recipe.dense.seed if learns.random else None
         self._standardised = recipe.algorithm.standardised
+        self._late = recipe.algorithm.late
         self._done = done
         self._ended = ended
         self._clock = clock
@@ -163,8 +164,10 @@ class Worker:
     def _push(self, batch: Batch, pulled: Pulled, moments: Moments, learned: Learned) -> Handle[object]:
         gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
         positives = int(np.count_nonzero(batch.label[0, : batch.examples] > 0))
-        arrays = (batch.keys, batch.slots, batch.counts, batch.clicks)
-        touched = Touched(*arrays, batch.time_seconds, batch.id, batch.examples, positives)
+        counts, examples = batch.counts, batch.examples
+        if self._late:  # what is clicked was counted when it was shown
+            counts, examples = counts - batch.clicks, examples - positives
+        touched = Touched(batch.keys, batch.slots, counts, batch.clicks, batch.time_seconds, batch.id, examples, positives)
         weights = {name: pulled.weights[name] for name in self._returned}
         dense = {name: pulled.dense[name] for name in self._dense_returned}
         rest = learned.dense, moments, self._number, pulled.dense_updates, dense

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ....algorithms.late import shown
 from ....warehouse.dense import read_dense, write_dense
 from ....warehouse.files import VersionFiles
 from ....warehouse.manifest import DenseEntry, TableEntry
@@ -127,10 +128,11 @@ def load(
     """
     now = int(parent.manifest.statistics.get("now", 0))
     dense = read_dense(parent.stored("dense"))
-    examples = parent.manifest.examples_total
+    rate = parent.manifest.base_rate or 0.0
+    examples = round(shown(parent.manifest.examples_total, rate, parent.manifest.late))
     for number, shard in shards.items():
         shard.now = now
-        shard.count(examples, examples * (parent.manifest.base_rate or 0.0))
+        shard.count(examples, examples * rate)
         shard.dense.load(dense, now)
         if number == 0:
             shard.moments = moments_of_version(parent, columns)
