@@ -79,12 +79,14 @@ def schema_of(plan: Plan, query: Passage, context: StatementContext) -> pa.Schem
     if plan.stream is None:
         with query.locating():
             return context.engine.schema(query.text)
-    from ..training.segment import cut
+    from ..training.segment import taken
 
-    stream, segment = cut(plan.stream, None, context.models.warehouse, plan.settings.forgives)
-    if segment is None:
-        raise StatementError(f"Nothing to learn has come in {stream.name} so far. Train once there is.", query.restated(None))
-    return segment.scan.schema
+    with taken(plan.stream, None, context.engine, context.models.warehouse, plan.settings) as (stream, segment):
+        if segment is None:
+            raise StatementError(
+                f"Nothing to learn has come in {stream.name} so far. Train once there is.", query.restated(None)
+            )
+        return segment.scan.schema
 
 
 def check_roles(written: Written, passing: Sequence[str]) -> None:

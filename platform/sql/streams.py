@@ -14,7 +14,7 @@ from ..errors import StatementError, Subject
 from ..input.streams.base import VIEW, StreamQuery, StreamRelation
 from ..input.streams.sources import SOURCES, TABLE, read_source
 from ..options import Value
-from ..training.plan import Settings
+from ..training.plan import DELAY, Settings
 from .clauses import Clauses
 from .cursor import Cursor
 from .histories import calls_in
@@ -25,7 +25,7 @@ FOLLOWS = frozenset(
     MINUS LATERAL WINDOW CLUSTER DISTRIBUTE SORT QUALIFY TABLESAMPLE PIVOT UNPIVOT""".split()  # noqa: SIM905
 )
 """Words that follow a relation and are no alias of it."""
-SETTINGS = ("until", "data_loss")
+SETTINGS = ("until", "data_loss", "delay")
 """Settings of WITH that are said of streams; CONTINUE does not take them over."""
 
 
@@ -89,6 +89,9 @@ def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) 
         StatementError: says what to add or leave out.
     """
     check_published(stream, settings, given)
+    if stream is not None and settings.delay_seconds is not None and stream.relation.kind == "read_kafka":
+        message = f"{DELAY} joins files and tables, and a topic has neither. INSERT its messages into a table, and stream that."
+        raise StatementError(message, given["WITH"].value["delay"].position, DELAY)
     if stream is None:
         written = given["WITH"].value if "WITH" in given else {}
         if (name := next((name for name in SETTINGS if name in written), None)) is not None:
@@ -121,6 +124,7 @@ def check_published(stream: Streamed | None, settings: Settings, given: Clauses)
         (stream is None, "needs a query that reads FROM STREAM"),
         (settings.until is not None, "goes on until STOP MODEL, and WITH until ends where the stream does: leave out one"),
         (settings.passes > 1, "reads what comes once: leave out WITH passes"),
+        (settings.delay is not None, "joins nothing: leave out WITH delay, and run a job by the minute"),
         (settings.once is not None, "knows by its position what it has learned: leave out WITH once"),
         ("VALIDATE" in given, "holds out no rows: leave out VALIDATE, and judge the windows of EVALUATE"),
         (apart, "lets workers learn at their own pace: leave out WITH sync"),

@@ -27,7 +27,7 @@ from .plan import Plan
 from .prepared import Prepared, TrainingInput, check_encryption, with_classes
 from .recipe import Recipe, fitted, recipe_of
 from .row_files.rows import check_continues
-from .segment import cut
+from .segment import taken
 from .strategies import strategy_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def explain(plan: Plan, engine: Engine, models: Models, fast: bool) -> pa.Table:
     """
     prepare_jax()
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-    scan = engine.scan(plan.query) if plan.stream is None else scan_of(plan.stream, plan, models, parent)
+    scan = engine.scan(plan.query) if plan.stream is None else scan_of(plan.stream, plan, engine, models, parent)
     recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
     columns = with_elements(plan.vectors, columns, engine)
@@ -96,16 +96,16 @@ def notes_of(plan: Plan, scan: Scan | Staged, splits: list[Split], columns: Colu
     )
 
 
-def scan_of(query: StreamQuery, plan: Plan, models: Models, parent: Version | None) -> Scan:
+def scan_of(query: StreamQuery, plan: Plan, engine: Engine, models: Models, parent: Version | None) -> Scan | Staged:
     """Return how what is new in a stream is read.
 
     Raises:
         StatementError: nothing is.
     """
-    stream, segment = cut(query, parent, models.warehouse, plan.settings.forgives)
-    if segment is None:
-        raise StatementError(f"Nothing to learn has come in {stream.name}; there is nothing to explain.")
-    return segment.scan
+    with taken(query, parent, engine, models.warehouse, plan.settings) as (stream, segment):
+        if segment is None:
+            raise StatementError(f"Nothing to learn has come in {stream.name}; there is nothing to explain.")
+        return segment.scan
 
 
 def slot_rows(columns: Columns) -> list[tuple[str, str]]:

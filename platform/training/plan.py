@@ -11,6 +11,7 @@ from ..input.crossed.terms import Term
 from ..input.roles import Roles
 from ..input.streams.base import StreamQuery
 from ..input.transform import Transform
+from ..operators.duration import duration_seconds
 from ..options import named_columns, option
 from ..parts import AnyPart
 from .metrics.evaluate import Evaluate
@@ -19,7 +20,7 @@ from .metrics.validate import Validate
 from .resident.publish import Publish
 
 OPERATORS, EVALUATE, VALIDATE, RELEASE = map(Subject, ("OPERATORS", "EVALUATE", "VALIDATE", "RELEASE"))
-PASSES, BASE_RATE, PATIENCE = (Subject("WITH", option=name) for name in ("passes", "base_rate", "patience"))
+PASSES, BASE_RATE, PATIENCE, DELAY = (Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay"))
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,10 @@ class Settings:
         None, "rows, the first ones of the query, that the constants of TRANSFORM are computed of; by default all", minimum=1
     )
     refit: bool = option(False, "CONTINUE computes the constants of TRANSFORM anew, of its own query")
+    delay: str | None = option(
+        None,
+        "of a stream whose query joins: how long its files wait for what belongs to them, such as '15 minutes'",
+    )
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
     hashed: tuple[str, ...] = option((), "BIGINT columns that hold ready-made ids")
@@ -121,6 +126,11 @@ class Settings:
     def forgives(self) -> bool:
         """Whether what a stream has lost is passed over."""
         return self.data_loss == "continue"
+
+    @property
+    def delay_seconds(self) -> float | None:
+        """How long files of a stream wait that is joined; None where it is not."""
+        return None if self.delay is None else duration_seconds(self.delay, DELAY)
 
 
 @dataclass(frozen=True)

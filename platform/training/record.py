@@ -34,7 +34,7 @@ def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
     segment, classes = prepared.segment, prepared.columns.classes
     return dataclasses.replace(
         manifest,
-        splits=() if segment is not None else tuple(prepared.splits),
+        splits=() if segment is not None and prepared.plan.settings.delay is None else tuple(prepared.splits),
         stream=None if segment is None else segment.stream.name,
         input=prepared.scan.entry(),
         classes=() if classes is None else classes.values,
@@ -57,9 +57,14 @@ def prepare_again(plan: Plan, draft: Draft, engine: Engine, parent: Version | No
         DataError: a file changed or is gone.
     """
     manifest = draft.manifest
-    segment = None if plan.stream is None else cut_again(plan.stream, parent, draft.folder, plan.settings.forgives)
-    scan = scan_again(plan, manifest, engine) if segment is None else segment.scan
-    splits = list(manifest.splits) if segment is None else scan.splits()
+    kept = plan.stream is None or plan.settings.delay is not None
+    scan = scan_again(plan, manifest, engine) if kept else None
+    segment = None if plan.stream is None else cut_again(plan.stream, parent, draft.folder, plan.settings.forgives, scan)
+    if scan is None:
+        assert segment is not None
+        assert not isinstance(segment.scan, Staged)
+        scan = segment.scan
+    splits = list(manifest.splits) if kept else scan.splits()
     for split in splits:
         scan.check(split)
     if plan.validate is not None and plan.validate.share is not None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...warehouse.manifest import Split
 from ...warehouse.trainings.segments import read_passed, read_segments, write_passed
-from ..engines.base import Scan
+from ..engines.base import Scan, Staged
 from ..errors import DataError, StatementError
-from ..input.streams.base import InputStream, Position, StreamQuery
+from ..input.streams.base import VIEW, InputStream, Position, StreamQuery
+from ..input.streams.files import files_of, old_enough
 from ..input.streams.segment_scan import SegmentScan
 from ..input.streams.sources import opened
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
+    from ..engines.base import Engine
+    from .plan import Settings
 
 
 class Segment(NamedTuple):
@@ -23,13 +27,13 @@ class Segment(NamedTuple):
 
     Attributes:
         stream: where it is taken from.
-        scan: how it is read.
-        splits: all that it learns from, and those without rows.
+        scan: how it is read; of a stream that is joined, what the query's rows were written to.
+        splits: all that it learns from, and those without rows; of a stream that is joined, those that the query read.
         before: the position that its parent ended at.
     """
 
     stream: InputStream
-    scan: Scan
+    scan: Scan | Staged
     splits: Sequence[Split]
     before: Position
 
@@ -60,6 +64,36 @@ def cut(query: StreamQuery, parent: Version | None, warehouse: Path, forgives: b
     return stream, Segment(stream, stream.scan(query.query, splits), splits, before)
 
 
+@contextmanager
+def taken(
+    query: StreamQuery, parent: Version | None, engine: Engine, warehouse: Path, settings: Settings
+) -> Iterator[tuple[InputStream, Segment | None]]:
+    """Yield a stream, and what came since a parent, None where nothing did; as `cut`, or to be joined where a delay is given:
+    then the engine has what came and has waited so long as VIEW, for the length of the block.
+
+    Raises:
+        StatementError, DataError: as cut.
+    """
+    if settings.delay_seconds is None:
+        yield cut(query, parent, warehouse, settings.forgives)
+        return
+    from ..engines.duckdb.row_wise import more_than_joins  # brings sqlglot, which a job that finds nothing new does without
+
+    stream = opened(query.relation, warehouse, settings.forgives)
+    before = begin_of(stream, parent, settings.forgives)
+    if (more := more_than_joins(query.query)) is not None:
+        raise StatementError(f"A stream is joined a part at a time, and {more}. Make such rows first, by INSERT INTO a table.")
+    splits = old_enough(stream.news(before), settings.delay_seconds)
+    if not splits:
+        yield stream, None
+        return
+    engine.register(VIEW, [Path(file.path) for file in files_of(splits)])
+    try:
+        yield stream, Segment(stream, Staged(engine.scan(query.query).schema, "it is joined"), splits, before)
+    finally:
+        engine.unregister(VIEW)
+
+
 def is_passed(
     stream: InputStream, query: StreamQuery, splits: Sequence[Split], parent: Version | None, after: Position
 ) -> bool:
@@ -81,8 +115,11 @@ def is_passed(
     return True
 
 
-def cut_again(query: StreamQuery, parent: Version | None, folder: Path, forgives: bool) -> Segment:
+def cut_again(query: StreamQuery, parent: Version | None, folder: Path, forgives: bool, staged: Scan | None = None) -> Segment:
     """Return what the log of an interrupted version says that it takes.
+
+    Args:
+        staged: of a stream that is joined, what the query's rows were written to.
 
     Raises:
         StatementError: the query cannot run any more.
@@ -92,7 +129,7 @@ def cut_again(query: StreamQuery, parent: Version | None, folder: Path, forgives
     splits = [split for segment in read_segments(folder) for split in segment]
     if not splits:
         raise DataError(f"The log of segments in {folder} is gone. Train again.")
-    scan = stream.scan(query.query, splits)
+    scan = stream.scan(query.query, splits) if staged is None else staged
     return Segment(stream, scan, splits, begin_of(stream, parent, forgives)).beside(folder)
 
 

@@ -11,7 +11,7 @@ from ..errors import StatementError
 from ..input.streams.base import InputStream, Position, StreamQuery, StreamRelation
 from ..input.streams.sources import opened
 from .answer import unchanged
-from .segment import begin_of, cut
+from .segment import begin_of, taken
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
@@ -43,12 +43,12 @@ def train_stream(plan: Plan, query: StreamQuery, engine: Engine, models: Models,
     from . import train
 
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-    stream, segment = cut(query, parent, models.warehouse, plan.settings.forgives)
-    if segment is not None:
-        return train.train(plan, segment.scan, engine, models, reporter, segment)
-    if parent is None:
-        raise StatementError(f"Nothing to learn has come in {stream.name} so far. Train once there is.")
-    return nothing(stream, begin_of(stream, parent, plan.settings.forgives), parent, reporter)
+    with taken(query, parent, engine, models.warehouse, plan.settings) as (stream, segment):
+        if segment is not None:
+            return train.train(plan, segment.scan, engine, models, reporter, segment)
+        if parent is None:
+            raise StatementError(f"Nothing to learn has come in {stream.name} so far. Train once there is.")
+        return nothing(stream, begin_of(stream, parent, plan.settings.forgives), parent, reporter)
 
 
 def nothing(stream: InputStream, before: Position, parent: Version, reporter: Reporter) -> pa.Table:

@@ -68,7 +68,8 @@ def train(
     with models.begin(plan.model, manifest_of(plan, columns, recipe, parent), plan.replace) as draft:
         try:
             segment = None if segment is None else segment.beside(draft.folder)
-            scan = segment.scan if segment is not None else staged(engine, plan.query, found, draft.staged)
+            text = plan.query if plan.stream is None else plan.stream.query
+            scan = staged(engine, text, found if segment is None else segment.scan, draft.staged)
             columns = with_classes(plan, columns, scan, engine, draft.staged)
             columns = with_vectors(plan.vectors, columns, engine, parent, draft)
             prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart, segment)

@@ -35,6 +35,14 @@ PARTS = {
 SEVERAL = "the query has an aggregate, or a function that gives several rows"
 
 
+def more_than_joins(query: str) -> str | None:
+    """Return what a query has that needs rows which have not come, in words; None where it joins at most."""
+    tree = parse_query(query)
+    names = (name for kind, name in PARTS.items() if kind is not exp.Join and tree.find(kind) is not None)
+    found = next(names, "an aggregate" if tree.find(exp.AggFunc) is not None else None)
+    return None if found is None else f"the query has {found}"
+
+
 def row_wise(query: str, view: str, file: str, warehouse: Path) -> ParquetScan | str:
     """Return how a query's rows are made of the rows of one relation, or why they are not, in words.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +34,13 @@ def file_at(path: Path) -> ArrivedFile:
     """
     stat = path.stat()
     return ArrivedFile(str(path), stat.st_size, stat.st_mtime_ns)
+
+
+def old_enough(splits: Sequence[Split], seconds: float) -> list[Split]:
+    """Return the row groups of the files that were written so long ago, up to the first one that was not: positions of tables
+    have no gaps."""
+    newest = time.time_ns() - round(seconds * 1e9)
+    return list(itertools.takewhile(lambda split: as_row_group(split).modified <= newest, splits))
 
 
 def splits_of(file: ArrivedFile) -> list[Split]:
@@ -78,7 +87,7 @@ def row_by_row(query: str, file: str, warehouse: Path) -> ParquetScan:
     if isinstance(scan, str):
         raise StatementError(
             f"A stream is learned row by row, and {scan}. Make such rows first, by INSERT INTO a table, and learn FROM STREAM "
-            "of that table."
+            "of that table; WITH (delay = '15 minutes') files wait so long for what they are joined with."
         )
     return scan
 
