@@ -131,7 +131,7 @@ def auc(state: State) -> float | None:
     if not pairs:
         return None
     below = np.cumsum(negatives) - negatives
-    return float((positives * (below + 0.5 * negatives)).sum() / pairs)
+    return float(np.clip((positives * (below + 0.5 * negatives)).sum() / pairs, 0, 1))
 
 
 def pr_auc(state: State) -> float | None:
@@ -147,7 +147,7 @@ def pr_auc(state: State) -> float | None:
     right = np.cumsum(positives[::-1])
     told = right + np.cumsum(negatives[::-1])
     precise = right / np.maximum(told, 1)  # the highest may have been learned again at other scores
-    return float((positives[::-1] * precise).sum() / total)
+    return float(np.clip((positives[::-1] * precise).sum() / total, 0, 1))
 
 
 def calibration(state: State, parts: int) -> tuple[tuple[float, float, int], ...]:
