@@ -106,10 +106,11 @@ def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
 
 
 def passed_over(prepared: Prepared, draft: Draft) -> str | None:
-    """Say how many messages of a topic were no rows."""
+    """Say how many messages of a topic, or lines of files, were no rows."""
     if prepared.segment is None or not (count := num_skipped(draft.folder)):
         return None
-    return f"Passed over {count:,} {plural('message', count)}: {draft.folder / SKIPPED} says which, and why."
+    of = "message" if isinstance(prepared.segment.splits[0], entries.MessageRange) else "line"
+    return f"Passed over {count:,} {plural(of, count)}: {draft.folder / SKIPPED} says which, and why."
 
 
 def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:

@@ -16,7 +16,7 @@ from tests.training.log import log, write
 from xpsql.platform.engines.missing import absent
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.input.streams import folder as folders
-from xpsql.platform.input.streams.folder import FolderStream
+from xpsql.platform.input.streams.folder import FilesOptions, FolderStream
 from xpsql.platform.progress import SilentReporter
 
 DAY = 24 * 3600
@@ -183,7 +183,7 @@ def test_the_position_tells_the_files_of_the_newest_day_apart_and_finds_older_on
     for name, age in (("b", 2 * DAY), ("c", DAY // 2), ("d", 0)):
         os.utime(arrives(landing, name, 10, seed=1), (now - age, now - age))
     os.utime(landing / "a.parquet", (now - 3 * DAY, now - 3 * DAY))
-    stream, forgiving = (FolderStream(str(landing), tmp_path, forgives) for forgives in (False, True))
+    stream, forgiving = (FolderStream(str(landing), FilesOptions(), tmp_path, forgives) for forgives in (False, True))
     position = stream.after({}, stream.news({}))
     assert [Path(path).name for path, *_ in position["files"]] == ["c.parquet", "d.parquet"]
     assert (position["forgotten"], stream.counted(position)) == (2, "530 rows in 4 files")

@@ -13,6 +13,7 @@ import xpsql
 from tests.forkserver import CONTEXT
 from tests.streams.landing import COLUMNS, arrives, go_on, learned, rows_of, train
 from xpsql.platform.input.streams import folder as folders
+from xpsql.platform.input.streams.files import splits_of
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training import train as training
 from xpsql.warehouse.draft import Draft
@@ -84,7 +85,7 @@ def test_a_job_that_was_killed_learns_each_row_once(moment: str, tmp_path: Path,
 
 def test_a_segment_that_a_kill_has_cut_is_none(tmp_path: Path) -> None:
     arrives(tmp_path / "landing", "a", 500, seed=1)
-    splits = folders.splits_of(folders.file_at(tmp_path / "landing" / "a.parquet"))
+    splits = splits_of(folders.file_at(tmp_path / "landing" / "a.parquet"))
     append_segment(tmp_path, splits[:2])
     append_segment(tmp_path, splits[2:])
     with (tmp_path / FILE).open("rb+") as file:

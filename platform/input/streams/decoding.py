@@ -86,8 +86,10 @@ class Decoder:
 
         if not self._json:
             return plain(messages, needed)
-        values = pa.array(list(map(Message.value, messages)), pa.binary())
-        offsets = offsets_of(messages)
+        return self.objects(pa.array(list(map(Message.value, messages)), pa.binary()), offsets_of(messages), needed)
+
+    def objects(self, values: pa.Array, offsets: NDArray[np.int64], needed: Sequence[str]) -> Decoded:
+        """Return the needed columns of JSON objects, binary[n], each with its offset, int64[n]."""
         texts, good = as_texts(values)
         found = self._objects(texts.filter(pa.array(good)), offsets[good], needed)
         return Decoded(found.rows, sorted([*found.skipped, *(Skipped(int(offset), NO_UTF8) for offset in offsets[~good])]))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ....warehouse.manifest import Split
 from ...display import plural
@@ -15,7 +16,10 @@ from ...errors import DataError, StatementError
 from ...local import local_path
 from ...options import option
 from .base import Position
-from .files import ArrivedFile, file_at, files_of, scan_of, splits_of
+from .files import ArrivedFile, file_at, files_of
+
+if TYPE_CHECKING:
+    from .record_files import FileFormat
 
 LOOK_SECONDS = 0.3
 """Between two looks at files that are new; those that changed meanwhile are still being written."""
@@ -23,17 +27,24 @@ FRESH_SECONDS = 60.0
 """How long ago a file was written that cannot be read and may yet become whole."""
 DAY_NANOSECONDS = 24 * 3600 * 10**9
 KEPT_FILES = 1000
+FORMATS = ("parquet", "json", "avro")
 
 
 @dataclass(frozen=True)
 class FilesOptions:
     """Options of read_files."""
 
-    format: str = option("parquet", "the files' format", choices=("parquet",))
+    format: str = option("parquet", "the files' format; json: an object in each line", choices=FORMATS)
+    schema: str | None = option(None, "columns of JSON objects, 'user STRING, ts TIMESTAMP'; other files have theirs")
+    on_error: str = option(
+        "fail",
+        "a line that is no row of the schema: an error, or passed over, and written down beside the version",
+        choices=("fail", "skip"),
+    )
 
 
 class FolderStream:
-    """The Parquet files of a folder, or those that a pattern matches, by name among those that arrive together.
+    """The files of a folder, or those that a pattern matches, by name among those that arrive together.
 
     The position has the files that were learned from and modified on the day of the newest, 1,000 at least, and the time before
     which older ones are not told apart any more, with how many of them were learned from.
@@ -41,9 +52,14 @@ class FolderStream:
     Args:
         path: a folder, file or pattern.
         forgives: what changed, or came with an old time, is passed over.
+
+    Raises:
+        StatementError: the options cannot be used; says why.
     """
 
-    def __init__(self, path: str, warehouse: Path, forgives: bool) -> None:
+    def __init__(self, path: str, options: FilesOptions, warehouse: Path, forgives: bool) -> None:
+        check_schema(options)
+        self._options = options
         self._path = local_path(path, "What a stream reads", None)
         self._warehouse = warehouse
         self._forgives = forgives
@@ -72,7 +88,7 @@ class FolderStream:
         time.sleep(LOOK_SECONDS)
         again = look(self._path)
         still = [file for path, file in sorted(fresh.items()) if again.get(path) == file]
-        return [split for file in still for split in whole(file)]
+        return [split for file in still for split in whole(file, self._format)]
 
     def after(self, position: Position, splits: Sequence[Split]) -> Position:
         """Return the position after all files that are learned from."""
@@ -94,8 +110,15 @@ class FolderStream:
         return f"{position.get('rows', 0):,} rows in {count} {plural('file', count)}"
 
     def scan(self, query: str, splits: Sequence[Split]) -> Scan:
-        """Return how row groups are read."""
-        return scan_of(query, splits, self._warehouse)
+        """Return how splits are read."""
+        options = self._options
+        return self._format.scan(query, splits, self._warehouse, options.schema, options.on_error == "skip")
+
+    @property
+    def _format(self) -> FileFormat:
+        from .record_files import FORMATS  # brings what a job that finds nothing new does without
+
+        return FORMATS[self._options.format]
 
     def _check(self, found: Mapping[str, ArrivedFile], learned: Mapping[str, ArrivedFile], position: Position) -> None:
         """Refuse files that changed since they were learned, and such as came with a time that is not looked at any more."""
@@ -116,6 +139,17 @@ class FolderStream:
                 f"were learned from: {late} came late. Touch those to learn from them; WITH (data_loss = 'continue') passes "
                 "over them."
             )
+
+
+def check_schema(options: FilesOptions) -> None:
+    """Require the columns of JSON, and of nothing else.
+
+    Raises:
+        StatementError: says what to add or leave out.
+    """
+    if (options.schema is None) == (options.format == "json"):
+        has = "takes no schema: files have their columns" if options.schema else "expects schema => 'user STRING, click INT'"
+        raise StatementError(f"read_files(..., format => '{options.format}') {has}.")
 
 
 def known(position: Position) -> dict[str, ArrivedFile]:
@@ -153,14 +187,14 @@ def files_at(place: Path) -> Iterable[ArrivedFile]:
             continue
 
 
-def whole(file: ArrivedFile) -> list[Split]:
-    """Return the row groups of a file; none of one that was written just now and is not whole.
+def whole(file: ArrivedFile, format: FileFormat) -> list[Split]:
+    """Return the splits of a file; none of one that was written just now and is not whole.
 
     Raises:
-        DataError: it cannot be read as Parquet, and is not being written any more.
+        DataError: it cannot be read, and is not being written any more.
     """
     try:
-        return splits_of(file)
+        return format.splits(file)
     except DataError:
         if time.time() - file.modified / 1e9 < FRESH_SECONDS:
             return []

@@ -1,41 +1,45 @@
-"""Messages that are no rows, written down beside the version that passed over them.
+"""What is no row, written down beside the version that passed over it.
 
 v<N>/skipped/<topic>-<partition>-<start>.jsonl    a file for each range that has any, a line for each message
+v<N>/skipped/<file>-<modified>.jsonl               the same for lines of a file
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ....warehouse.durable import make_folder, replace_text
-from ....warehouse.manifest import MessageRange
 
 SKIPPED = "skipped"
 """The folder."""
 
 
 class Skipped(NamedTuple):
-    """A message that is no row: its offset, and why."""
+    """What is no row: the offset of a message, or the number of a line, from 1; and why."""
 
     offset: int
     reason: str
 
 
-def note(folder: Path, wanted: MessageRange, skipped: Sequence[Skipped]) -> None:
-    """Write down the messages of a range that are no rows; whoever reads the range again writes the same.
+def note(folder: Path, name: str, place: Mapping[str, Any], skipped: Sequence[Skipped]) -> None:
+    """Write down what is no row of a split; whoever reads it again writes the same.
+
+    Args:
+        name: of the file.
+        place: what stands in each line beside the offset, or the line, and the reason.
 
     Raises:
         ModelError: it cannot be written.
     """
-    place = {"topic": wanted.topic, "partition": wanted.partition}
-    lines = [json.dumps({**place, "offset": one.offset, "reason": one.reason}) for one in skipped]
+    where = "offset" if "topic" in place else "line"
+    lines = [json.dumps({**place, where: one.offset, "reason": one.reason}) for one in skipped]
     make_folder(folder / SKIPPED)
-    replace_text(folder / SKIPPED / f"{wanted.topic}-{wanted.partition}-{wanted.start}.jsonl", "\n".join(lines) + "\n")
+    replace_text(folder / SKIPPED / f"{name}.jsonl", "\n".join(lines) + "\n")
 
 
 def num_skipped(folder: Path) -> int:
-    """Return how many messages are written down beside a version."""
+    """Return how much is written down beside a version."""
     return sum(path.read_bytes().count(b"\n") for path in (folder / SKIPPED).glob("*.jsonl"))

@@ -46,7 +46,7 @@ SOURCES = (
         "STREAM read_files('folder' [, name => value, ...])",
         "The files of a folder, or those that a pattern matches, as they arrive.",
         FilesOptions,
-        lambda place, options, warehouse, forgives: FolderStream(place, warehouse, forgives),
+        FolderStream,
     ),
     StreamKind(
         "read_kafka",

@@ -72,7 +72,7 @@ class TopicStream:
 
     def after(self, position: Position, splits: Sequence[Split]) -> Position:
         """Return the position after all messages that are learned from."""
-        from .message_scan import as_range
+        from .message_source import as_range
 
         ranges = [as_range(split) for split in splits]
         reached = known(position)
@@ -88,13 +88,14 @@ class TopicStream:
 
     def scan(self, query: str, splits: Sequence[Split]) -> Scan:
         """Return how ranges are read."""
+        from .decoded_scan import reading_of
         from .decoding import Decoder, schema_of
-        from .message_scan import reading_of
+        from .message_source import MessageSource
         from .segment_scan import SegmentScan
 
         decoder = Decoder(None if self._options.schema is None else schema_of(self._options.schema))
         skips = self._options.on_error == "skip"
-        return SegmentScan(reading_of(query, decoder, self._settings, skips, self._warehouse), tuple(splits))
+        return SegmentScan(reading_of(query, MessageSource(decoder, self._settings), skips, self._warehouse), tuple(splits))
 
     def _start(self, number: int, at: Offsets, learned: Mapping[int, int]) -> int:
         """Return the offset at which a partition is begun; what is not there is passed over, as it is forgiven."""
