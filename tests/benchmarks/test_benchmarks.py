@@ -38,13 +38,17 @@ def test_the_service_is_measured(tmp_path: Path) -> None:
     assert "Arrow, 100 rows, 500 requests/s: p99" in names
 
 
-def test_a_topic_is_measured(tmp_path: Path) -> None:
+def test_streams_are_measured(tmp_path: Path) -> None:
     make(tmp_path, [("train", 1000)], seed=7)
-    command = [sys.executable, "-m", "benchmarks.kafka", str(tmp_path / "train.parquet"), str(tmp_path / "warehouse"), "2"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    figures = {name: float(value) for value, _, name in (line.split(maxsplit=2) for line in done.stdout.splitlines())}
-    assert list(figures)[:2] == ["events produced", "events learned"]
+    figures: dict[str, float] = {}
+    for module, rest in (("kafka", ["2"]), ("streams", ["--rate", "200", "--seconds", "6"])):
+        command = [sys.executable, "-m", f"benchmarks.{module}", str(tmp_path / "train.parquet"), str(tmp_path / module), *rest]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+        figures |= {name: float(value) for value, _, name in (line.split(maxsplit=2) for line in done.stdout.splitlines())}
+    assert "Kafka, JSON of 39 columns: events learned" in figures
+    assert "a job that finds nothing new" in figures
+    assert "PUBLISH EVERY 5 SECONDS: p99 from the broker to a version" in figures
     assert min(figures.values()) > 0
 
 

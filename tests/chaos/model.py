@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import xpsql
 
 ROWS_PER_USER = 10
+SCHEMA = "label INT, user BIGINT, item STRING"
+"""The columns of the log, as a topic has them."""
 
 
 def write_log(path: Path, rows: int) -> Path:

@@ -14,18 +14,20 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import xpsql
-from tests.chaos.model import mistakes, weights, write_log
+from tests.chaos.model import SCHEMA, mistakes, weights, write_log
 from tests.chaos.victims import Fault, Killer, Tasks
 from tests.clusters.standalone import standalone
 from tests.java import EXECUTORS
 from tests.notes import Notes
+from tests.streams.broker import Broker, MockCluster
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import XpsqlError
 from xpsql.platform.scoring import prediction
@@ -92,7 +94,17 @@ def tried(session: xpsql.Session, reporter: Notes, given: argparse.Namespace, lo
 def statement(given: argparse.Namespace, log: Path) -> str:
     settings = f"workers = 2, shards = 2, sync = '{given.sync}', passes = {given.passes}, batch_size = 100"
     settings += f", checkpoint_seconds = {given.checkpoint_seconds}"
-    return f"TRAIN OR REPLACE MODEL m USING xftrl WITH ({settings}) AS SELECT * FROM parquet.`{log}`"
+    settings += ", until = 'available'" if given.topic else ""
+    return f"TRAIN OR REPLACE MODEL m USING xftrl WITH ({settings}) AS SELECT * FROM {given.topic or f'parquet.`{log}`'}"
+
+
+def topic_of(log: Path, stack: ExitStack) -> str:
+    """Return how a query reads a topic with the rows of the log, in a broker of this process."""
+    broker = Broker(stack.enter_context(closing(MockCluster())))
+    topic, rows = broker.topic(4), pq.read_table(log).to_pylist()
+    for partition in range(4):
+        broker.produce(topic, [json.dumps(row).encode() for row in rows[partition::4]], partition)
+    return f"STREAM read_kafka(bootstrapServers => '{broker.bootstrap}', subscribe => '{topic}', schema => '{SCHEMA}')"
 
 
 def scoring(log: Path) -> str:
@@ -138,6 +150,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3, help="how many kills there are at least")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--sync", default="asp")
+    parser.add_argument("--kafka", action="store_true", help="learn the log from a topic, which tasks read themselves")
     parser.add_argument("--predict", action="store_true", help="disturb ML.PREDICT, not the training")
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--passes", type=int, default=100)
@@ -148,7 +161,9 @@ def main() -> None:
     print(f"seed {given.seed}", flush=True)
     given.folder.mkdir(parents=True, exist_ok=True)
     log, reporter, tries = write_log(given.folder / "log.parquet", given.rows), Notes(), list[dict[str, Any]]()
-    with opened(given, reporter) as session:
+    with ExitStack() as stack:
+        given.topic = topic_of(log, stack) if given.kafka else ""
+        session = stack.enter_context(opened(given, reporter))
         expected = undisturbed(session, given, log)
         while not tries or (given.fault and sum(len(one["killed"]) for one in tries) < given.times):
             tries.append(tried(session, reporter, given, log, given.seed + len(tries)))

@@ -29,6 +29,12 @@ def test_a_driver_that_is_killed_is_resumed_and_its_model_is_the_one_without_a_k
     assert "| as in the data" in run("driver", tmp_path, "--master", "processes", *options)
 
 
+def test_tasks_that_read_a_topic_and_are_killed_lose_no_message_and_count_none_twice(tmp_path: Path) -> None:
+    options = ["--kafka", "--master", "processes", "--fault", "worker", "--fault", "shard", "--each", "1", "--times", "1"]
+    options += ["--rows", "4000", "--passes", "20", "--checkpoint-seconds", "0.2", "--pause", "0", "1"]
+    assert "| as in the data" in run("spark", tmp_path, *options)
+
+
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
 def test_executors_that_are_killed_lose_nothing_and_nothing_counts_twice(tmp_path: Path) -> None:
     faults = ["--fault", "worker", "--fault", "executor of a shard", "--each", "1", "--times", "1", "--pause", "0", "2"]

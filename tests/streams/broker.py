@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import itertools
 import os
 import uuid
 from collections.abc import Iterable
@@ -106,15 +107,27 @@ class Broker:
             made.result(30)
         return name
 
-    def produce(self, topic: str, values: Iterable[bytes | None], partition: int = 0, key: bytes | None = None) -> None:
-        """Append messages to a partition; they are there when this returns."""
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes | None],
+        partition: int = 0,
+        key: bytes | None = None,
+        milliseconds: Iterable[int] | None = None,
+    ) -> None:
+        """Append messages to a partition; they are there when this returns.
+
+        Args:
+            milliseconds: the times that they say, since 1970; None: now.
+        """
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.bootstrap, **CHECKED})
-        for value in values:
+        times = itertools.repeat(0) if milliseconds is None else milliseconds
+        for value, time in zip(values, times, strict=False):
             while True:
                 try:
-                    producer.produce(topic, value, key, partition)
+                    producer.produce(topic, value, key, partition, timestamp=time)
                     break
                 except BufferError:
                     producer.poll(0.1)

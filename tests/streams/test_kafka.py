@@ -18,7 +18,8 @@ from tests.training.log import log, write
 from xpsql.platform.errors import DataError, NotAvailableError, StatementError
 from xpsql.platform.input.streams import topic as topics
 from xpsql.platform.input.streams.kafka_options import KafkaOptions
-from xpsql.platform.input.streams.topic import Arrived, TopicStream, cut
+from xpsql.platform.input.streams.message_source import as_range
+from xpsql.platform.input.streams.topic import Arrived, TopicStream, cut, in_order
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.manifest import MessageRange
 
@@ -209,17 +210,25 @@ def test_a_topic_that_was_made_again_is_an_error_with_offsets(broker: Broker, tm
     assert forgiving.news(other) == [MessageRange(topic, 0, 50, 100)]
 
 
-def test_partitions_advance_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_partition_that_is_furthest_behind_is_next(
+    session: xpsql.Session, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the times of messages; those of a partition stay in its order, and of equal times partitions come in turn."""
     monkeypatch.setattr(topics, "RANGE_MESSAGES", 100)
-    found = cut("t", [Arrived(0, 1000, 1400), Arrived(1, 5, 155)])
-    assert found == [
-        MessageRange("t", 0, 1000, 1100),
-        MessageRange("t", 1, 5, 105),
-        MessageRange("t", 0, 1100, 1200),
-        MessageRange("t", 0, 1200, 1300),
-        MessageRange("t", 1, 105, 155),
-        MessageRange("t", 0, 1300, 1400),
+    topic, values = broker.topic(2), messages(log(400))
+    broker.produce(topic, values[:300], 0, milliseconds=range(5_000_000, 5_000_300))
+    broker.produce(topic, values[300:350], 1, milliseconds=range(5_000_050, 5_000_100))
+    broker.produce(topic, values[350:], 1, milliseconds=[6_000_000] * 50)
+    place = TopicStream(topic, options(broker), Path(), False)
+    expected = [(0, 0), (1, 0), (0, 100), (0, 200)]
+    assert [(split.partition, split.start) for split in map(as_range, place.news({}))] == expected
+    train(session, stream(broker, topic))
+    assert session.sql(ROWS).arrow()["count"][0].as_py() == 400
+    same = cut("t", [Arrived(0, 1000, 1200), Arrived(1, 5, 155)])
+    assert [(one.partition, one.start) for one in map(as_range, in_order(same, [7, 3, 0, 0]))] == [
+        *((1, 5), (1, 105), (0, 1000), (0, 1100)),
     ]
+    assert [one.partition for one in map(as_range, in_order(same, [0] * 4))] == [0, 1, 0, 1]
 
 
 def test_explain_tells_what_is_new_and_starts_nothing(session: xpsql.Session, broker: Broker) -> None:

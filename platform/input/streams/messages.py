@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....warehouse.manifest import MessageRange
@@ -19,7 +19,9 @@ ANSWER_SECONDS = 30.0
 SILENCE_SECONDS = 120.0
 """How long messages that are there may not come, such as while brokers restart."""
 POLL_SECONDS = 1.0
-AT_ONCE = 10_000
+PEEK_SECONDS = 5.0
+"""How long the first messages of ranges may take together."""
+AT_ONCE = 40_000
 
 
 class Offsets(NamedTuple):
@@ -99,6 +101,24 @@ def watermarks(client: Consumer, partition: Any, deadline: float) -> tuple[int, 
     """Return the first offset of a partition and the one after the last; zeros of a partition without leader time out."""
     low, high = client.get_watermark_offsets(partition, timeout=max(1.0, deadline - time.monotonic()))
     return low, high
+
+
+def begun_at(settings: ClientSettings, ranges: Sequence[MessageRange]) -> list[int]:
+    """Return the time of the first message of each range, in milliseconds since 1970, by which those furthest behind come
+    first; 0 where it has none, or it does not come within seconds."""
+    client, found = consumer(settings, lambda why: None), dict.fromkeys(ranges, 0)
+    from confluent_kafka import TopicPartition
+
+    deadline = time.monotonic() + PEEK_SECONDS
+    try:
+        for wanted in ranges:
+            client.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+            message = client.poll(max(0.0, deadline - time.monotonic()))
+            if message is not None and message.error() is None:
+                found[wanted] = max(0, message.timestamp()[1])
+    finally:
+        client.close()
+    return [found[wanted] for wanted in ranges]
 
 
 def read_range(settings: ClientSettings, wanted: MessageRange, rows: int) -> Iterator[list[Message]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from ...engines.base import Scan
 from ...errors import DataError, StatementError
 from .base import Position
 from .kafka_options import KafkaOptions, check_settings, settings_of
-from .messages import Offsets, offsets
+from .messages import Offsets, begun_at, offsets
 
 RANGE_MESSAGES = 122_880
 """The most messages of a split: as many rows as a row group of a table has, so that both are cut alike."""
@@ -64,11 +64,15 @@ class TopicStream:
         )
 
     def news(self, position: Position) -> list[Split]:
-        """List ranges of what came to each partition, those first that are the least part of its way."""
+        """List ranges of what came to each partition, in the order of the times at which they begin: that which is furthest
+        behind is next."""
         found, learned = offsets(self._settings, self._topic), known(position)
         self._check(found, learned)
         arrived = [Arrived(number, self._start(number, at, learned), at.high) for number, at in sorted(found.items())]
-        return cut(self._topic, [one for one in arrived if one.start < one.stop])
+        ranges = cut(self._topic, [one for one in arrived if one.start < one.stop])
+        if len({one.partition for one in ranges}) < 2:
+            return list(ranges)
+        return in_order(ranges, begun_at(self._settings, ranges))
 
     def after(self, position: Position, splits: Sequence[Split]) -> Position:
         """Return the position after all messages that are learned from."""
@@ -171,13 +175,22 @@ def known(position: Position) -> dict[int, int]:
     return {int(number): offset for number, offset in position.get("offsets", {}).items()}
 
 
-def cut(topic: str, arrived: Sequence[Arrived]) -> list[Split]:
-    """Return what came, in ranges; one after another those that leave the least part of their partition behind them."""
+def cut(topic: str, arrived: Sequence[Arrived]) -> list[MessageRange]:
+    """Return what came, in ranges, partition by partition."""
+    return [
+        MessageRange(topic, one.partition, start, min(start + RANGE_MESSAGES, one.stop))
+        for one in arrived
+        for start in range(one.start, one.stop, RANGE_MESSAGES)
+    ]
 
-    def pieces(one: Arrived) -> Iterator[tuple[float, int, MessageRange]]:
-        for start in range(one.start, one.stop, RANGE_MESSAGES):
-            stop = min(start + RANGE_MESSAGES, one.stop)
-            part = (start - one.start) / (one.stop - one.start)
-            yield part, one.partition, MessageRange(topic, one.partition, start, stop)
 
-    return [found for _, _, found in sorted((piece for one in arrived for piece in pieces(one)), key=lambda piece: piece[:2])]
+def in_order(ranges: Sequence[MessageRange], times: Sequence[int]) -> list[Split]:
+    """Return ranges in the order of the times at which they begin, those of a partition in its order, whatever its clocks say;
+    of equal times partitions in turn."""
+    so_far: dict[int, tuple[int, int]] = {}
+    ordered = []
+    for one, time in zip(ranges, times, strict=True):
+        newest, turn = so_far.get(one.partition, (0, 0))
+        so_far[one.partition] = key = max(time, newest), turn + 1
+        ordered.append((*key, one.partition, one))
+    return [one for *_, one in sorted(ordered, key=lambda entry: entry[:3])]

@@ -1,0 +1,161 @@
+"""Streams beside batches: files that arrive, jobs that find nothing new, and how long a message takes until a version knows it.
+
+    python -m benchmarks.streams DATA WAREHOUSE [--rate 30000] [--seconds 600]
+
+DATA is a file of the log. Printed: `value unit name`, a line each. The broker is librdkafka's mock cluster, in a process of its
+own with the producer, on the same cores; it keeps the last five megabytes of a partition only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+
+import xpsql
+from benchmarks.kafka import TOPIC, events
+from benchmarks.process import measure
+from tests.streams.broker import MockCluster
+from xpsql.platform.progress import SilentReporter
+
+PARTITIONS = 64
+TICK_SECONDS = 0.1
+ROUNDS = 3
+JOB = "CONTINUE MODEL stream WITH (until = 'available') AS SELECT * FROM STREAM parquet.`{data}`"
+
+
+class Sent(NamedTuple):
+    """Messages that were produced together: when, where, and the offset after the last."""
+
+    time: float
+    partition: int
+    stop: int
+    count: int
+
+
+def files(data: Path, warehouse: Path) -> Iterator[tuple[float, str, str]]:
+    """Yield the speed of a stream of Parquet files beside that of a query over the same, in turns; the first is not counted."""
+    rows = pq.read_metadata(data).num_rows
+    sources = {"stream": f"STREAM parquet.`{data}`", "batch": f"parquet.`{data}`"}
+    took: dict[str, list[tuple[float, float]]] = {name: [] for name in sources}
+    with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
+        for number in range(ROUNDS + 1):
+            for name, source in sources.items():
+                settings = "WITH (until = 'available')" if name == "stream" else ""
+                wall, cpu = time.perf_counter(), time.process_time()
+                session.sql(f"TRAIN OR REPLACE MODEL {name} USING xftrl TIME ts {settings} AS SELECT * FROM {source}")
+                if number:
+                    took[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+    best = {name: np.min(times, axis=0) for name, times in took.items()}
+    yield rows / best["stream"][0], "rows/s", "Parquet files, learned as a stream"
+    yield float(best["batch"][0] / best["stream"][0]), "x", "Parquet files: times a batch training"
+    yield float(best["batch"][1] / best["stream"][1]), "x", "Parquet files: times a batch training, CPU"
+
+
+def idle(data: Path, warehouse: Path) -> Iterator[tuple[float, str, str]]:
+    """Yield what a job takes that finds nothing new, a whole process, after `files`."""
+    script = warehouse.parent / "job.sql"
+    script.write_text(JOB.format(data=data), encoding="utf-8")
+    command = [Path(sys.executable).with_name("xpsql"), "run", script, "--warehouse", warehouse]
+    done = min((measure(command) for _ in range(ROUNDS)), key=lambda one: one.seconds)
+    yield done.seconds, "s", "a job that finds nothing new"
+    yield done.cpu_seconds, "s", "a job that finds nothing new, CPU"
+
+
+def serve(told: Connection, values: Sequence[bytes], rate: float, seconds: float) -> None:
+    """Produce events at a rate to a broker in this process, then tell what was produced when."""
+    from confluent_kafka import Producer
+
+    cluster = MockCluster()
+    cluster.topic(TOPIC, PARTITIONS)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000})
+    stops, sent, each = [0] * PARTITIONS, list[Sent](), round(rate * TICK_SECONDS)
+
+    def tick(number: int) -> None:
+        partition, now = number % PARTITIONS, time.time()
+        for place in range(each):
+            producer.produce(TOPIC, values[(number * each + place) % len(values)], None, partition)
+        producer.flush(60)
+        stops[partition] += each
+        sent.append(Sent(now, partition, stops[partition], each))
+
+    tick(0)
+    told.send(cluster.bootstrap)
+    told.recv()
+    begin, before = time.time(), time.process_time()
+    for number in range(1, round(seconds / TICK_SECONDS)):
+        time.sleep(max(0.0, begin + number * TICK_SECONDS - time.time()))
+        tick(number)
+    told.send((sent, time.process_time() - before, time.time() - begin))
+    told.recv()
+
+
+def latency(data: Path, warehouse: Path, rate: float, seconds: float) -> Iterator[tuple[float, str, str]]:
+    """Yield how long messages take from the broker to a version that has learned them."""
+    columns, values = events(str(data))
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=serve, args=(there, values, rate, seconds), daemon=True)
+    process.start()
+    source = f"read_kafka(bootstrapServers => '{here.recv()}', subscribe => '{TOPIC}', schema => '{columns}')"
+    settings = "WITH (batch_size = 4096, checkpoint_seconds = 0)"
+    told: list[tuple[list[Sent], float, float]] = []
+
+    def wait() -> None:
+        told.append(here.recv())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
+        until = settings.replace("WITH (", "WITH (until = 'available', ")
+        session.sql(f"TRAIN OR REPLACE MODEL live USING xftrl TIME ts {until} AS SELECT * FROM STREAM {source}")
+        cpu = time.process_time()
+        here.send(True)
+        threading.Thread(target=wait, daemon=True).start()
+        session.sql(f"CONTINUE MODEL live PUBLISH EVERY 5 SECONDS {settings} AS SELECT * FROM STREAM {source}")
+        cpu = time.process_time() - cpu
+        made = [version.manifest for version in session.models.versions("live")]
+    (sent, producing, took), waits = told[0], []
+    for one in sent[1:]:
+        known = (
+            m.finished for m in made if m.finished and m.position[f"topic {TOPIC}"]["offsets"][str(one.partition)] >= one.stop
+        )
+        waits += [min(known).timestamp() - one.time]
+    here.send(True)
+    count = sum(one.count for one in sent[1:])
+    yield count / took, "rows/s", "PUBLISH EVERY 5 SECONDS: events produced and learned"
+    for share in (50, 99):
+        yield float(np.percentile(waits, share)), "s", f"PUBLISH EVERY 5 SECONDS: p{share} from the broker to a version"
+    yield 1e6 * cpu / count, "us", "PUBLISH EVERY 5 SECONDS: CPU of the training, an event"
+    yield 1e6 * producing / count, "us", "PUBLISH EVERY 5 SECONDS: CPU of broker and producer, an event"
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("warehouse", type=Path)
+    parser.add_argument("--rate", type=float, default=30_000, help="events a second")
+    parser.add_argument("--seconds", type=float, default=600, help="how long events come")
+    given = parser.parse_args()
+    for figures in (
+        files(given.data, given.warehouse),
+        idle(given.data, given.warehouse),
+        latency(given.data, given.warehouse, given.rate, given.seconds),
+    ):
+        for value, unit, name in figures:
+            print(value, unit, name, flush=True)
+
+
+if __name__ == "__main__":
+    main()
