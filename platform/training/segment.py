@@ -12,7 +12,7 @@ from ...warehouse.trainings.segments import read_passed, read_segments, write_pa
 from ..engines.base import Scan, Staged
 from ..errors import DataError, StatementError
 from ..input.streams.base import VIEW, InputStream, Position, StreamQuery
-from ..input.streams.files import files_of, old_enough
+from ..input.streams.files import check_joins, files_of, old_enough
 from ..input.streams.segment_scan import SegmentScan
 from ..input.streams.sources import opened
 
@@ -77,12 +77,9 @@ def taken(
     if settings.delay_seconds is None:
         yield cut(query, parent, warehouse, settings.forgives)
         return
-    from ..engines.duckdb.row_wise import more_than_joins  # brings sqlglot, which a job that finds nothing new does without
-
     stream = opened(query.relation, warehouse, settings.forgives)
     before = begin_of(stream, parent, settings.forgives)
-    if (more := more_than_joins(query.query)) is not None:
-        raise StatementError(f"A stream is joined a part at a time, and {more}. Make such rows first, by INSERT INTO a table.")
+    check_joins(query.query)
     splits = old_enough(stream.news(before), settings.delay_seconds)
     if not splits:
         yield stream, None

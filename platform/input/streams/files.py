@@ -92,6 +92,18 @@ def row_by_row(query: str, file: str, warehouse: Path) -> ParquetScan:
     return scan
 
 
+def check_joins(query: str) -> None:
+    """Require that a query joins at most: of what it needs no rows may come later.
+
+    Raises:
+        StatementError: says what it has.
+    """
+    from ...engines.duckdb.row_wise import more_than_joins  # brings sqlglot, which a job that finds nothing new does without
+
+    if (more := more_than_joins(query)) is not None:
+        raise StatementError(f"A stream is joined a part at a time, and {more}. Make such rows first, by INSERT INTO a table.")
+
+
 def check_columns(needed: Sequence[str], files: Sequence[ArrivedFile]) -> None:
     """Require that all files have the columns that a query reads, in the types of the first one.
 
