@@ -174,8 +174,7 @@ class Manifest:
         replaces: once `ready`, every version before it is gone (OR REPLACE).
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
         rows: keys that have rows, which are those of the first table.
-        metrics: of its training, as ML.EVALUATE shows them.
-        late: an example comes with label 0, and once more with 1 where that is its label.
+        metrics: of its training, as ML.EVALUATE shows them; late: LABEL ... LATE.
         classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
         crosses: the terms of CROSS, as written; vectors: of VECTORS, in files of their own.
         transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without.
@@ -196,9 +195,8 @@ class Manifest:
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
         stream: what it learns from is a stream, of this name, whose splits are in the version's log of segments.
         position: how far it and those that it goes on from have learned from each stream, by its name.
-        publish: PUBLISH EVERY, as `seconds` and `examples`; None of a training that ended by itself.
+        publish: PUBLISH EVERY, as `seconds` and `examples`; None of a training that ended by itself. retain: RETAIN LAST.
         defaults: which ones options have that are not written; 0 of an earlier version.
-        retain: RETAIN LAST; None where all versions stay.
     """
 
     model: str = ""
