@@ -57,7 +57,7 @@ NumpyVector<uint8_t> differing(const MappedImage& mapped, const In& keys_in, siz
         nb::gil_scoped_release unlocked;
         std::vector<float> room(image.width());
         for (size_t i = 0; i < keys.size; ++i) {
-            if (i + Image::block < keys.size) image.ask(keys[i + Image::block]);
+            if (i + Image::block < keys.size) image.ask_first(keys[i + Image::block]);
             const uint64_t place = image.find(keys[i]);
             const float *own = image.row(place, room.data()) + first, *other = rows.data + i * floats;
             out[i] = place == image.nowhere() ? 2 : !std::equal(own, own + floats, other);

@@ -87,11 +87,13 @@ class Image {
     uint64_t nowhere() const { return static_cast<uint64_t>(header_.first) * places; }
 
     uint64_t find(uint64_t key) const {
-        for (const uint64_t bucket : {first_.of(key), second_.of(key)})
-            for (uint64_t at = bucket * places; at < (bucket + 1) * places; ++at)
-                if (buckets_[at] == key) return at;
-        return nowhere();
+        const uint64_t place = find_first(key);
+        return place == nowhere() ? find_second(key) : place;
     }
+
+    // The same in one of its two buckets. Four keys of five are in the first one.
+    uint64_t find_first(uint64_t key) const { return find_in(first_.of(key), key); }
+    uint64_t find_second(uint64_t key) const { return find_in(second_.of(key), key); }
 
     // The floats of a place, in its own memory; of halves in `room`, of width floats.
     const float* row(uint64_t place, float* room) const {
@@ -101,10 +103,8 @@ class Image {
         return room;
     }
 
-    void ask(uint64_t key) const {
-        prefetch(buckets_ + first_.of(key) * places);
-        prefetch(buckets_ + second_.of(key) * places);
-    }
+    void ask_first(uint64_t key) const { prefetch(buckets_ + first_.of(key) * places); }
+    void ask_second(uint64_t key) const { prefetch(buckets_ + second_.of(key) * places); }
 
     void ask_row(uint64_t place) const {
         const uint8_t* row = rows_ + place * row_bytes_;
@@ -115,6 +115,12 @@ class Image {
     static uint64_t up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
   private:
+    uint64_t find_in(uint64_t bucket, uint64_t key) const {
+        for (uint64_t at = bucket * places; at < (bucket + 1) * places; ++at)
+            if (buckets_[at] == key) return at;
+        return nowhere();
+    }
+
     ImageHeader header_;
     Remainder first_, second_;
     const uint64_t* buckets_;
@@ -134,24 +140,22 @@ class Layers {
     // Floats that the rows of n keys take beside the images.
     size_t room(size_t n) const { return base_.half() || (over_ && over_->half()) ? n * width() : 0; }
 
-    // Gives the floats of keys: in the images, or in `room`. Buckets are asked for before they are read, and then rows.
+    // Gives the floats of keys: in the images, or in `room`. Memory is asked for before it is read, block by block.
     void find(const uint64_t* keys, size_t n, const float** rows, float* room) const {
         uint64_t places[Image::block];
-        const Image* images[Image::block];
-        for (size_t i = 0; i < std::min(Image::block, n); ++i) ask(keys[i]);
         for (size_t begin = 0; begin < n; begin += Image::block) {
             const size_t count = std::min(Image::block, n - begin);
-            for (size_t i = 0; i < count; ++i) {
-                if (begin + i + Image::block < n) ask(keys[begin + i + Image::block]);
-                images[i] = over_ ? over_ : &base_;
-                places[i] = images[i]->find(keys[begin + i]);
-                if (over_ && places[i] == over_->nowhere()) places[i] = (images[i] = &base_)->find(keys[begin + i]);
-                images[i]->ask_row(places[i]);
+            const uint64_t* own = keys + begin;
+            if (over_) {
+                places_of(*over_, own, count, places);
+                for (size_t i = 0; i < count; ++i) {
+                    const bool there = places[i] != over_->nowhere();
+                    rows[begin + i] = there ? floats(*over_, places[i], room) : nullptr;
+                }
             }
-            for (size_t i = 0; i < count; ++i) {
-                rows[begin + i] = images[i]->row(places[i], room);
-                if (rows[begin + i] == room) room += width();
-            }
+            places_of(base_, own, count, places);
+            for (size_t i = 0; i < count; ++i)
+                if (!over_ || !rows[begin + i]) rows[begin + i] = floats(base_, places[i], room);
         }
     }
 
@@ -165,9 +169,21 @@ class Layers {
     }
 
   private:
-    void ask(uint64_t key) const {
-        if (over_) over_->ask(key);
-        base_.ask(key);
+    static void places_of(const Image& image, const uint64_t* keys, size_t count, uint64_t* places) {
+        for (size_t i = 0; i < count; ++i) image.ask_first(keys[i]);
+        for (size_t i = 0; i < count; ++i) {
+            places[i] = image.find_first(keys[i]);
+            if (places[i] == image.nowhere()) image.ask_second(keys[i]);
+            else image.ask_row(places[i]);
+        }
+        for (size_t i = 0; i < count; ++i)
+            if (places[i] == image.nowhere()) image.ask_row(places[i] = image.find_second(keys[i]));
+    }
+
+    const float* floats(const Image& image, uint64_t place, float*& room) const {
+        const float* found = image.row(place, room);
+        if (found == room) room += width();
+        return found;
     }
 
     const Image& base_;

@@ -42,7 +42,7 @@ NumpyVector<int64_t> place_two_choice(const In& keys_in, int64_t first_prime, in
             for (;; ++moves) {
                 const size_t buckets[2] = {first.of(keys[who]), second.of(keys[who])};
                 const size_t free[2] = {free_of(buckets[0]), free_of(buckets[1])};
-                const size_t chosen = free[1] < free[0];  // the one with fewer keys: they stand in front
+                const size_t chosen = free[0] == places;  // who looks for a key looks there first
                 if (free[chosen] < places) {
                     owner[buckets[chosen] * places + free[chosen]] = who;
                     break;
