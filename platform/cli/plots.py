@@ -109,7 +109,7 @@ def charts(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
                 Line(k, [*map(one.examples, measured)], [line.get(k) for line in measured], i) for i, k in enumerate(kinds)
             ]
             text = "Rows in memory, and those admitted and expired so far."
-            yield titled("The life of features", one, shown), text, lines(drawn, "examples", "features")
+            yield titled("The life of rows", one, shown), text, lines(drawn, "examples", "rows")
     yield from of_time(shown)
     yield from of_slots(session, [one for one in shown if one.manifest.status in ("ready", "held")])
 
