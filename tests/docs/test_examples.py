@@ -1,4 +1,4 @@
-"""Pages whose statements are run in order show what they answer; and all that there is has an example with its output somewhere."""
+"""Pages show what their statements answer; and all that there is has an example with its output somewhere."""
 
 from __future__ import annotations
 
