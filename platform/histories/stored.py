@@ -2,6 +2,7 @@
 
     <root>/histories/<name>/definition.json      what CREATE HISTORY said
     <root>/histories/<name>/lock                 held by who refreshes it
+    <root>/histories/<name>/stop                 asks who publishes it again and again to end
     <root>/histories/<name>/v<N>/manifest.json   how many events it has, and the positions of streams up to which it has them
     <root>/histories/<name>/v<N>/events/         all events; of a stream as links to the files of versions before
     <root>/histories/<name>/v<N>/kept/           the last events of each user
@@ -14,14 +15,18 @@ an event is in a history once, whenever a refresh is killed.
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from ...warehouse.durable import clear, make_folder, replace_text, storing, sync, sync_tree
 from ...warehouse.folders import version_folders
@@ -31,7 +36,10 @@ from ...warehouse.names import folder_name, model_name
 from ..errors import ModelError, suggestion
 
 FORMAT = 1
-DEFINITION, MANIFEST = "definition.json", "manifest.json"
+DEFINITION, MANIFEST, STOP = "definition.json", "manifest.json", "stop"
+POLL_SECONDS = 0.1
+FILES_OF_A_SIZE = 8
+"""So many files of events of about a size are made one: a history has a few files, however often it is refreshed."""
 KEPT_VERSIONS = 3
 """Versions whose files stay, for queries and services that began with one of them."""
 
@@ -160,6 +168,26 @@ class StoredHistories:
         finally:
             lock.release()
 
+    def published(self, name: str) -> bool:
+        """Tell whether somebody changes it now."""
+        try:
+            with self.changing(name):
+                return False
+        except ModelError:
+            return True
+
+    def ask_to_stop(self, name: str) -> None:
+        """Ask who publishes a history again and again to end."""
+        replace_text(self._folder(name) / STOP, "")
+
+    def waited(self, name: str, seconds: float) -> bool:
+        """Wait until a time is over, or somebody asks to stop; tell whether somebody does. Under `changing`."""
+        end = time.monotonic() + seconds
+        while not (asked := (self._folder(name) / STOP).exists()) and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, POLL_SECONDS))
+        (self._folder(name) / STOP).unlink(missing_ok=True)
+        return asked
+
     @contextmanager
     def draft(self, name: str) -> Iterator[Path]:
         """Give an empty folder for the next version, which goes unless it is published; under `changing`."""
@@ -197,10 +225,36 @@ class StoredHistories:
 
 
 def link_events(before: HistoryVersion, draft: Path) -> int:
-    """Give a draft the events of the version before, and return how many files these are."""
+    """Give a draft the events of the version before, some of many files as one; return the number of the next file."""
     files = sorted(before.events.glob("*.parquet"))
+    number = max((int(file.stem.rpartition("-")[2]) for file in files), default=-1) + 1
+    many = many_of_a_size(files)
     with storing(draft):
         make_folder(draft / "events")
         for file in files:
-            os.link(file, draft / "events" / file.name)
-    return len(files)
+            if file not in many:
+                os.link(file, draft / "events" / file.name)
+        if many:
+            merge(many, draft / "events" / event_file(number))
+    return number + bool(many)
+
+
+def event_file(number: int) -> str:
+    return f"part-{number:08d}.parquet"
+
+
+def many_of_a_size(files: Sequence[Path]) -> list[Path]:
+    """Return files of about the same number of rows, where there are many; [] where there are not."""
+    by_size: dict[int, list[Path]] = {}
+    for file in files:
+        rows = pq.read_metadata(file).num_rows
+        by_size.setdefault(int(math.log(max(rows, 1), FILES_OF_A_SIZE)), []).append(file)
+    return next((own for own in by_size.values() if len(own) >= FILES_OF_A_SIZE), [])
+
+
+def merge(files: Sequence[Path], to: Path) -> None:
+    """Write the rows of some files to one."""
+    with pq.ParquetWriter(to, pq.read_schema(files[0]), compression="zstd") as writer:
+        for file in files:
+            for batch in pq.ParquetFile(file).iter_batches():
+                writer.write_batch(batch)

@@ -7,12 +7,14 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -128,6 +130,51 @@ def test_a_history_of_a_stream_has_each_event_once_whatever_is_killed(tmp_path: 
         assert not list((tmp_path / "warehouse" / "histories" / "clicks").glob(".draft-*"))
 
 
+PUBLISHING = """
+import sys, xpsql
+xpsql.connect(sys.argv[1]).sql("REFRESH HISTORY clicks PUBLISH EVERY 1 SECOND")
+"""
+
+
+def until_it_has(session: xpsql.Session, events: int) -> None:
+    deadline = time.monotonic() + 120
+    while newest(session).rows < events:
+        assert time.monotonic() < deadline, newest(session)
+        time.sleep(0.05)
+
+
+def test_a_history_is_published_again_and_again_until_it_is_stopped(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        events = drawn(draw, 0, 50)
+        add(session, events)
+        session.sql(OF_STREAM)
+        command = [sys.executable, "-c", PUBLISHING, str(tmp_path / "warehouse")]
+        for ends in ("killed", "stopped"):
+            with subprocess.Popen(command) as process:
+                try:
+                    for _ in range(5):
+                        more = drawn(draw, 30, 80)
+                        add(session, more)
+                        events += more
+                        until_it_has(session, len(events))
+                    with pytest.raises(ModelError, match="is being refreshed by another process"):
+                        session.sql("REFRESH HISTORY clicks")
+                    if ends == "stopped":
+                        add(session, events[:7])
+                        events += events[:7]
+                        (row,) = session.sql("STOP HISTORY clicks").arrow().to_pylist()
+                        assert (row["events"], process.wait(60)) == (len(events), 0)
+                finally:
+                    process.kill()
+        check(session, events, None)
+        files = [pq.read_metadata(file).num_rows for file in newest(session).events.glob("*.parquet")]
+        assert sum(files) == len(events)
+        assert len(files) < 8, "files of a size are made one"
+        with pytest.raises(ModelError, match="Nobody publishes history clicks"):
+            session.sql("STOP HISTORY clicks")
+
+
 def test_a_history_of_a_query_is_made_anew_and_forgets_what_is_old(tmp_path: Path) -> None:
     draw = random.Random(4)
     with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
@@ -188,6 +235,8 @@ OF_LOG = "CREATE HISTORY h AS SELECT user, ts, item FROM log"
             f"{OF_LOG} PARTITION BY user ORDER BY ts KEEP LAST 5 WITHIN INTERVAL 3 DAYS",
             "WITHIN takes INTERVAL",
         ),
+        (f"{OF_LOG} PARTITION BY user ORDER BY ts KEEP LAST 5 PUBLISH EVERY 5 SECONDS", "is for a history of a stream"),
+        ("REFRESH HISTORY clicks PUBLISH EVERY 5 EXAMPLES", "every n SECONDS or MINUTES"),
         ("REFRESH HISTORY nothing", "There is no history nothing"),
         ("SELECT HISTORY(clicks.price, user, ts) FROM log", "has the values item, shop, got price"),
         ("SELECT HISTORY(clicks.item, (user, ts), ts) FROM log", r"is by \(user\)"),

@@ -36,6 +36,7 @@ STATEMENTS: Registry[Statement] = Registry(
         "EXPORT MODEL": "export_model.EXPORT_MODEL",
         "CREATE HISTORY": "history.CREATE_HISTORY",
         "REFRESH HISTORY": "history.REFRESH_HISTORY",
+        "STOP HISTORY": "stop_history.STOP_HISTORY",
         "SHOW HISTORIES": "history.SHOW_HISTORIES",
         "DESCRIBE HISTORY": "history.DESCRIBE_HISTORY",
         "DROP HISTORY": "history.DROP_HISTORY",

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...errors import StatementError
-from ...histories.stored import HistoryDefinition, HistoryVersion, StoredHistories, link_events
+from ...histories.stored import HistoryDefinition, HistoryVersion, StoredHistories, event_file, link_events
 from ...input.streams.sources import opened
 from .. import streams
 from ..base import Statement
+from ..clauses import read_publish
 from ..cursor import Cursor
 from ..query import Query
 
@@ -40,6 +41,7 @@ class CreateHistory:
     order: str
     keep: int
     within: str | None
+    every: float | None
 
     def run(self, context: StatementContext) -> pa.Table:
         histories = StoredHistories(context.models.warehouse)
@@ -49,7 +51,7 @@ class CreateHistory:
         )  # fmt: skip
         histories.create(definition)
         try:
-            return refreshed(histories, definition, context)
+            return refreshed(histories, definition, context, self.every)
         except BaseException:
             if histories.newest(self.name) is None:
                 histories.drop(self.name)
@@ -94,13 +96,14 @@ class CreateHistory:
 
 @dataclass(frozen=True)
 class RefreshHistory:
-    """What has come since is added."""
+    """What has come since is added; with `every`, again and again after so many seconds."""
 
     name: str
+    every: float | None
 
     def run(self, context: StatementContext) -> pa.Table:
         histories = StoredHistories(context.models.warehouse)
-        return refreshed(histories, histories.definition(self.name), context)
+        return refreshed(histories, histories.definition(self.name), context, self.every)
 
 
 @dataclass(frozen=True)
@@ -151,28 +154,49 @@ class DescribeHistory:
         return pa.table({"property": list(shown), "value": list(shown.values())})
 
 
-def refreshed(histories: StoredHistories, definition: HistoryDefinition, context: StatementContext) -> pa.Table:
-    """Publish a version with what has come; where nothing has, the newest one stays."""
+def refreshed(
+    histories: StoredHistories, definition: HistoryDefinition, context: StatementContext, every: float | None
+) -> pa.Table:
+    """Publish a version with what has come; where nothing has, the newest one stays.
+
+    Args:
+        every: do it again after so many seconds, until somebody asks to stop; None: once.
+    """
+    name = definition.name
+    with histories.changing(name):
+        before = histories.newest(name)
+        version = published(histories, definition, context)
+        if before is not None and version.number == before.number:
+            context.reporter.note(f"Nothing has come since version {before.number} of history {name}.")
+        if every is not None:
+            histories.waited(name, 0)  # what was asked before counts no more
+            context.reporter.note(f"Publishing history {name} every {every:g} s; STOP HISTORY {name} ends it.")
+            stopped = False
+            while not stopped:
+                stopped = histories.waited(name, every)
+                version = published(histories, definition, context)
+    return listed([(name, version)])
+
+
+def published(histories: StoredHistories, definition: HistoryDefinition, context: StatementContext) -> HistoryVersion:
+    """Publish a version with what has come, or return the newest one where nothing has; under `changing`."""
     from ...engines.spark_sql.passage import Passage
     from ...histories.building import publish
 
     query = Query.of(Passage.of(definition.query))
     stream = streams.stream_in(query)
-    with histories.changing(definition.name), histories.draft(definition.name) as draft:
-        before = histories.newest(definition.name)
+    before = histories.newest(definition.name)
+    with histories.draft(definition.name) as draft:
         if stream is None:
             with query.expanded(context) as passage, passage.locating():
                 context.engine.stage(passage.text, draft / "events")
             new = sorted((draft / "events").glob("*.parquet"))
-            version = publish(histories, definition, context.engine, draft, None, new, {})
-            return listed([(definition.name, version)])
+            return publish(histories, definition, context.engine, draft, None, new, {})
         taken = take(stream, before, draft, context)
         if taken is None:
             assert before is not None  # CREATE has found something
-            context.reporter.note(f"Nothing has come since version {before.number} of history {definition.name}.")
-            return listed([(definition.name, before)])
-        new, position = taken
-        return listed([(definition.name, publish(histories, definition, context.engine, draft, before, new, position))])
+            return before
+        return publish(histories, definition, context.engine, draft, before, *taken)
 
 
 def take(
@@ -195,7 +219,7 @@ def take(
         return None
     number = 0 if before is None else link_events(before, draft)
     (draft / "events").mkdir(exist_ok=True)
-    path = draft / "events" / f"part-{number:08d}.parquet"
+    path = draft / "events" / event_file(number)
     scan = source.scan(stream.query.query, splits)
     with pq.ParquetWriter(path, scan.schema, compression="zstd") as writer:
         for split in splits:
@@ -251,10 +275,27 @@ def parse_create(cursor: Cursor) -> CreateHistory:
     within = None
     if cursor.accept("WITHIN"):
         place = cursor.index
-        while not cursor.at_end:
+        while not cursor.at_end and not cursor.peek("PUBLISH"):
             cursor.index += 1
         within = re.sub(r"\s+", " ", cursor.span(place).text.upper()) if cursor.index > place else ""
-    return CreateHistory(name.lower(), cursor.span(first).text, query, streams.stream_in(query), partition, order, keep, within)
+    position, stream = cursor.position(), streams.stream_in(query)
+    if (every := parse_every(cursor)) is not None and stream is None:
+        raise StatementError("PUBLISH EVERY is for a history of a stream: SELECT ... FROM STREAM t.", position)
+    return CreateHistory(name.lower(), cursor.span(first).text, query, stream, partition, order, keep, within, every)
+
+
+def parse_refresh(cursor: Cursor) -> RefreshHistory:
+    return RefreshHistory(cursor.identifier("the name of a history"), parse_every(cursor))
+
+
+def parse_every(cursor: Cursor) -> float | None:
+    """Return the seconds of PUBLISH EVERY; None where it is not there."""
+    if not cursor.accept("PUBLISH"):
+        return None
+    position, found = cursor.position(), read_publish(cursor)
+    if found.seconds is None:
+        raise StatementError("A history is published every n SECONDS or MINUTES.", position)
+    return found.seconds
 
 
 def parse_drop(cursor: Cursor) -> DropHistory:
@@ -264,15 +305,16 @@ def parse_drop(cursor: Cursor) -> DropHistory:
 
 CREATE_HISTORY = Statement(
     "CREATE HISTORY",
-    "CREATE HISTORY name AS query\n  PARTITION BY column ORDER BY column KEEP LAST n [WITHIN INTERVAL n DAYS]",
+    "CREATE HISTORY name AS query\n  PARTITION BY column ORDER BY column KEEP LAST n [WITHIN INTERVAL n DAYS]\n"
+    "  [PUBLISH EVERY n {SECONDS | MINUTES}]",
     "Keep the last events of each user: of a query, or of a stream as they come; see docs/histories.md.",
     parse_create,
 )
 REFRESH_HISTORY = Statement(
     "REFRESH HISTORY",
-    "REFRESH HISTORY name",
+    "REFRESH HISTORY name [PUBLISH EVERY n {SECONDS | MINUTES}]",
     "Publish a version of a history with what its query gives now, or what has come in its stream, each event once.",
-    lambda cursor: RefreshHistory(cursor.identifier("the name of a history")),
+    parse_refresh,
 )
 DROP_HISTORY = Statement("DROP HISTORY", "DROP HISTORY [IF EXISTS] name", "Remove a history.", parse_drop)
 SHOW_HISTORIES = Statement(

@@ -1,0 +1,48 @@
+"""STOP HISTORY name."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...errors import ModelError
+from ...histories.stored import POLL_SECONDS, StoredHistories
+from ..base import Statement
+from .history import listed
+
+if TYPE_CHECKING:
+    from ..context import StatementContext
+
+STOP_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class StopHistory:
+    """Who publishes a history again and again is told to end, and waited for."""
+
+    name: str
+
+    def run(self, context: StatementContext) -> pa.Table:
+        histories = StoredHistories(context.models.warehouse)
+        histories.definition(self.name)
+        deadline = time.monotonic() + STOP_SECONDS
+        if not histories.published(self.name):
+            raise ModelError(f"Nobody publishes history {self.name}: none has begun with PUBLISH EVERY, or it has ended.")
+        histories.ask_to_stop(self.name)
+        while histories.published(self.name):
+            if time.monotonic() > deadline:
+                raise ModelError(f"Who publishes history {self.name} was told to end, and has not within {STOP_SECONDS:.0f} s.")
+            time.sleep(POLL_SECONDS)
+        version = histories.newest(self.name)
+        return listed([] if version is None else [(self.name, version)])
+
+
+STOP_HISTORY = Statement(
+    "STOP HISTORY",
+    "STOP HISTORY name",
+    "Let who publishes a history (PUBLISH EVERY) publish what has come, and end; answers with the newest version.",
+    lambda cursor: StopHistory(cursor.identifier("the name of a history")),
+)
