@@ -114,8 +114,9 @@ class BarReporter:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.text import Text
 
-        columns = "{task.description}", BarColumn(), TextColumn("{task.fields[measured]}"), TimeElapsedColumn()
-        self.progress = Progress(*columns, TimeRemainingColumn(), console=self.console)
+        measures = "{task.description}", BarColumn(), TextColumn("{task.fields[measured]}")
+        times = TimeElapsedColumn(), "passed,", TimeRemainingColumn(), "left"
+        self.progress = Progress(*measures, *times, console=self.console)
         self.task = self.progress.add_task(title, total=total_examples, measured="")
         self.before = 0
         self.below = Text(style="dim")

@@ -12,7 +12,7 @@ from prompt_toolkit.document import Document
 from .. import parts
 from ..engines.spark_sql.lexer import Token, level, tokens_of
 from ..errors import StatementError, XpsqlError
-from ..options import describe
+from ..options import Described, describe
 from ..session import Session
 from ..sql.clauses import CLAUSES
 from ..sql.functions import FUNCTIONS
@@ -21,8 +21,12 @@ from ..training.plan import Settings
 
 WORD = re.compile(r"[\w.]+$")
 AFTER_RELATION = re.compile(r"\b(?:FROM|JOIN|TABLE|INTO|DESCRIBE)\s+[\w.]*$", re.IGNORECASE)
+OF_COLUMNS = re.compile(
+    r"\b(?:LABEL|WEIGHT|TIME|GROUP|IGNORE\s*\(|CROSS\s*\(|EVERY .* BY)\s*(?:\w+\s*[,*]\s*)*\w*$", re.IGNORECASE
+)
 AFTER_MODEL = re.compile(r"\bMODEL\s+\w*$", re.IGNORECASE)
 RELATION = re.compile(r"\b(?:FROM|JOIN|TABLE)\s+`?([\w.]+)`?", re.IGNORECASE)
+MOST_TABLES = 20
 # fmt: off
 KEYWORDS = (
     "ALL", "AND", "AS", "BETWEEN", "BY", "CASE", "CREATE", "DISTINCT", "DROP", "ELSE", "END", "FROM", "GROUP", "HAVING",
@@ -53,6 +57,8 @@ class Names(Completer):
             return self.session.models.names()
         if (names := of_training(before)) is not None:
             return names
+        if OF_COLUMNS.search(before):
+            return self.columns(whole) if RELATION.search(whole) else self.all_columns()
         functions = [f"ML.{name}" for name in FUNCTIONS.names]
         if AFTER_RELATION.search(before):
             return [*self.session.engine.relations(), *functions]
@@ -68,10 +74,15 @@ class Names(Completer):
             except XpsqlError:
                 continue  # a table still being typed, or one that does not exist: it has no columns to offer
 
+    def all_columns(self) -> Iterator[str]:
+        """Return the columns of tables where an entry names none yet."""
+        for relation in self.session.engine.relations()[:MOST_TABLES]:
+            yield from self.session.engine.columns(relation)
+
 
 def of_training(before: str) -> list[str] | None:
     """Return what may come next in the clauses of a training: algorithms after USING, operators, options of either, settings
-    of WITH; None elsewhere, and where a value is expected."""
+    of WITH, and the values that one of these has; None elsewhere."""
     try:
         tokens = tokens_of(WORD.sub("", before))
     except StatementError:
@@ -80,18 +91,30 @@ def of_training(before: str) -> list[str] | None:
     if last == "USING":
         return part_names(parts.ALGORITHM)
     around = opened(tokens)
-    if last not in ("(", ",") or not around:
+    if not around:
         return None
     owner, place = tokens[around[-1]].text, around[-1]
-    if owner.upper() == "OPERATORS":
+    if last in ("(", ",") and owner.upper() == "OPERATORS":
         return part_names(parts.OPERATOR)
     if owner.upper() == "WITH":
-        return [option.name for option in describe(Settings)]
-    if place and tokens[place - 1].text.upper() == "USING":
-        return option_names(parts.ALGORITHM, owner)
-    if len(around) > 1 and tokens[around[-2]].text.upper() == "OPERATORS":
-        return option_names(parts.OPERATOR, owner)
-    return None
+        found = describe(Settings)
+    elif place and tokens[place - 1].text.upper() == "USING":
+        found = options_of(parts.ALGORITHM, owner)
+    elif len(around) > 1 and tokens[around[-2]].text.upper() == "OPERATORS":
+        found = options_of(parts.OPERATOR, owner)
+    else:
+        return None
+    if last in ("(", ","):
+        return [option.name.partition(" ")[0] for option in found]
+    named = tokens[-2].text.lower() if last == "=" else ""
+    return next((values_of(option) for option in found if option.name == named), [] if last == "=" else None)
+
+
+def values_of(option: Described) -> list[str]:
+    """Return the values of an option that has few."""
+    if option.type.startswith("bool"):
+        return ["true", "false"]
+    return [f"'{value}'" for value in option.range.split(" | ")] if " | " in option.range else []
 
 
 def opened(tokens: Sequence[Token]) -> list[int]:
@@ -109,10 +132,10 @@ def part_names(kind: parts.PartKind) -> list[str]:
     return [*kind.built_in().names, *(point.name for point in kind.plugged())]
 
 
-def option_names(kind: parts.PartKind, name: str) -> list[str]:
-    """Return the options of a part, a bound without its sign; none where there is no such part."""
+def options_of(kind: parts.PartKind, name: str) -> list[Described]:
+    """Return the options of a part; none where there is no such part."""
     try:
         part = kind.find(name, None)
     except StatementError:
         return []
-    return [option.name.partition(" ")[0] for option in describe(part.options)]
+    return describe(part.options)

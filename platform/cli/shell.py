@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +17,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.output import Output
 
 from ..display import line_table
@@ -24,7 +27,8 @@ from ..errors import StatementError
 from ..session import Session
 from .completion import Names
 from .failure import describe, interruption
-from .output import SHOWN_ROWS
+from .output import SHOWN_ROWS, write_table
+from .screen import MOST_ROWS, Statements, fitted, shown
 
 WORDS_TO_LEAVE = ("exit", "quit")
 HELP = """\
@@ -35,6 +39,7 @@ DESCRIBE TRAIN MODEL list options.
   .tables   the tables and views
   \\x        a line for each column of a row, and back
   \\timing   how long each statement takes, and back
+  \\pager    no pager for what is longer than the screen, and back
   exit      leave, as Ctrl-D does"""
 
 
@@ -44,12 +49,14 @@ class Commands:
     Attributes:
         lines: a row is shown as a block of lines.
         timed: the time of each statement is shown.
+        paged: what is longer than the screen goes through a pager.
     """
 
-    words = ("help", ".tables", "\\x", "\\timing")
+    words = ("help", ".tables", "\\x", "\\timing", "\\pager")
 
     def __init__(self, session: Session, write: Callable[[pa.Table], None]) -> None:
         self.lines = self.timed = False
+        self.paged = True
         self._session = session
         self._write = write
 
@@ -66,11 +73,16 @@ class Commands:
             case "\\timing":
                 self.timed = not self.timed
                 click.echo(f"Times are {'shown' if self.timed else 'hidden'}.")
+            case "\\pager":
+                self.paged = not self.paged
+                click.echo(f"The pager is {'on' if self.paged else 'off'}.")
 
     def write(self, table: pa.Table) -> None:
         """Write the rows of a result as `lines` says."""
         if self.lines:
-            click.echo(line_table(table, SHOWN_ROWS))
+            shown(line_table(table, MOST_ROWS if sys.stdout.isatty() else SHOWN_ROWS), self.paged)
+        elif self._write is write_table and sys.stdout.isatty():
+            shown(fitted(table, shutil.get_terminal_size().columns), self.paged)
         else:
             self._write(table)
 
@@ -91,6 +103,7 @@ def read_statements(
         "xpsql> ",
         history=earlier(),
         completer=Names(session),
+        lexer=PygmentsLexer(Statements),
         complete_while_typing=False,
         multiline=True,
         prompt_continuation="    -> ",

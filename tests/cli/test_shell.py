@@ -3,15 +3,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from pygments.token import Keyword, Name, String
 
 from tests.plain import plain_session
 from xpsql.platform.cli.completion import Names
 from xpsql.platform.cli.output import write_csv
+from xpsql.platform.cli.screen import Statements, fitted
 from xpsql.platform.cli.shell import Commands, finished, read_statements
 from xpsql.platform.session import Session
 
@@ -113,6 +116,24 @@ def test_rows_are_shown_in_lines_and_times_on_demand(session: Session, capsys: p
     assert lines[8].startswith("Time: ")
 
 
+def test_columns_that_do_not_fit_a_terminal_are_left_out_and_told() -> None:
+    table = pa.table({"text": ["x" * 90, "b"], **{f"column_{n}": [n, None] for n in range(6)}})
+    shown = fitted(table, 100)
+    assert "x" * 59 + "…" in shown
+    assert max(map(len, shown.splitlines()[:-1])) <= 100
+    assert shown.endswith("... 3 more columns (\\x shows a line for each): column_3, column_4, column_5\n")
+    whole = fitted(table.select(["column_0", "column_1"]), 40)
+    assert "NULL" in whole
+    assert "…" not in whole
+
+
+def test_our_words_are_coloured_as_those_of_sql() -> None:
+    kinds = {value: kind for _, kind, value in Statements().get_tokens_unprocessed("TRAIN MODEL m LABEL 'y' -- z")}
+    assert kinds["TRAIN"] is kinds["LABEL"] is Keyword
+    assert kinds["m"] is Name
+    assert kinds["'y'"] in String
+
+
 def test_the_shell_lists_its_words_and_tables(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     typed(session, "help\r.tables\r" + CTRL_D)
     shown = capsys.readouterr().out
@@ -131,6 +152,10 @@ def test_the_shell_lists_its_words_and_tables(session: Session, capsys: pytest.C
         ("TRAIN MODEL m USING xftrl OPERATORS (admit (min_count = 2), ", "safety", "xftrl"),
         ("TRAIN MODEL m USING xftrl OPERATORS (admit (", "utility", "passes"),
         ("TRAIN MODEL m USING xftrl LABEL y WITH (passes = 2, ", "batch_size", "alpha"),
+        ("TRAIN MODEL m USING xftrl LABEL y WITH (sync = ", "'bsp'", "passes"),
+        ("TRAIN MODEL m USING xftrl (intercept = ", "false", "alpha"),
+        ("TRAIN MODEL m USING xftrl LABEL ", "url", "alpha"),
+        ("TRAIN MODEL m USING xftrl CROSS (url * us", "user_id", "alpha"),
     ],
 )
 def test_parts_and_options_are_completed_where_they_stand(session: Session, before: str, wanted: str, other: str) -> None:
