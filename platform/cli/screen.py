@@ -22,7 +22,7 @@ GAP = 3
 OURS = frozenset(word for name in (*STATEMENTS.names, *CLAUSES) for word in name.split()) | {"VERSION", "STREAM", "ML"}
 
 
-class Statements(SqlLexer):  # type: ignore[misc]
+class StatementLexer(SqlLexer):  # type: ignore[misc]
     """SQL with our words."""
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, Any, str]]:

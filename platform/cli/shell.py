@@ -28,11 +28,11 @@ from ..session import Session
 from .completion import Names
 from .failure import describe, interruption
 from .output import SHOWN_ROWS, write_table
-from .screen import MOST_ROWS, Statements, fitted, shown
+from .screen import MOST_ROWS, StatementLexer, fitted, shown
 
 WORDS_TO_LEAVE = ("exit", "quit")
 HELP = """\
-Statements end with a semicolon; Tab completes words, names, options and columns. DESCRIBE ALGORITHM, DESCRIBE OPERATOR and
+StatementLexer end with a semicolon; Tab completes words, names, options and columns. DESCRIBE ALGORITHM, DESCRIBE OPERATOR and
 DESCRIBE TRAIN MODEL list options.
 
   help      this text
@@ -103,7 +103,7 @@ def read_statements(
         "xpsql> ",
         history=earlier(),
         completer=Names(session),
-        lexer=PygmentsLexer(Statements),
+        lexer=PygmentsLexer(StatementLexer),
         complete_while_typing=False,
         multiline=True,
         prompt_continuation="    -> ",

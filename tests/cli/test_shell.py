@@ -14,7 +14,7 @@ from pygments.token import Keyword, Name, String
 from tests.plain import plain_session
 from xpsql.platform.cli.completion import Names
 from xpsql.platform.cli.output import write_csv
-from xpsql.platform.cli.screen import Statements, fitted
+from xpsql.platform.cli.screen import StatementLexer, fitted
 from xpsql.platform.cli.shell import Commands, finished, read_statements
 from xpsql.platform.session import Session
 
@@ -128,7 +128,7 @@ def test_columns_that_do_not_fit_a_terminal_are_left_out_and_told() -> None:
 
 
 def test_our_words_are_coloured_as_those_of_sql() -> None:
-    kinds = {value: kind for _, kind, value in Statements().get_tokens_unprocessed("TRAIN MODEL m LABEL 'y' -- z")}
+    kinds = {value: kind for _, kind, value in StatementLexer().get_tokens_unprocessed("TRAIN MODEL m LABEL 'y' -- z")}
     assert kinds["TRAIN"] is kinds["LABEL"] is Keyword
     assert kinds["m"] is Name
     assert kinds["'y'"] in String
