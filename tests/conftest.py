@@ -31,6 +31,14 @@ prepare_jax()  # as sessions do, for tests without one too: with what runs befor
 for variable in java.VARIABLES:  # of the processes that tests start, too
     os.environ.setdefault(variable, java.OPTIONS)
 
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make once what Java starts faster with; the processes of pytest-xdist leave it to the first."""
+    if not hasattr(config, "workerinput"):
+        java.begin_archive()
+
+
 MASTER = "local[6]"  # room for three shards and three workers at once
 SETTINGS = {
     "spark.ui.enabled": "false",
