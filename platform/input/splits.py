@@ -11,6 +11,7 @@ from ..engines.repeats import flat
 from ..errors import StatementError
 from .columns import Columns
 from .kinds import kind_named
+from .kinds.base import SizedKind
 from .roles import LABEL
 from .slot import Slot
 
@@ -44,10 +45,10 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
         StatementError: no row has any, or the first split begins with another number than a version before; names the slot.
     """
 
-    def dim(slot: Slot) -> int:
+    def dim(slot: Slot, kind: SizedKind) -> int:
         for split in splits[:1] if slot.dim else splits:
             for table in scan.read(split, [slot.column], CHUNK_ROWS):
-                if found := kind_named(slot.kind).size(flat(table.column(0)).combine_chunks()):
+                if found := kind.size(flat(table.column(0)).combine_chunks()):
                     return known(slot, found)
         if slot.dim:
             return slot.dim
@@ -56,7 +57,9 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
             "or select rows that have some."
         )
 
-    return replace(columns, slots=tuple(replace(s, dim=dim(s)) if kind_named(s.kind).sized else s for s in columns.slots))
+    kinds = [(slot, kind_named(slot.kind)) for slot in columns.slots]
+    slots = (replace(slot, dim=dim(slot, kind)) if isinstance(kind, SizedKind) else slot for slot, kind in kinds)
+    return replace(columns, slots=tuple(slots))
 
 
 def known(slot: Slot, found: int) -> int:

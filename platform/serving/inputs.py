@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..input.kinds import kind_named
+from ..input.kinds.base import SizedKind
 from ..input.slot import Slot
 from ..spark_types import type_words
 from .casts import MismatchError, cast_to
@@ -108,9 +109,9 @@ class Input:
 
     def checked(self, array: pa.Array) -> pa.Array:
         """Return a column whose vectors have the slot's length, and one without vectors as it is."""
-        if self.slot is None or not kind_named(self.slot.kind).sized:
+        if self.slot is None or not isinstance(kind := kind_named(self.slot.kind), SizedKind):
             return array
-        vectors, rows = kind_named(self.slot.kind).vectors(array)
+        vectors, rows = kind.vectors(array)
         lengths = vectors.value_lengths().fill_null(self.slot.dim).to_numpy(zero_copy_only=False)
         if len(wrong := np.flatnonzero(lengths != self.slot.dim)):
             raise RequestError(

@@ -48,7 +48,6 @@ class Kind(ABC):
         role: the role that an option gives its columns; "" for columns that no option names.
         features: its values are features with rows: other slots may use them, and vectors of values are compared.
         raw: its numbers are learned as they are, not standardised.
-        sized: its values are vectors, or arrays of them, and `Slot.dim` is the number of elements that every vector has.
     """
 
     name: str
@@ -56,7 +55,6 @@ class Kind(ABC):
     role = ""
     features = True
     raw = False
-    sized = False
 
     @abstractmethod
     def accepts(self, type: pa.DataType, role: str) -> bool:
@@ -70,9 +68,13 @@ class Kind(ABC):
         """Return whether values of type `now` have other keys than the same values of type `before` had."""
         return False
 
+
+class SizedKind(Kind):
+    """A kind whose values are vectors, or arrays of them; `Slot.dim` is the number of elements that every vector has."""
+
+    @abstractmethod
     def vectors(self, column: pa.Array) -> tuple[pa.Array, NDArray[np.intp]]:
-        """Return the vectors of a column of a kind that is `sized`, and the row of each."""
-        raise NotImplementedError(f"{self.name} has no vectors")
+        """Return the vectors of a column, and the row of each."""
 
     def size(self, column: pa.Array) -> int:
         """Return how many elements the first vector of a column has; 0 where it has none."""
@@ -163,12 +165,11 @@ class SequenceKind(Kind):
         """Return the elements of a column, the last `slot.length` of each row."""
 
 
-class VectorArrayKind(Kind):
+class VectorArrayKind(SizedKind):
     """Any number of vectors per example, in order: one of `Inputs.vector_arrays`. They have no rows."""
 
     features = False
     raw = True
-    sized = True
 
     @abstractmethod
     def encode(self, column: pa.ChunkedArray, slot: Slot) -> VectorArrays:

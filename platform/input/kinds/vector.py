@@ -10,17 +10,16 @@ from ...errors import DataError
 from ...ps.keys import hashed_keys
 from ..numbers import floats
 from ..slot import Slot
-from .base import DenseKind, Encoding, Lines
+from .base import DenseKind, Encoding, Lines, SizedKind
 from .types import is_list, is_number
 
 
-class Vector(DenseKind):
+class Vector(DenseKind, SizedKind):
     """A vector per example, whose elements are learned as they are; a NULL vector is absent."""
 
     name = "vector"
     types = "array<float> a vector"
     raw = True
-    sized = True
 
     def accepts(self, type: pa.DataType, role: str) -> bool:
         return not role and is_list(type) and is_number(type.value_type)
