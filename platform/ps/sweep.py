@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .messages import Keys
 
@@ -44,10 +45,12 @@ class Sweep:
 
     def all(self, now: int) -> Keys:
         """Visit every row; returns as `pushed` does."""
-        self._next = 0
-        found = [self._visit(now)]
-        while self._next:
-            found.append(self._visit(now))
+
+        def ended(keys: Keys, rows: NDArray[np.uint32]) -> list[Keys]:
+            return [keys[self._table.visit(keys, rows, VISITED, now)]]
+
+        found = self._table.fold(ended, list.__add__, [np.empty(0, np.uint64)], VISITED)
+        self._turned()
         return np.concatenate(found)
 
     def _visit(self, now: int) -> Keys:
@@ -56,7 +59,10 @@ class Sweep:
         self._next += VISITED
         ended = table.visit(keys, rows, VISITED, now)
         if self._next >= table.store.end:
-            self._next = 0
-            if table.watch is not None:
-                table.watch.turn()
+            self._turned()
         return keys[ended]
+
+    def _turned(self) -> None:
+        self._next = 0
+        if self._table.watch is not None:
+            self._table.watch.turn()

@@ -7,7 +7,7 @@ chains as one jitted function on arrays padded to a short ladder of sizes, and s
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,6 +32,7 @@ DUMP_SLICES = 64
 
 Columns = dict[str, NDArray[np.generic]]
 T = TypeVar("T", bound=np.generic)
+S = TypeVar("S")
 
 
 class Table:
@@ -173,6 +174,16 @@ class Table:
             keys, rows = self.store.keys(start, min(slices.stop, start + DUMP_SLICES))
             for at in range(0, len(keys), size):
                 yield self._piece(self.store, table, keys[at : at + size], rows[at : at + size], now, size)
+
+    def fold(self, function: Callable[[Keys, NDArray[np.uint32]], S], merge: Callable[[S, S], S], initial: S, size: int) -> S:
+        """Return what a function gives of all rows, merged: so many at a time, or fewer, as they lie in memory.
+
+        Args:
+            function: of the keys of a piece and their rows, as visit has them; which rows there are must not change meanwhile.
+        """
+        for start in range(0, self.store.end, size):
+            initial = merge(initial, function(*self.store.scan(start, start + size)))
+        return initial
 
     def visit(self, keys: Keys, rows: NDArray[np.uint32], size: int, now: int) -> Mask:
         """Return which of some rows have ended, bool[n], and tell the watch the range of the weights of the others.

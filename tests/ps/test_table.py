@@ -256,3 +256,19 @@ def test_weights_that_are_stored_are_pulled_as_they_are(num_shards: int) -> None
     assert [row.tolist() for row in pulled[:90]] == [kept[key]["w"] for key in more[:90].tolist()]
     assert pulled[:90].all()
     assert not pulled[90:].any()
+
+
+def test_a_fold_meets_every_row_once_piece_by_piece() -> None:
+    to = client(1)
+    keys = random_keys(25, 3)
+    push(to, keys)
+    table = to.shards[0].first
+
+    def pieces(some: NDArray[np.uint64], rows: NDArray[np.uint32]) -> tuple[int, list[int]]:
+        assert len(some) == len(rows) <= 10
+        return 1, some.tolist()
+
+    count, met = table.fold(pieces, lambda one, two: (one[0] + two[0], one[1] + two[1]), (0, []), 10)
+    assert count == 3
+    assert sorted(met) == sorted(keys.tolist())
+    assert client(1).shards[0].first.fold(pieces, max, (0, []), 10) == (0, [])
