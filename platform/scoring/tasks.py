@@ -19,6 +19,7 @@ from ..ps.remote import DEADLINE_SECONDS
 from ..ps.service import pull_handler
 from ..ps.transport.checks import COUNT, check_within
 from ..ps.transport.connection_limits import room_for
+from ..ps.transport.over_sockets import SOCKETS
 from ..ps.transport.tls import Certificate
 from ..ps.transport.wire import Acknowledged, Handler, Method
 from ..ps.watermarks import Turn, turns_of
@@ -98,7 +99,7 @@ def score_once(tasks: Tasks, request: Request, places: Places, folder: Path, dri
     """
     manifest = request.version.manifest
     name, encrypt = f"predictions of {manifest.model} v{manifest.version}", bool(manifest.settings.get("encrypt"))
-    with cluster(tasks, name, places, driver.handlers, lambda role, number: None, driver.lost_worker, encrypt) as on:
+    with cluster(tasks, name, places, driver.handlers, lambda role, number: None, driver.lost_worker, encrypt, SOCKETS) as on:
         driver.begin(on.coordinator)
         job = ScoringJob(on.contact, own_version(), request, places, folder)
         on.start_shards(functools.partial(host_weights, job, on.certificate), places.shards)

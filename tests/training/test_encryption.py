@@ -21,6 +21,7 @@ from xpsql.platform.errors import LostError, StatementError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.transport import connection, sockets
 from xpsql.platform.ps.transport.connection import Connection
+from xpsql.platform.ps.transport.over_sockets import SOCKETS
 from xpsql.platform.ps.transport.sockets import Address
 from xpsql.platform.ps.transport.tls import make_certificate
 from xpsql.platform.ps.transport.wire import ConnectionLimits
@@ -113,7 +114,7 @@ def ask(made: Cluster, public: str | None) -> ShardAddresses:
 
 
 def test_clients_without_tls_and_with_another_certificate_do_not_come_in() -> None:
-    with cluster(ProcessTasks(0), "m v1", Places(1, 1), (), lambda role, number: None, None, True) as made:
+    with cluster(ProcessTasks(0), "m v1", Places(1, 1), (), lambda role, number: None, None, True, SOCKETS) as made:
         assert ask(made, made.contact.public) == ShardAddresses(())
         with pytest.raises(LostError, match="only 0 of 40 bytes"):
             ask(made, None)

@@ -36,3 +36,7 @@ class SocketTransport(NamedTuple):
     ) -> Server:
         """See Transport."""
         return Server(name, handlers, secret, host, limits, certificate)
+
+
+SOCKETS = SocketTransport()
+"""The transport of trainings and predictions whose tasks run on the machines of an engine."""

@@ -15,6 +15,7 @@ from ...engines.tasks import Tasks
 from ...errors import LostError
 from ...ps.messages import Description
 from ...ps.moments import no_moments
+from ...ps.transport.over_sockets import SOCKETS
 from ..checkpoints.recovery import Recoveries, begun_again
 from ..metrics.metrics import Tally
 from ..metrics.passes import PassTally
@@ -68,7 +69,7 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
     learner, count, before = learner_of(prepared), prepared.places.workers, stored_rows(prepared, TABLE)
     name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
     company = Company(count)
-    with cluster(tasks, name, prepared.places, company.handlers, lambda role, number: None, None, encrypt) as on:
+    with cluster(tasks, name, prepared.places, company.handlers, lambda role, number: None, None, encrypt, SOCKETS) as on:
         job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
         with on.working(functools.partial(learn_part, job), count, f"xpsql: train {name}") as over:
             features = company.features(over)

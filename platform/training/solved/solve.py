@@ -19,6 +19,7 @@ from ...errors import LostError
 from ...operators.base import INTERCEPT_NUMBER, Whole
 from ...ps.messages import Description
 from ...ps.moments import Moments, merged
+from ...ps.transport.over_sockets import SOCKETS
 from ..checkpoints.recovery import Recoveries, begun_again
 from ..metrics.metrics import Tally
 from ..metrics.passes import PassTally
@@ -104,7 +105,7 @@ def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
 
     meeting, count = Meeting(prepared.places.workers), prepared.places.workers
     name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
-    with cluster(tasks, name, prepared.places, meeting.handlers, lambda role, number: None, None, encrypt) as on:
+    with cluster(tasks, name, prepared.places, meeting.handlers, lambda role, number: None, None, encrypt, SOCKETS) as on:
         job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
         with on.working(functools.partial(evaluate_examples, job), count, f"xpsql: train {name}") as over:
             features, moments, kept = meeting.examples(over)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...engines.tasks import Running, Task, Tasks
 from ...errors import CancelledError, LostError, TrainingError
-from ...ps.transport.over_sockets import SocketTransport
+from ...ps.transport.base import Transport
 from ...ps.transport.sockets import Address
 from ...ps.transport.tls import Certificate, make_certificate
 from ...ps.transport.wire import Handler
@@ -182,6 +182,7 @@ def cluster(
     left: Callable[[str, int], None],
     lost: Lost | None,
     encrypt: bool,
+    transport: Transport,
 ) -> Iterator[Cluster]:
     """Give a cluster for a job.
 
@@ -191,12 +192,13 @@ def cluster(
         handlers: how the driver answers the requests and reports of tasks.
         left, lost: see Coordinator.
         encrypt: use TLS, with a certificate made for the job.
+        transport: how its ends reach each other; the job's contact takes it to the tasks.
 
     Raises:
         StatementError: no certificate can be made; nothing has started.
     """
     certificate = make_certificate() if encrypt else None
-    with Coordinator(job, *places, tasks.host, handlers, left, lost, certificate, SocketTransport()) as coordinator:
+    with Coordinator(job, *places, tasks.host, handlers, left, lost, certificate, transport) as coordinator:
         made = Cluster(tasks, coordinator, certificate)
         try:
             yield made

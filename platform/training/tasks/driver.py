@@ -20,6 +20,7 @@ from ...ps.messages import Description, Keys, Pulled
 from ...ps.remote import DEADLINE_SECONDS
 from ...ps.service import WATERMARKS, StandingRequest
 from ...ps.transport.base import ShardsClient
+from ...ps.transport.over_sockets import SOCKETS
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Handler
 from ...ps.watermarks import Turn, as_lines, highest, lowest
@@ -113,7 +114,7 @@ class Driver:
     def cluster(self, tasks: Tasks, name: str) -> AbstractContextManager[Cluster]:
         """Give a cluster whose tasks ask this driver and report to it."""
         lost = None if self._in_step else self._lost
-        return cluster(tasks, name, self._prepared.places, self.handlers, self._left, lost, self._settings.encrypt)
+        return cluster(tasks, name, self._prepared.places, self.handlers, self._left, lost, self._settings.encrypt, SOCKETS)
 
     @property
     def handlers(self) -> tuple[Handler[Any, Any], ...]:
