@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
-import time
+import threading
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import deltalake
+import localbucket
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -31,32 +30,18 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of the bucket `mine` of a server of S3."""
     folder = tmp_path_factory.mktemp("s3")
     (folder / "mine").mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "localbucket", "--port", str(port), str(folder)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    localbucket.S3Handler.data_root = folder
+    server = ThreadingHTTPServer(("127.0.0.1", 0), localbucket.S3Handler)  # listens from here on
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
         for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "y"), ("REGION", "us-east-1")):
             patch.setenv(f"AWS_{name}", value)
-        wait_for(port)
         yield folder / "mine"
-    server.terminate()
-    server.wait(SECONDS)
-
-
-def wait_for(port: int) -> None:
-    deadline = time.monotonic() + SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+    server.shutdown()
+    server.server_close()
+    serving.join(SECONDS)
 
 
 def test_files_of_a_store_are_read_as_local_ones(engine: DuckDBEngine, bucket: Path) -> None:
