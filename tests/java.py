@@ -31,7 +31,9 @@ def archive() -> Path | None:
 
 
 ARCHIVE = archive()
-OPTIONS = STARTED if ARCHIVE is None else f"{STARTED} -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable"  # says nothing if it is old
+OPTIONS = (
+    STARTED if ARCHIVE is None else f"{STARTED} -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable"
+)  # says nothing if it is old
 EXECUTORS = {"spark.executor.extraJavaOptions": OPTIONS}
 """A setting of applications with executors of their own."""
 VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
@@ -60,7 +62,9 @@ def make_archive(place: Path) -> None:
         rows = spark.sql("SELECT id, CAST(id % 7 AS STRING) AS user, array(id) AS items FROM range(100)")
         rows.write.parquet(f"{folder}/rows")
         spark.read.parquet(f"{folder}/rows").createOrReplaceTempView("rows")
-        joined = spark.sql("SELECT user, count(*) AS n, max(l.id) FROM rows l JOIN rows r USING (user) GROUP BY user ORDER BY n")
+        joined = spark.sql(
+            "SELECT user, count(*) AS n, max(l.id) FROM rows l JOIN rows r USING (user) GROUP BY user ORDER BY n"
+        )
         joined.mapInArrow(lambda batches: batches, joined.schema).toPandas()
         spark.stop()
         gateway = SparkContext._gateway

@@ -27,6 +27,8 @@ def prepare_jax() -> None:
     """Set JAX up for many small programs, before it is first used."""
     # A program that is handed to another thread costs two switches of threads, which here take longer than some programs.
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
+    # Programs need no note of the Python lines that they come from, which takes longer to write than some take to compile.
+    jax.config.update("jax_traceback_in_locations_limit", 0)  # type: ignore[no-untyped-call]
     keep_compiled()
     pass_over_modules()
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="Spark need
 
 ROWS = 3000
 SECONDS = 400
-FEATURES, DIM = 1_000_000, 64
+FEATURES, DIM = 400_000, 64
 
 
 @pytest.fixture
