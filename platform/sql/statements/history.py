@@ -164,12 +164,12 @@ def refreshed(
     """
     name = definition.name
     with histories.changing(name):
+        histories.waited(name, 0)  # what was asked before counts no more
         before = histories.newest(name)
         version = published(histories, definition, context)
         if before is not None and version.number == before.number:
             context.reporter.note(f"Nothing has come since version {before.number} of history {name}.")
         if every is not None:
-            histories.waited(name, 0)  # what was asked before counts no more
             context.reporter.note(f"Publishing history {name} every {every:g} s; STOP HISTORY {name} ends it.")
             stopped = False
             while not stopped:

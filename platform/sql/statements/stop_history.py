@@ -31,8 +31,8 @@ class StopHistory:
         deadline = time.monotonic() + STOP_SECONDS
         if not histories.published(self.name):
             raise ModelError(f"Nobody publishes history {self.name}: none has begun with PUBLISH EVERY, or it has ended.")
-        histories.ask_to_stop(self.name)
         while histories.published(self.name):
+            histories.ask_to_stop(self.name)  # again, where it has begun since
             if time.monotonic() > deadline:
                 raise ModelError(f"Who publishes history {self.name} was told to end, and has not within {STOP_SECONDS:.0f} s.")
             time.sleep(POLL_SECONDS)
