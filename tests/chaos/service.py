@@ -1,8 +1,8 @@
 """A service that is killed while versions come: `python -m tests.chaos.service FOLDER --times n`.
 
 Versions follow each other, each a few rows from the last one, so that the service lays them over the images that it has mapped;
-it is killed with `kill -9` at moments drawn from the seed, and another one is started. Each must say what ML.PREDICT says of the
-version that it names, and images that are left must be whole.
+it is killed with `kill -9` at moments drawn from the seed, and another one is started. Each must say what ML.PREDICT says of
+the version that it names, and images that are left must be whole.
 """
 
 from __future__ import annotations
