@@ -6,6 +6,7 @@ import math
 
 from ..platform.operators.base import Operator, TableSpec
 from ..platform.operators.ftrl import FtrlOptions, ftrl
+from ..platform.options import option
 from .inputs import Layout
 
 CURVATURE = {"squared": 1.0}  # how much a loss bends by its score, at most; others bend as logloss does
@@ -29,6 +30,18 @@ def rate_of(layout: Layout, loss: str = "logloss") -> float:
 def vector_rate_of(layout: Layout, loss: str = "logloss") -> float:
     """Return the learning rate of vectors that meet each other."""
     return round(min(LARGEST_OF_VECTORS, OF_VECTORS / (CURVATURE.get(loss, LOGISTIC) * layout.active)), 4)
+
+
+def alpha_option() -> float | None:
+    """Return the declaration of `alpha`, for which `rate_of` stands where it is not given."""
+    rate: float | None = option(
+        None,
+        "learning rate of the weights; by default 4 over the number of slots, at most 2, with loss = 'squared' 1 over it",
+        minimum=0,
+        open_minimum=True,
+        optimizer=True,
+    )
+    return rate
 
 
 def penalty_of(layout: Layout) -> float:

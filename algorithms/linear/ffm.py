@@ -8,44 +8,21 @@ from dataclasses import dataclass
 import jax
 
 from ...platform.operators.base import Operator, TableSpec
-from ...platform.options import Part, given_or, known, option
+from ...platform.options import Part, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.initial import uniform
 from ..layers.lookups import met
 from ..layers.pooling import pooled, slot_rows
-from ..losses import LossOptions, loss_of
-from ..rates import rate_of, spread_of, vector_rate_of, vectors_by, weights_by
+from ..losses import loss_of
+from ..rates import vectors_by, weights_by
 from ..sums import sums_of
-from .scores import linear_scores, pooling_option
+from .fm import FmOptions
+from .scores import linear_scores
 
 
 @dataclass(frozen=True)
-class FfmOptions(LossOptions):
+class FfmOptions(FmOptions):
     dim: int = option(4, "elements of each of a feature's vectors", minimum=1, maximum=1024)
-    alpha: float | None = option(
-        None,
-        "learning rate of the weights; by default 4 over the number of slots, at most 2, with loss = 'squared' 1 over it",
-        minimum=0,
-        open_minimum=True,
-        optimizer=True,
-    )
-    vector_alpha: float | None = option(
-        None,
-        "learning rate of the vectors; by default a fifth of that of the weights, at most 0.4; raise it for long logs",
-        minimum=0,
-        open_minimum=True,
-        optimizer=True,
-    )
-    init_scale: float | None = option(
-        None, "standard deviation of new vectors; by default 0.06 over the root of the number of slots", minimum=0
-    )
-    pooling: str = pooling_option()
-    intercept: bool = option(True, "learn an intercept")
-
-    def adapted(self, layout: Layout) -> FfmOptions:
-        """See `adapted` of platform/options."""
-        rates = {"alpha": rate_of(layout, self.loss), "vector_alpha": vector_rate_of(layout, self.loss)}
-        return given_or(self, **rates, init_scale=spread_of(layout))
 
 
 def ffm(options: FfmOptions, layout: Layout) -> Algorithm:

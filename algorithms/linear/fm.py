@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from ..layers.initial import uniform
 from ..layers.lookups import sums, taken
 from ..layers.pooling import over_values, pooled
 from ..losses import LossOptions, loss_of
-from ..rates import rate_of, spread_of, vector_rate_of, vectors_by, weights_by
+from ..rates import alpha_option, rate_of, spread_of, vector_rate_of, vectors_by, weights_by
 from ..sums import sums_of
 from .scores import linear_scores, pooling_option
 
@@ -24,13 +25,7 @@ from .scores import linear_scores, pooling_option
 @dataclass(frozen=True)
 class FmOptions(LossOptions):
     dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
-    alpha: float | None = option(
-        None,
-        "learning rate of the weights; by default 4 over the number of slots, at most 2, with loss = 'squared' 1 over it",
-        minimum=0,
-        open_minimum=True,
-        optimizer=True,
-    )
+    alpha: float | None = alpha_option()
     vector_alpha: float | None = option(
         None,
         "learning rate of the vectors; by default a fifth of that of the weights, at most 0.4; raise it for long logs",
@@ -44,7 +39,7 @@ class FmOptions(LossOptions):
     pooling: str = pooling_option()
     intercept: bool = option(True, "learn an intercept")
 
-    def adapted(self, layout: Layout) -> FmOptions:
+    def adapted(self, layout: Layout) -> Self:
         """See `adapted` of platform/options."""
         rates = {"alpha": rate_of(layout, self.loss), "vector_alpha": vector_rate_of(layout, self.loss)}
         return given_or(self, **rates, init_scale=spread_of(layout))

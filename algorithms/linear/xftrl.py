@@ -12,20 +12,14 @@ from ...platform.options import Part, given_or, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.pooling import pooled
 from ..losses import LossOptions, loss_of
-from ..rates import rate_of, weights_by
+from ..rates import alpha_option, rate_of, weights_by
 from ..sums import sums_of
 from .scores import linear_scores, pooling_option
 
 
 @dataclass(frozen=True)
 class XftrlOptions(LossOptions):
-    alpha: float | None = option(
-        None,
-        "learning rate of the weights; by default 4 over the number of slots, at most 2, with loss = 'squared' 1 over it",
-        minimum=0,
-        open_minimum=True,
-        optimizer=True,
-    )
+    alpha: float | None = alpha_option()
     beta: float = option(1.5, "smooths the learning rate of rare features", minimum=0, open_minimum=True, optimizer=True)
     l1: float = option(0.0, "L1 penalty; features below it have weight 0", minimum=0, optimizer=True)
     l2: float = option(0.0, "L2 penalty", minimum=0, optimizer=True)
