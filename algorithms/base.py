@@ -70,7 +70,7 @@ class Algorithm(metaclass=FormerArguments):
         dense_optimizer: makes the optimizer of those that name none; it sees the gradient of the batch's mean loss.
         operators: the operators of a table's own, which stand before the statement's: TableSpec -> operators. A table after the
             first has rows for keys that the first one has, and where its own operators admit them: admit(information > x) gives
-            a feature a second, longer vector once it has told enough.
+            a feature a second, longer vector once it has enough information.
         outputs: what ML.PREDICT gives beside the predictions, by name: predicted_<name>. One without labels has some.
         match: the outputs whose inner product scores an item for a query, so that ML.RECOMMEND computes each once; None: items
             are scored by predictions.
@@ -172,6 +172,6 @@ class Algorithm(metaclass=FormerArguments):
 
 
 class Unlabelled(Part[Options, Algorithm]):
-    """The part of an algorithm that learns without labels: LABEL has no use in its statements."""
+    """The part of an algorithm that learns without labels: LABEL has no effect in its statements."""
 
     __slots__ = ()

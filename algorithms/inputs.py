@@ -1,4 +1,4 @@
-"""What an algorithm is told: the slots of a model, and the batches that its functions see."""
+"""What an algorithm sees: the slots of a model, and the batches that its functions see."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ CLAUSE_HELP = {
     "IGNORE": "Columns of the query that are not learned from; `()` for none, where `CONTINUE` would take its version's.",
     "CROSS": "Combinations of slots as slots of their own, such as `animal * food`, `(a, b, c) ^ 2` for each pair of a list, "
     "and `* ^ 2` for each pair of all: see [crosses.md](crosses.md).",
-    "VECTORS": "Vectors with ids, such as those of images: a query of two columns, an id and an array of numbers. "
+    "VECTORS": "Vectors with ids, such as embeddings of images: a query of two columns, an id and an array of numbers. "
     "`WITH (vectors = (image IN images))` says which slots hold the ids: see [vectors.md](vectors.md).",
     "TRANSFORM": "What features are made of the columns of the query: a SELECT list of one row's expressions, in which "
     "`QUANTILES(x, n)`, `MEAN(x)`, `STDDEV(x)`, `MIN(x)`, `MAX(x)`, `MODE(x)` and `VOCABULARY(x, least_count)` are constants "
@@ -92,8 +92,8 @@ CLAUSE_HELP = {
     "training's. With `patience`, passes end where these rows gain no more.",
     "RELEASE": "Which version may be served: a condition on the metrics over all windows of the first "
     "pass, such as `auc > 0.7 AND pcopc BETWEEN "
-    "0.9 AND 1.1`, and on those of the version served, `auc > previous.auc`. Where it is false the version is `held` and the "
-    "statement fails. `auc` is the first label's, `auc(buy)` that of label `buy`, "
+    "0.9 AND 1.1`, and on the metrics of the version served, `auc > previous.auc`. Where it is false the version is `held` "
+    "and the statement fails. `auc` is the first label's, `auc(buy)` that of label `buy`, "
     "`validation.auc` that of the rows of VALIDATE. Metrics: "
     f"{', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
     "PUBLISH": "Of a stream: the training stays, learns what comes, and makes a version of what it has learned every so often, "
@@ -127,7 +127,7 @@ count        occurrences; with admit (min_count = n) those before admission, too
 updates      pushes since the row began, refused ones too.
 last_seen    newest TIME of the training when the row was last pushed.
 shows        occurrences since the row began: a value that is in an example twice counts twice.
-clicks       those of them in examples whose label is above 0.
+clicks       occurrences in examples whose label is above 0.
 ```
 """
 
@@ -161,7 +161,7 @@ SLOTS = """\
 | array of vectors that an option names | vector_array | none: it has no rows; a NULL vector is absent, keeps its place |
 | array of floats, doubles or decimals | vector | `xxhash64(slot, i)` for element i, a BIGINT from 0 |
 
-A value is standardised by mean and deviation of all values so far, those of its batch included, and kept within 8 deviations.
+A value is standardised by mean and deviation of all values so far, its batch included, and kept within 8 deviations.
 Numbers of maps and vectors are taken as they are.
 
 Other types need a `CAST`, or `IGNORE`. The order of columns does not matter, their names and kinds do: a later query must
@@ -169,8 +169,8 @@ return the columns of the first one, and may return more.
 """
 
 RESULTS = {
-    "PREDICT": "Columns: those of the input, and `predicted_<label>`.",
-    "EVALUATE": "Columns: examples, and those of the table below; gauc only where data are given and the model has a "
+    "PREDICT": "Columns: the input's, and `predicted_<label>`.",
+    "EVALUATE": "Columns: examples, and the metrics of the table below; gauc only where data are given and the model has a "
     "GROUP column. Where the model has several labels, each has a row, named in the column `label`. With ITEMS: "
     "k, recall, ndcg, hit_rate, coverage, examples, and missing, how many items were taken that ITEMS lacks. auc counts equal "
     "predictions one half; beyond 65,536 examples those are equal whose logits are in one of 65,536 bins.\n\n"
@@ -244,13 +244,13 @@ def table_functions() -> Iterator[str]:
 
 def functions() -> Iterator[str]:
     yield "## Functions\n"
-    yield "Beside those of Spark SQL:\n"
+    yield "Beside the functions of Spark SQL:\n"
     yield table(("function", "meaning"), [(f"`{f.name}{f.signature}`", f.help) for f in FUNCTIONS])
     yield "### HISTORY\n"
     yield history_calls.HELP + " See [histories.md](histories.md).\n"
     yield fenced(history_calls.GRAMMAR)
     yield "### Spark SQL's\n"
-    yield "Those of Spark SQL that the embedded engine runs, with the values and types of Spark; any other is an error."
+    yield "Functions of Spark SQL that the embedded engine runs, with the values and types of Spark; any other is an error."
     yield "This list is frozen: the embedded engine gains no further functions; the Spark engine runs all that Spark has.\n"
     yield fill(", ".join(sorted(SPARK_FUNCTIONS)), 120) + "\n"
 

@@ -23,7 +23,7 @@ def arrow_of(frame: object) -> pa.Table:
     count = Counter(map(str.lower, table.column_names))
     wrong = [repr(name) for name in table.column_names if not name or count[name.lower()] > 1]
     if wrong:
-        raise StatementError(f"Columns are not told apart by their names: {', '.join(wrong)}. Rename them in the frame.")
+        raise StatementError(f"Columns do not differ by their names: {', '.join(wrong)}. Rename them in the frame.")
     return table
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def has_types(value: Any, hint: Any) -> bool:
-    """Tell whether a value is of an annotated type; a list may stand for a tuple, and an integer for a float."""
+    """Return whether a value is of an annotated type; a list may stand for a tuple, and an integer for a float."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(has_types(value, one) for one in arguments)

@@ -94,7 +94,7 @@ def test_views_and_joins_read_registered_frames(session: xpsql.Session) -> None:
         ("a b", TABLE, "Expected a name of letters"),
         ("xpsql_x", TABLE, "Expected a name of letters"),
         ("log", [1, 2], "Expected a pandas or Polars frame.* got list"),
-        ("log", pa.table([[1], [2]], names=["a", "A"]), "not told apart by their names: 'a', 'A'"),
+        ("log", pa.table([[1], [2]], names=["a", "A"]), "do not differ by their names: 'a', 'A'"),
         ("log", pd.DataFrame({"x": [1, "a"]}), "column x"),
     ],
 )

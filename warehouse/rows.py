@@ -1,7 +1,7 @@
 """The rows of a version on disk: Parquet files that Spark and DuckDB read as they are.
 
 A table's folder `rows/<table>/` holds `part-<number>.parquet`. Columns: `key` int64 (the bit pattern of the hash), `slot`
-uint16, `count`, `updates`, `shows`, `clicks` uint32, `last_seen` uint32 (seconds of event TIME, 0: never told), then float
+uint16, `count`, `updates`, `shows`, `clicks` uint32, `last_seen` uint32 (seconds of event TIME, 0: never given), then float
 columns: float32 where a row has one. Where it has several, what ML.WEIGHTS shows is a fixed_size_list<float32>, and what only
 trainings read, the state of an optimizer, is a fixed_size_binary of them, little-endian: Parquet writes it five times as fast.
 Spark reads uint16 as INT, uint32 as BIGINT, the lists as ARRAY<FLOAT>, the state as BINARY.

@@ -1,4 +1,4 @@
-"""What a user's network is told: the names of its inputs when it is made, and their values when it is called."""
+"""What a user's network sees: the names of its inputs when it is made, and their values when it is called."""
 
 from __future__ import annotations
 

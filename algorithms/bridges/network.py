@@ -135,7 +135,7 @@ def dry_run(options: NetworkOptions, layout: Layout) -> DryRun:
 def network(options: NetworkOptions, layout: Layout) -> Algorithm:
     """Learn a network of your own, in Flax NNX, Equinox, PyTorch or plain JAX, over the vectors of slots: file = 'ranker.py'.
 
-    The network is told its inputs by name (`xpsql.Features`) when it is made and their values when it is called; it returns a
+    The network gets the names of its inputs (`xpsql.Features`) when it is made and their values when it is called; it returns a
     score before the sigmoid for each label. FTRL learns the linear weights, AdaGrad the vectors, Adam the network's parameters.
     The model carries the text of the file, which runs wherever the model is loaded.
 

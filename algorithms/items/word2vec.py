@@ -29,7 +29,9 @@ class Word2VecOptions:
     window: int = option(
         5, "how far apart two values of a sequence may stand; larger for topics, smaller for substitutes", minimum=1, maximum=50
     )
-    negatives: int = option(5, "random features that each pair is told from; more for short data", minimum=1, maximum=1000)
+    negatives: int = option(
+        5, "random features that each pair is contrasted with (negative samples); more for short data", minimum=1, maximum=1000
+    )
     power: float = option(0.75, "negatives are drawn by count^power; 0 or less favours rare features", minimum=-2, maximum=2)
     frequent: float = option(
         1e-3,

@@ -63,7 +63,7 @@ def multi_task(options: MultiTaskOptions, layout: Layout) -> Algorithm:
     RecSys 2020 (ple).
 
     Raises:
-        OptionError: layers without units, weights that are not those of the labels, or a chain of one label, or without
+        OptionError: layers without units, weights that do not name the labels, or a chain of one label, or without
             probabilities.
     """
     labels, loss = layout.labels, weighed(loss_of(options), options, layout)

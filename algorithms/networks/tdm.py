@@ -51,7 +51,9 @@ class TdmOptions:
         "what stands together in the tree: items of a category, or of alike histories",
         choices=("category", "vectors"),
     )
-    negatives: int = option(30, "nodes of each level that an item's are told from", minimum=1, maximum=4096)
+    negatives: int = option(
+        30, "nodes of each level that an item's are contrasted with (negative samples)", minimum=1, maximum=4096
+    )
     dim: int = option(32, "elements of a node's vector", minimum=1, maximum=1024)
     hidden: tuple = option((32,), "units of the hidden layers that score a node")  # type: ignore[type-arg]
     vector_learning_rate: float = option(
@@ -77,13 +79,13 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
     log2(items / beam) scores in place of one for each item.
 
     Nodes are the features of a slot "(tree)". The tree is a file of the version; an item that CONTINUE sees for the first time
-    gets a leaf beside those of its category, without another tree. What training reports as `mae` is the mean loss.
+    gets a leaf beside the leaves of its category, without another tree. What training reports as `mae` is the mean loss.
 
     Source: Zhu et al., "Learning Tree-based Deep Model for Recommender Systems", KDD 2018. Differences: a softmax of each level
     in place of single nodes' cross entropy, and attention by inner products.
 
     Raises:
-        OptionError: the item is not categorical, the history is missing, or a slot has no use.
+        OptionError: the item is not categorical, the history is missing, or a slot is unused.
     """
     item = places(options.item, layout.scalar, ITEM)
     if not 1 <= len(item) <= 2:

@@ -54,11 +54,11 @@ class XgboostOptions:
         open_minimum=True,
     )
     bins: int = option(
-        256, "values that a continuous slot is told apart by; more where close values differ", minimum=2, maximum=65_536
+        256, "bins that values of a continuous slot are put into; more where close values differ", minimum=2, maximum=65_536
     )
     categories: int = option(
         10_000,
-        "values of a categorical slot that are told apart, the most frequent, others are missing; more for long data",
+        "values of a categorical slot that are kept apart, the most frequent; others count as missing; more for long data",
         minimum=1,
         maximum=65_536,
     )
@@ -229,7 +229,7 @@ def together(peers: Peers | None) -> Iterator[None]:
 
 
 def described(matrix: Matrix) -> dict[str, Any]:
-    """Return what xgboost is told of the columns."""
+    """Return the description of the columns for xgboost."""
     types = ["c"] * matrix.num_categorical + ["q"] * (len(matrix.names) - matrix.num_categorical)
     return {"feature_names": list(matrix.names), "feature_types": types, "enable_categorical": True}
 

@@ -71,7 +71,7 @@ def serve(
     trust: bool,
     debug: bool,
 ) -> None:
-    """Answer requests for predictions of MODEL... by HTTP, until told to end."""
+    """Answer requests for predictions of MODEL... by HTTP, until it is asked to stop."""
     with failing("", "", debug):
         if (certificate is None) != (key is None):
             raise click.UsageError("--certificate and --key go together.")

@@ -169,7 +169,7 @@ class StoredHistories:
             lock.release()
 
     def published(self, name: str) -> bool:
-        """Tell whether somebody changes it now."""
+        """Return whether somebody changes it now."""
         try:
             with self.changing(name):
                 return False

@@ -39,7 +39,7 @@ def overlaid(version: Version, bases: Sequence[MappedRows]) -> ImageWeights | No
 
 
 def same_tables(version: Version, bases: Sequence[MappedRows]) -> bool:
-    """Tell whether images have all columns that those of a version would have."""
+    """Return whether images have all columns that those of a version would have."""
     known = {(column.table, column.column, column.floats) for base in bases for column in base.layout.columns}
     wanted = {(table.name, "w", table.dim) for table in version.manifest.tables}
     offered = {(t.name, OFFERED, t.columns[OFFERED]) for t in version.manifest.tables if OFFERED in t.columns}

@@ -31,7 +31,7 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
     `clip` brings the element that is beyond a limit back to it, `skip` leaves the whole row as it was before the push,
     `fail` ends the training with an error that names slot and key. A row whose gradient or new values hold NaN or infinity
     is left as it was in `clip` as well, limits or none. Counted per push: `violations`, rows beyond a limit or not finite;
-    `refused`, those of them left as they were.
+    `refused`, how many of them were left as they were.
 
     Its place in the chain says which gradient is limited (before or after averaging). The first operator of a chain has
     the last word on weights: `decay` and `regularize` act on a row that is refused, too, where they stand before `safety`.

@@ -192,7 +192,7 @@ def part_path(folder: Path, split: int) -> Path:
 
 
 def host_weights(job: ScoringJob, certificate: Certificate | None, task: Task) -> None:
-    """Hold the rows of some slices of a version, as task `task.number` of several, until told to end."""
+    """Hold the rows of some slices of a version, as task `task.number` of several, until it is asked to stop."""
     check_machine(job.xpsql, job.folder)
     limit_threads(task.cores)
     name, contact = f"shard {task.number} of {job.contact.job}", job.contact

@@ -120,7 +120,7 @@ def integer_of(kind: pa.DataType) -> Cast:
 
 
 def is_whole(value: Any) -> bool:
-    """Tell whether a value is a whole number, written in any way."""
+    """Return whether a value is a whole number, written in any way."""
     if isinstance(value, float):
         return value.is_integer()
     if isinstance(value, decimal.Decimal):

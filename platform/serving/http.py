@@ -105,9 +105,9 @@ class Service:
             return self._general(path)
         except RequestError as error:
             return refused(error)
-        except Exception:  # a fault of ours ends no service; it is told where the service runs
+        except Exception:  # a fault of ours ends no service; it is logged where the service runs
             self._broken()
-            return told(500, {"error": "The service failed to answer; its log tells why."})
+            return told(500, {"error": "The service failed to answer; its log says why."})
 
     def refuse(self, error: RequestError) -> Response:
         """Answer a request that is refused before its body was read."""

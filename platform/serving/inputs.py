@@ -78,7 +78,7 @@ class Input:
             if pa.types.is_string(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
                 return pa.array(values, kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass  # told by row
+            pass  # reported by row
         return None
 
     def cast(self, column: pa.Array) -> pa.Array:
@@ -100,7 +100,7 @@ class Input:
             try:
                 return self.checked(column.cast(self.type))
             except pa.ArrowException:
-                pass  # told below, by row
+                pass  # reported below, by row
         try:
             values = column.to_pylist()
         except (ValueError, OverflowError) as error:
@@ -123,7 +123,7 @@ class Input:
 
 
 def alike(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether Arrow casts values of a type as Spark does, or refuses to."""
+    """Return whether Arrow casts values of a type as Spark does, or refuses to."""
     t = pa.types
     if t.is_list(wanted):
         lists = t.is_list(found) or t.is_large_list(found) or t.is_fixed_size_list(found)

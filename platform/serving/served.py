@@ -115,7 +115,7 @@ class Served:
                 self._told(f"Serving {fresh.model} v{fresh.number} instead of v{loaded.number}.")
 
     def _is_current(self, loaded: Loaded) -> bool:
-        """Tell whether a version is still the one that is served; yes where no version is, and of one that is pinned."""
+        """Return whether a version is still the one that is served; yes where no version is, and of one that is pinned."""
         if self._number is not None or (number := self._models.served(loaded.model)) is None:
             return True
         return number == loaded.number and self._models.find(loaded.model, number).manifest.training == loaded.training

@@ -51,7 +51,7 @@ def require_granian() -> None:
 
 
 def serve(service: Service, listening: Listening, ready: Callable[[], None]) -> None:
-    """Answer requests until the process is told to end (SIGTERM, SIGINT); those under way are answered.
+    """Answer requests until the process is asked to stop (SIGTERM, SIGINT); those under way are answered.
 
     Args:
         ready: called when requests can come.

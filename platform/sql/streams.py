@@ -134,7 +134,7 @@ def check_published(stream: Streamed | None, settings: Settings, given: Clauses)
 
 
 def is_stream(cursor: Cursor) -> bool:
-    """Tell whether STREAM and a relation come next; a table of that name may have an alias only after AS."""
+    """Return whether STREAM and a relation come next; a table of that name may have an alias only after AS."""
     if not cursor.peek("STREAM") or len(cursor.tokens) == cursor.index + 1:
         return False
     following = cursor.tokens[cursor.index + 1]
@@ -173,7 +173,7 @@ def dotted(cursor: Cursor, what: str) -> str:
 
 
 def has_alias(cursor: Cursor) -> bool:
-    """Tell whether an alias comes next."""
+    """Return whether an alias comes next."""
     return cursor.next_kind == "quoted" or (
         cursor.next_kind == "word" and cursor.tokens[cursor.index].text.upper() not in FOLLOWS
     )

@@ -103,16 +103,16 @@ class Settings:
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
     hashed: tuple[str, ...] = option((), "BIGINT columns that hold ready-made ids")
-    raw: tuple[str, ...] = option((), "BIGINT columns whose ready-made ids are the keys themselves, unlike those of any other")
+    raw: tuple[str, ...] = option((), "BIGINT columns whose ready-made ids are the keys themselves, unlike any other's")
     compact: str = option(
         "auto",
-        "what neighbouring rows have in common, as those of one user or request in a sorted log do, is looked for and computed "
-        "once for them all, or for each row",
+        "what neighbouring rows have in common, such as the rows of one user or request in a sorted log, is looked for and "
+        "computed once for them all, or for each row",
         choices=("auto", "off"),
     )
     task: str = option(
         "auto",
-        "multiclass: the values of an integer LABEL are classes, as those of a text always are; auto: its numbers are what is "
+        "multiclass: the values of an integer LABEL are classes, as a text's always are; auto: its numbers are what is "
         "learned, 0 or 1 with most losses",
         choices=("auto", "multiclass"),
     )

@@ -46,13 +46,13 @@ class Moment(NamedTuple):
 
 
 def checkpointing(version: Path) -> bool:
-    """Tell whether a checkpoint is being written."""
+    """Return whether a checkpoint is being written."""
     newest = max((version / "checkpoints").glob("*"), default=None)
     return newest is not None and not (newest / "manifest.json").exists()
 
 
 def saving(version: Path) -> bool:
-    """Tell whether the version's rows are being written, which ends with the commit."""
+    """Return whether the version's rows are being written, which ends with the commit."""
     return (version / "rows").exists()
 
 

@@ -136,7 +136,7 @@ class Tasks:
 
 
 def alive(process: int) -> bool:
-    """Tell whether a process runs; one that has ended and nobody has waited for does not."""
+    """Return whether a process runs; one that has ended and nobody has waited for does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -286,7 +286,7 @@ def test_a_column_of_a_type_that_spark_lacks_is_described_and_the_others_are_rea
 def test_parquet_columns_must_have_names_of_their_own(engine: DuckDBEngine, tmp_path: Path, names: list[str]) -> None:
     file = tmp_path / "a.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array([1])] * 3, names), file)
-    wrong = f"a.parquet are not told apart by their names: '{names[0]}'.*Rename them"
+    wrong = f"a.parquet do not differ by their names: '{names[0]}'.*Rename them"
     for statement in ("SELECT b FROM parquet.`{}`", "CREATE TEMPORARY VIEW v USING parquet OPTIONS (path '{}')"):
         with pytest.raises(StatementError, match=wrong):
             engine.execute(statement.format(file))

@@ -230,7 +230,7 @@ def test_a_task_whose_connection_closes_before_it_leaves_is_lost_at_once() -> No
 
 
 def leave(member: Membership, error: Exception) -> None:
-    """Take part, and leave by an error when told to end."""
+    """Take part, and leave by an error when asked to stop."""
     with member:
         assert member.ended.wait(5)
         raise error

@@ -88,7 +88,7 @@ def weights(session: xpsql.Session) -> pa.Table:
 
 
 def same(one: pa.Table, other: pa.Table) -> bool:
-    """Tell whether rows are equal bit by bit; the utility and information depend on sums of metrics."""
+    """Return whether rows are equal bit by bit; the utility and information depend on sums of metrics."""
     names = [name for name in one.column_names if name not in ("utility", "information")]
     return bool(one.select(names).equals(other.select(names)))
 

@@ -34,7 +34,7 @@ def results(session: xpsql.Session, path: Path) -> list[pa.Table]:
 
 
 def interrupted(session: xpsql.Session, algorithm: str) -> bool:
-    """Tell whether the model's training was interrupted, which SHOW MODELS tells as well."""
+    """Return whether the model's training was interrupted, which SHOW MODELS tells as well."""
     (model,) = session.sql("SHOW MODELS").arrow().to_pylist()
     if model["status"] == "ready":
         return False

@@ -1,4 +1,4 @@
-"""A training that stays, as other processes see it: what it says of itself, and how it is told to end.
+"""A training that stays, as other processes see it: what it says of itself, and how it is asked to stop.
 
 models/<name>/resident.json    what it says, every second; gone when it has ended in order
 models/<name>/stop.json        the training that is to end
@@ -65,7 +65,7 @@ class ResidentStatus:
 
 
 def is_sound(status: ResidentStatus) -> bool:
-    """Tell whether a status that was read has values of its types, in their bounds."""
+    """Return whether a status that was read has values of its types, in their bounds."""
     numbers = (value for value in vars(status).values() if isinstance(value, int | float))
     return has_types(status, ResidentStatus) and all(0 <= number < MOST for number in numbers)
 

@@ -181,7 +181,7 @@ def a_plain_query_of_files_is_read_in_place(trial: EngineTrial) -> None:
 
 
 def other_queries_have_to_be_staged(trial: EngineTrial) -> None:
-    """An aggregate is not row-wise; the reason is told."""
+    """An aggregate is not row-wise; the reason is reported."""
     with trial.engine() as engine:
         found = engine.scan("SELECT ad, count(*) AS n FROM log GROUP BY ad")
         assert isinstance(found, Staged)

@@ -82,7 +82,7 @@ class DuckDBEngine:
         """Make Parquet files a temporary view.
 
         Raises:
-            StatementError: the first file's columns are not told apart by their names.
+            StatementError: the first file's columns do not differ by their names.
         """
         if files:
             check_names(str(files[0]))

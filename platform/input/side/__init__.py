@@ -1,1 +1,1 @@
-"""Vectors with ids, such as those of images: written once, then looked up by the keys of features."""
+"""Vectors with ids, such as embeddings of images: written once, then looked up by the keys of features."""

@@ -70,7 +70,7 @@ class FolderStream:
         return f"files {self._path}"
 
     def waits(self, position: Position) -> bool:
-        """Tell whether there are files that are new, or not as they were."""
+        """Return whether there are files that are new, or not as they were."""
         found, learned = look(self._path), known(position)
         old = [file for path, file in found.items() if path not in learned and file.modified < position.get("before", 0)]
         same = sum(learned.get(path) == file for path, file in found.items())

@@ -36,7 +36,7 @@ class TableStream:
         return f"table {self._table}"
 
     def waits(self, position: Position) -> bool:
-        """Tell whether the table has other files than were learned from."""
+        """Return whether the table has other files than were learned from."""
         files = self._files()
         return bool(files) and Path(files[-1]).name != position.get("last")
 

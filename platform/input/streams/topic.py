@@ -57,7 +57,7 @@ class TopicStream:
         return f"topic {self._topic}"
 
     def waits(self, position: Position) -> bool:
-        """Tell whether partitions end elsewhere than was learned from."""
+        """Return whether partitions end elsewhere than was learned from."""
         learned, found = known(position), offsets(self._settings, self._topic)
         return learned.keys() - found.keys() != set() or any(
             at.high != learned.get(number, self._begins.get(number, at.low)) for number, at in found.items()

@@ -229,7 +229,7 @@ class Server:
         """Answer the next request; False if the client has closed the connection instead.
 
         Raises:
-            WireError: what came is no request that this server knows; the client has been told.
+            WireError: what came is no request that this server knows; the client has been notified.
         """
         number, seconds = 0, self._limits.stall_seconds
         try:

@@ -35,8 +35,9 @@ def run(context: StatementContext, call: Call) -> pa.Table | Pending:
 FEATURE_IMPORTANCE = TableFunction(
     "FEATURE_IMPORTANCE",
     "ML.FEATURE_IMPORTANCE(MODEL name [VERSION n] [, TABLE t | (query)])",
-    "What each slot is worth. On data with labels: loss_increase and auc_decrease where its values are those of other rows. "
-    "Without data: importance by weights, the mean over examples of their sizes, or by the gain of trees, and its share.",
+    "What each slot is worth. On data with labels: loss_increase and auc_decrease where its values are taken from other rows "
+    "(permutation). Without data: importance by weights, the mean over examples of their sizes, or by the gain of trees, and "
+    "its share.",
     "optional",
     (),
     run,

@@ -23,7 +23,7 @@ def run(context: StatementContext, call: Call) -> Pending:
     version = call.read(context)
     if call.items is None:
         raise StatementError(
-            "ML.RECOMMEND needs ITEMS (query): a model keeps keys of items, from which their names cannot be told. "
+            "ML.RECOMMEND needs ITEMS (query): a model keeps keys of items, from which their names cannot be recovered. "
             "Write ITEMS (SELECT DISTINCT item FROM t), with the other columns of the item that the model learned from."
         )
     with call.items.locating():

@@ -247,6 +247,6 @@ EXPLAIN_CONTINUE = Statement(
 EXPLAIN_FAST_CONTINUE = Statement(
     "EXPLAIN FAST CONTINUE",
     "EXPLAIN FAST CONTINUE MODEL ...",
-    "As EXPLAIN CONTINUE, without the sample that is learned from: time and memory are those of usual rows.",
+    "As EXPLAIN CONTINUE, without the sample that is learned from: time and memory are estimated for usual rows.",
     parse_explain_fast,
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class DropModel:
     """Remove a model, or one version; with IF EXISTS, what is absent already is fine.
 
-    Where the version was the one served, it is told which one is served from now on.
+    Where the version was the one served, the answer says which one is served from now on.
     """
 
     named: NamedVersion
@@ -43,7 +43,7 @@ class DropModel:
 
 @dataclass(frozen=True)
 class DropOldVersions:
-    """Remove the versions before the newest that are ready; which ones is told. See Models.drop_old."""
+    """Remove the versions before the newest that are ready; reports which. See Models.drop_old."""
 
     model: str
     retained: int

@@ -21,7 +21,7 @@ STOP_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class StopHistory:
-    """Who publishes a history again and again is told to end, and waited for."""
+    """Who publishes a history again and again is asked to stop, and waited for."""
 
     name: str
 
@@ -34,7 +34,10 @@ class StopHistory:
         while histories.published(self.name):
             histories.ask_to_stop(self.name)  # again, where it has begun since
             if time.monotonic() > deadline:
-                raise ModelError(f"Who publishes history {self.name} was told to end, and has not within {STOP_SECONDS:.0f} s.")
+                raise ModelError(
+                    f"The process that publishes history {self.name} was asked to stop, and has not "
+                    f"within {STOP_SECONDS:.0f} s."
+                )
             time.sleep(POLL_SECONDS)
         version = histories.newest(self.name)
         return listed([] if version is None else [(self.name, version)])

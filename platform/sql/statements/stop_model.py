@@ -22,7 +22,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class StopModel:
-    """The training of a model that stays is told to end, in whatever process it is, and waited for."""
+    """The training of a model that stays is asked to stop, in whatever process it is, and waited for."""
 
     model: str
 
@@ -40,8 +40,8 @@ class StopModel:
         while (now := residence.status()) is not None and now.training == status.training:
             if time.monotonic() > deadline:
                 raise ModelError(
-                    f"Process {status.process} on {status.host}, which trains model {self.model}, was told to end, and has not "
-                    f"within {WAIT_SECONDS:.0f} s. SHOW MODELS says how far it is."
+                    f"Process {status.process} on {status.host}, which trains model {self.model}, was asked to stop, and "
+                    f"has not within {WAIT_SECONDS:.0f} s. SHOW MODELS says how far it is."
                 )
             time.sleep(POLL_SECONDS)
         return versions_table(models.present(self.model)[-1:], with_model=True)

@@ -157,6 +157,6 @@ EXPLAIN_TRAIN = Statement(
 EXPLAIN_FAST_TRAIN = Statement(
     "EXPLAIN FAST TRAIN",
     "EXPLAIN FAST TRAIN MODEL ...",
-    "As EXPLAIN TRAIN, without the sample that is learned from: time and memory are those of usual rows.",
+    "As EXPLAIN TRAIN, without the sample that is learned from: time and memory are estimated for usual rows.",
     parse_explain_fast,
 )

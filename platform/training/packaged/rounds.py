@@ -75,7 +75,7 @@ def learn_part(job: Job, task: Task) -> None:
     """Be worker `task.number`: learn from the examples of some splits, together with the others.
 
     Raises:
-        XpsqlError: of data, another worker or the driver; the driver has been told if it can be.
+        XpsqlError: of data, another worker or the driver; the driver has been notified if it can be.
     """
     check_machine(job.xpsql, job.folder)
     prepare_task(task.cores)

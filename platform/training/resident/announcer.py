@@ -1,4 +1,4 @@
-"""What a training that stays says of itself, and who tells it to end: STOP MODEL, Ctrl-C, SIGTERM."""
+"""What a training that stays says of itself, and who asks it to stop: STOP MODEL, Ctrl-C, SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training that stays: it learns what comes in a stream, and makes a version of it every so often, until it is told to end.
+"""A training that stays: it learns what comes in a stream, and makes a version of it every so often, until it is asked to stop.
 
 Workers, threads of this process, learn without a pause from one increment after the other (increment.py). Where one ends, each
 waits until all have learned what it has, and snapshots of the shards are taken, in milliseconds; then they go on, and a thread
@@ -58,7 +58,7 @@ class Resident:
         prepared: the training; its splits, if any, are those of a version that was interrupted.
         feed: the stream, from where those end.
         models, lock: of the warehouse, and the model's.
-        announcer: whom it is told, and who tells it to end.
+        announcer: where it is reported, and who asks it to stop.
         notes: a folder for what increments write down; see Increment.
         epoch: of the first increment.
     """
@@ -108,7 +108,7 @@ class Resident:
         increment.go_on(draft, segment.splits, begun.standing, begun.opened)
 
     def run(self) -> Version | None:
-        """Learn until it is told to end; return the last version that it made, None where it made none.
+        """Learn until it is asked to stop; return the last version that it made, None where it made none.
 
         Raises:
             XpsqlError: what ended it; the versions that it made stay.

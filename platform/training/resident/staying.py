@@ -65,7 +65,7 @@ def place(plan: Plan, stream: str, models: Models, reporter: Reporter) -> Iterat
 
 
 def reside(plan: Plan, query: StreamQuery, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
-    """Learn from a stream until the training is told to end.
+    """Learn from a stream until the training is asked to stop.
 
     Returns:
         As train.train, of the last version that it made.
@@ -134,7 +134,7 @@ class FirstRows(NamedTuple):
 
 
 def first_rows(query: StreamQuery, feed: Feed, parent: Version | None, announcer: Announcer) -> FirstRows | None:
-    """Wait until there are rows to learn; return None where the training is told to end before."""
+    """Wait until there are rows to learn; return None where the training is asked to stop before."""
     waits = False
     while not announcer.stopping:
         before = feed.position

@@ -77,7 +77,7 @@ def evaluate_examples(job: Job, task: Task) -> None:
     """Be worker `task.number`: keep the examples of some splits, and carry out orders.
 
     Raises:
-        XpsqlError: of data or the driver; the driver has been told if it can be.
+        XpsqlError: of data or the driver; the driver has been notified if it can be.
     """
     check_machine(job.xpsql, job.folder)
     prepare_task(task.cores)

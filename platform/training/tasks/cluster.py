@@ -140,7 +140,7 @@ class Cluster:
         )
 
     def _over(self, running: Running, role: str) -> bool:
-        """Return whether tasks have ended; raise what went wrong, as a task told it or else as the engine saw it.
+        """Return whether tasks have ended; raise what went wrong, as a task reported it or else as the engine saw it.
 
         Tasks that ran our code and ended without a word are lost, unless they were cancelled, and so are those of which the
         engine says so, though none has joined yet; others that never did could not start.

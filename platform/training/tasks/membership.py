@@ -27,7 +27,7 @@ class Membership:
     """A task's side; a context manager. Leaving it by an error fails the job with it.
 
     Where all tasks end, whatever the task has lost ends as EndedError: the engine need not start it again. A task that ends by
-    EndedError though the others go on is lost: only its heartbeats told it so.
+    EndedError though the others go on is lost: only its heartbeats say so.
 
     Args:
         contact: of the job.

@@ -39,7 +39,7 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
         certificate: for TLS; None for none.
 
     Raises:
-        XpsqlError: it cannot load its rows, or the driver cannot be reached; the driver has been told if it can be.
+        XpsqlError: it cannot load its rows, or the driver cannot be reached; the driver has been notified if it can be.
     """
     check_machine(job.xpsql, job.folder)
     keep_freed_memory(KEPT_BYTES)

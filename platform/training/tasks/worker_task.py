@@ -40,7 +40,7 @@ def work(job: Job, generation: int, task: Task) -> None:
         generation: how many times all workers were started before.
 
     Raises:
-        XpsqlError: of data, a shard or the driver; the driver has been told if it can be.
+        XpsqlError: of data, a shard or the driver; the driver has been notified if it can be.
     """
     task = task._replace(attempt=generation * MOST_ATTEMPTS + task.attempt)
     check_machine(job.xpsql, job.folder)

@@ -116,5 +116,5 @@ def check_names(file: str, position: Position | None = None) -> None:
     count = Counter(map(str.lower, names))
     wrong = [repr(name) for name in names if not name or count[name.lower()] > 1]
     if wrong:
-        told = f"Columns of {file} are not told apart by their names: {', '.join(wrong)}. Rename them in the file."
+        told = f"Columns of {file} do not differ by their names: {', '.join(wrong)}. Rename them in the file."
         raise StatementError(told, position)
