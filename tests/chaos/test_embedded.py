@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.chaos import histories, service
+from tests.chaos import histories, service, streams
 from tests.chaos.embedded import disturbed, expected
 from tests.chaos.model import mistakes, write_log
 from tests.notes import Notes
@@ -74,10 +74,4 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     assert train(tmp_path, "workers = 2, shards = 2, sync = 'ssp'") == []
 
 
-def test_a_history_whose_publisher_is_killed_says_what_batch_and_definition_say(tmp_path: Path) -> None:
-    assert histories.disturbed(tmp_path, 6_000, 2, time.time_ns(), 1) == []
-
-
-def test_a_service_that_is_killed_while_versions_come_serves_the_last_one_after_it(tmp_path: Path) -> None:
-    pytest.importorskip("granian")
-    assert service.mistakes(tmp_path, 1, time.time_ns()) == []
+from tests.chaos import histories, service, streams

@@ -17,7 +17,7 @@ from tests.streams.topics import POISON, SCHEMA, among, messages, more, produced
 from tests.training.log import log, write
 from xpsql.platform.errors import DataError, NotAvailableError, StatementError
 from xpsql.platform.input.streams import topic as topics
-from xpsql.platform.input.streams.kafka_options import KafkaOptions
+from xpsql.platform.input.streams.kafka_options import KafkaOptions, settings_of
 from xpsql.platform.input.streams.message_source import as_range
 from xpsql.platform.input.streams.topic import Arrived, TopicStream, cut, in_order
 from xpsql.platform.progress import SilentReporter
@@ -255,6 +255,13 @@ def test_secrets_come_from_the_environment_and_stay_out_of_the_warehouse_and_of_
         train(session, from_environment)
     monkeypatch.setenv("ADS_PASSWORD", "swordfish")
     assert learned(train(session, from_environment)) == (1, "ready", 100)
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    monkeypatch.setenv("ADS_JAAS", f"kafkashaded.{module} required username=\"ads\" password='swordfish';")
+    again = stream(broker, topic, f", schema => '{SCHEMA}', `kafka.sasl.jaas.config` => 'env:ADS_JAAS'")
+    assert learned(go_on(session, again)) == (1, "nothing new", 0)
+    jaas = KafkaOptions(bootstrap_servers="x:1", kafka={"sasl.jaas.config": "env:ADS_JAAS"})
+    assert settings_of(jaas).values == {"bootstrap.servers": "x:1", "sasl.username": "ads", "sasl.password": "swordfish"}
+    assert "swordfish" not in settings_of(jaas).shown("no swordfish")
     files = [path for path in (tmp_path / "warehouse").rglob("*") if path.is_file()]
     assert any(b"ADS_PASSWORD" in path.read_bytes() for path in files)
     assert not [path for path in files if b"swordfish" in path.read_bytes()]
@@ -277,6 +284,10 @@ def test_secrets_come_from_the_environment_and_stay_out_of_the_warehouse_and_of_
         ),
         ("bootstrapServers => 'h:1', subscribe => 't', groupId => 'g'", "no option 'groupid'"),
         ("bootstrapServers => 'h:1', subscribe => 't', kafka.group.id => 'g'", r"takes no kafka\.group\.id"),
+        (
+            "bootstrapServers => 'h:1', subscribe => 't', kafka.ssl.truststore.location => 'x.jks'",
+            r"Give kafka\.ssl\.ca\.location, a PEM file",
+        ),
         ("bootstrapServers => 'h:1', subscribe => 't', kafka.no.such => '1'", "librdkafka refuses the settings of read_kafka"),
         (
             "bootstrapServers => 'h:1', subscribe => 't', on_error => 'stop'",

@@ -15,6 +15,17 @@ PREFIX = "kafka."
 ENVIRONMENT = "env:"
 """How the value of a setting begins that a variable of the environment holds."""
 SECRET = re.compile(r"password|secret|jaas|token|\.pem$|oauthbearer\.config")
+LOGIN = re.compile(r"""\b(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+"""The parts of a `sasl.jaas.config`, as Java's client has it, that librdkafka has settings for."""
+JAVA = {
+    "ssl.truststore.location": "ssl.ca.location, a PEM file",
+    "ssl.truststore.password": "ssl.ca.location, a PEM file without a password",
+    "ssl.keystore.location": "ssl.certificate.location and ssl.key.location, PEM files",
+    "ssl.keystore.password": "ssl.key.password",
+    "ssl.truststore.type": "ssl.ca.location, a PEM file",
+    "ssl.keystore.type": "ssl.certificate.location and ssl.key.location, PEM files",
+}
+"""Settings of Java's client that librdkafka has others for."""
 OWN = ("bootstrap.servers", "group.id")
 """Settings that are not given with the prefix: the first has its own parameter, and nobody joins a group."""
 
@@ -81,6 +92,8 @@ def check_settings(options: KafkaOptions) -> None:
     for name, value in (options.kafka or {}).items():
         if name in OWN:
             raise StatementError(f"read_kafka takes no kafka.{name}: brokers are bootstrapServers, and nobody joins a group.")
+        if name in JAVA:
+            raise StatementError(f"kafka.{name} is for Java's stores, which librdkafka does not read. Give kafka.{JAVA[name]}.")
         if SECRET.search(name) and not value.startswith(ENVIRONMENT):
             raise StatementError(
                 f"kafka.{name} is a secret, and the model would keep it with its statement. Set a variable of the environment, "
@@ -102,5 +115,22 @@ def settings_of(options: KafkaOptions) -> ClientSettings:
             if not (value := os.environ.get(variable, "")):
                 raise StatementError(f"kafka.{name} is the variable {variable} of the environment, which is not set. Set it.")
             secrets.append(value)
-        values[name] = value
+        login = logged_in(value) if name == "sasl.jaas.config" else {name: value}
+        values |= login
+        secrets += [login["sasl.password"]] if "sasl.password" in login else []
     return ClientSettings(values, tuple(secrets))
+
+
+def logged_in(jaas: str) -> dict[str, str]:
+    """Return the settings of librdkafka that say what a `sasl.jaas.config` does.
+
+    Raises:
+        StatementError: it has no username and password, as those of PLAIN and SCRAM have.
+    """
+    found = {name: double or single for name, double, single in LOGIN.findall(jaas)}
+    if len(found) < 2:
+        raise StatementError(
+            "kafka.sasl.jaas.config expects a login module with username='...' password='...', as PLAIN and SCRAM have. For others "
+            "give kafka.sasl.mechanism, and the settings of librdkafka."
+        )
+    return {f"sasl.{name}": value for name, value in found.items()}
