@@ -130,7 +130,7 @@ def logged_in(jaas: str) -> dict[str, str]:
     found = {name: double or single for name, double, single in LOGIN.findall(jaas)}
     if len(found) < 2:
         raise StatementError(
-            "kafka.sasl.jaas.config expects a login module with username='...' password='...', as PLAIN and SCRAM have. For others "
-            "give kafka.sasl.mechanism, and the settings of librdkafka."
+            "kafka.sasl.jaas.config expects a login module with username='...' password='...', as PLAIN and SCRAM have. For "
+            "others give kafka.sasl.mechanism, and the settings of librdkafka."
         )
     return {f"sasl.{name}": value for name, value in found.items()}
