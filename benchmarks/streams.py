@@ -28,6 +28,7 @@ from benchmarks.kafka import TOPIC, events
 from benchmarks.process import measure
 from tests.streams.broker import MockCluster
 from xpsql.platform.progress import SilentReporter
+from xpsql.warehouse.manifest import Manifest
 
 PARTITIONS = 64
 TICK_SECONDS = 0.1
@@ -101,6 +102,11 @@ def serve(told: Connection, values: Sequence[bytes], rate: float, seconds: float
     told.recv()
 
 
+def reached(manifest: Manifest, partition: int) -> int:
+    """Return the offset up to which a version has learned a partition."""
+    return int(manifest.position[f"topic {TOPIC}"]["offsets"].get(str(partition), 0))
+
+
 def latency(data: Path, warehouse: Path, rate: float, seconds: float) -> Iterator[tuple[float, str, str]]:
     """Yield how long messages take from the broker to a version that has learned them."""
     columns, values = events(str(data))
@@ -127,9 +133,7 @@ def latency(data: Path, warehouse: Path, rate: float, seconds: float) -> Iterato
         made = [version.manifest for version in session.models.versions("live")]
     (sent, producing, took), waits = told[0], []
     for one in sent[1:]:
-        known = (
-            m.finished for m in made if m.finished and m.position[f"topic {TOPIC}"]["offsets"][str(one.partition)] >= one.stop
-        )
+        known = (m.finished for m in made if m.finished and reached(m, one.partition) >= one.stop)
         waits += [min(known).timestamp() - one.time]
     here.send(True)
     count = sum(one.count for one in sent[1:])

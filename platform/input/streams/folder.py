@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.3
 """Between two looks at files that are new; those that changed meanwhile are still being written."""
 FRESH_SECONDS = 60.0
-"""How long ago a file was written that cannot be read and may yet become whole."""
+"""How long ago a file was written that may not stand still yet, or cannot be read and may yet become whole."""
 DAY_NANOSECONDS = 24 * 3600 * 10**9
 KEPT_FILES = 1000
 FORMATS = ("parquet", "json", "avro")
@@ -85,7 +85,8 @@ class FolderStream:
         }
         if not fresh:
             return []
-        time.sleep(LOOK_SECONDS)
+        if max(file.modified for file in fresh.values()) / 1e9 > time.time() - FRESH_SECONDS:
+            time.sleep(LOOK_SECONDS)
         again = look(self._path)
         still = [file for path, file in sorted(fresh.items()) if again.get(path) == file]
         return [split for file in still for split in whole(file, self._format)]

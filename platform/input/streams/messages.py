@@ -19,6 +19,7 @@ ANSWER_SECONDS = 30.0
 SILENCE_SECONDS = 120.0
 """How long messages that are there may not come, such as while brokers restart."""
 POLL_SECONDS = 1.0
+AGAIN_SECONDS = 0.2
 PEEK_SECONDS = 5.0
 """How long the first messages of ranges may take together."""
 AT_ONCE = 40_000
@@ -98,9 +99,20 @@ def offsets(settings: ClientSettings, topic: str) -> dict[int, Offsets]:
 
 
 def watermarks(client: Consumer, partition: Any, deadline: float) -> tuple[int, int]:
-    """Return the first offset of a partition and the one after the last; zeros of a partition without leader time out."""
-    low, high = client.get_watermark_offsets(partition, timeout=max(1.0, deadline - time.monotonic()))
-    return low, high
+    """Return the first offset of a partition and the one after the last; while nobody leads it, as when a broker has gone, ask
+    again until a deadline."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    while True:
+        try:
+            low, high = client.get_watermark_offsets(partition, timeout=max(1.0, deadline - time.monotonic()))
+            return low, high
+        except KafkaException as error:
+            leaderless = error.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+            if not leaderless or time.monotonic() > deadline:
+                raise
+            client.list_topics(partition.topic, timeout=max(1.0, deadline - time.monotonic()))
+            time.sleep(AGAIN_SECONDS)
 
 
 def begun_at(settings: ClientSettings, ranges: Sequence[MessageRange]) -> list[int]:
