@@ -33,18 +33,26 @@ from .strategies import strategy_of
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
+    from ...warehouse.locks import Lock
     from ...warehouse.models import Models
     from ..progress import Reporter
 
 
 def train(
-    plan: Plan, found: Scan | Staged, engine: Engine, models: Models, reporter: Reporter, segment: Segment | None
+    plan: Plan,
+    found: Scan | Staged,
+    engine: Engine,
+    models: Models,
+    reporter: Reporter,
+    segment: Segment | None,
+    under: Lock | None = None,
 ) -> pa.Table:
     """Run a training statement and commit its version.
 
     Args:
         found: how the plan's query is read.
         segment: what is taken of the stream that it reads; None where it reads none.
+        under: the model's lock, which the caller has; None: it is taken.
 
     Returns:
         One row: model, version, status, examples, rows, auc, logloss, pcopc, seconds.
@@ -65,7 +73,7 @@ def train(
         check_encryption(plan)
     if plan.passing and not isinstance(found, Staged):
         found = Staged(found.schema, "the results of its calls go with the statement")
-    with models.begin(plan.model, manifest_of(plan, columns, recipe, parent), plan.replace) as draft:
+    with models.begin(plan.model, manifest_of(plan, columns, recipe, parent), plan.replace, under) as draft:
         try:
             segment = None if segment is None else segment.beside(draft.folder)
             text = plan.query if plan.stream is None else plan.stream.query
@@ -85,11 +93,12 @@ def train(
         return run(prepared, engine.tasks, draft, reporter, models)
 
 
-def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter, under: Lock | None = None) -> pa.Table:
     """Go on with the newest training of a model that was interrupted, from its last good checkpoint, and commit its version.
 
     Args:
         plan: of that training, as its manifest has it.
+        under: as of train.
 
     Returns:
         As `train`.
@@ -99,7 +108,7 @@ def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa
         TrainingError, XpsqlError: as `train`.
     """
     prepare_jax()
-    with models.resume(plan.model) as draft:
+    with models.resume(plan.model, under) as draft:
         try:
             parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
             prepared = prepare_again(plan, draft, engine, parent)

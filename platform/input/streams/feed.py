@@ -56,8 +56,7 @@ class Feed:
         Raises:
             DataError: what has come is not what it was, or the stream does not answer at the first look, or for ten minutes.
         """
-        if time.monotonic() - self._looked >= (BEHIND_SECONDS if self._waiting else LOOK_SECONDS):
-            self._look()
+        self.look()
         taken: list[Split] = []
         while self._waiting and (len(taken) < num_splits or of_one_file(taken[-1], self._waiting[0])):
             taken.append(self._waiting.popleft())
@@ -65,6 +64,15 @@ class Feed:
         if taken:
             self.position = self.stream.after(self.position, taken)
         return taken
+
+    def look(self, now: bool = False) -> None:
+        """Look at the stream, where that is due; or now.
+
+        Raises:
+            DataError: as of take.
+        """
+        if now or time.monotonic() - self._looked >= (BEHIND_SECONDS if self._waiting else LOOK_SECONDS):
+            self._look()
 
     def _look(self) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,10 +26,11 @@ from ..prepared import prepare, with_classes
 from ..recipe import fitted
 from ..record import prepare_again
 from ..row_files.rows import check_continues
-from ..segment import begin_of, is_passed
+from ..segment import begin_of, cut_again, is_passed
 from ..strategies import strategy_of
 from .announcer import Announcer
 from .resident import Resident
+from .rounds import Rounds
 
 if TYPE_CHECKING:
     from ....warehouse.locks import Lock
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ....warehouse.models import Models
     from ....warehouse.version import Version
     from ...engines.base import Engine
-    from ...input.streams.base import Position
+    from ...input.streams.base import InputStream, Position
     from ...progress import Reporter
 
 POLL_SECONDS = 0.1
@@ -81,6 +82,9 @@ def reside(plan: Plan, query: StreamQuery, engine: Engine, models: Models, repor
     with place(plan, stream.name, models, reporter) as at:
         at.announcer.version = None if parent is None else parent.number
         feed = Feed(stream, before, at.announcer.note)
+        if by_tasks(plan, engine):
+            rounds = Rounds(plan, query, engine, models, at.lock, at.announcer, feed, parent)
+            return told(rounds.run, plan, parent, stream.name, at.announcer)
         first = first_rows(query, feed, parent, at.announcer)
         if first is None:
             return answer(parent, stream.name)
@@ -111,6 +115,9 @@ def reside_again(plan: Plan, engine: Engine, models: Models, reporter: Reporter)
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     assert plan.stream is not None
     stream = opened(plan.stream.relation, models.warehouse, plan.settings.forgives)
+    if by_tasks(plan, engine):
+        with place(plan, stream.name, models, reporter) as at:
+            return rounds_again(plan, engine, models, stream, parent, at)
     with place(plan, stream.name, models, reporter) as at, models.resume(plan.model, at.lock) as draft:
         at.announcer.version = None if parent is None else parent.number
         try:
@@ -124,6 +131,38 @@ def reside_again(plan: Plan, engine: Engine, models: Models, reporter: Reporter)
         resident = Resident(prepared, feed, models, at.lock, at.announcer, at.notes, draft.manifest.epoch)
         resident.go_on(draft, prepared.segment)
         return stayed(resident, plan, parent, stream.name, at.announcer)
+
+
+def by_tasks(plan: Plan, engine: Engine) -> bool:
+    """Return whether workers are tasks: where the engine has them, and there are several workers or shards."""
+    return engine.tasks is not None and max(plan.settings.workers or 1, plan.settings.shards or 1) > 1
+
+
+def rounds_again(
+    plan: Plan, engine: Engine, models: Models, stream: InputStream, parent: Version | None, at: Place
+) -> pa.Table:
+    """Go on with the round that was interrupted, and with those after it."""
+    assert plan.stream is not None
+    folder = models.interrupted(plan.model).folder
+    position = cut_again(plan.stream, parent, folder, plan.settings.forgives).position
+    feed = Feed(stream, position, at.announcer.note)
+    rounds = Rounds(plan, plan.stream, engine, models, at.lock, at.announcer, feed, parent)
+
+    def run() -> Version | None:
+        rounds.resume()
+        return rounds.run()
+
+    return told(run, plan, parent, stream.name, at.announcer)
+
+
+def told(run: Callable[[], Version | None], plan: Plan, parent: Version | None, stream: str, announcer: Announcer) -> pa.Table:
+    """Run a training while its progress is shown, and return what its statement answers."""
+    announcer.start(plan.model)
+    try:
+        last = run()
+    finally:
+        announcer.finish("")
+    return answer(parent, stream) if last is None else summary(last.manifest)
 
 
 class FirstRows(NamedTuple):
@@ -152,13 +191,8 @@ def first_rows(query: StreamQuery, feed: Feed, parent: Version | None, announcer
 
 def stayed(resident: Resident, plan: Plan, parent: Version | None, stream: str, announcer: Announcer) -> pa.Table:
     """Run a training, and return what its statement answers."""
-    announcer.start(plan.model)
-    try:
-        with compilations(resident.first.monitor.compiled.add):
-            last = resident.run()
-    finally:
-        announcer.finish("")
-    return answer(parent, stream) if last is None else summary(last.manifest)
+    with compilations(resident.first.monitor.compiled.add):
+        return told(resident.run, plan, parent, stream, announcer)
 
 
 def answer(parent: Version | None, stream: str) -> pa.Table:

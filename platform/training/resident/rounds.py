@@ -1,0 +1,145 @@
+"""A training that stays and whose workers are tasks: it learns what has come in rounds, each a training of its own.
+
+Tasks have shards on other machines, and start with each round: the version before is loaded, what has come is learned, and a
+version of it written. Everything else is as in resident.py: positions, gate, signals, RESUME.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ....warehouse.version import Version
+from ...errors import TrainingError
+from ...input.streams.base import StreamQuery
+from ...input.streams.feed import Feed
+from ..plan import Plan
+from ..segment import Segment, is_passed
+from .announcer import Announcer, IncrementReporter
+from .publish import RETAINED
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ....warehouse.locks import Lock
+    from ....warehouse.models import Models
+    from ...engines.base import Engine
+
+POLL_SECONDS = 0.1
+ALL = 1 << 40
+
+
+class RoundReporter(IncrementReporter):
+    """What the monitor of a round tells; others see it, too."""
+
+    def __init__(self, announcer: Announcer, before: int) -> None:
+        super().__init__(announcer, before)
+        self._seen = (announcer, before)
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        """Tell the progress."""
+        super().update(examples, metrics)
+        announcer, before = self._seen
+        announcer.tell(before + examples)
+
+
+class Rounds:
+    """Learns what a feed gives in rounds.
+
+    Args:
+        parent: the version that the first one goes on from; None: a new model.
+        feed: the stream, from where that ended.
+        models, lock: of the warehouse, and the model's.
+        announcer: whom it is told, and who tells it to end.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        query: StreamQuery,
+        engine: Engine,
+        models: Models,
+        lock: Lock,
+        announcer: Announcer,
+        feed: Feed,
+        parent: Version | None,
+    ) -> None:
+        assert plan.publish is not None
+        self._plan, self._query, self._engine, self._every = plan, query, engine, plan.publish
+        self._models, self._lock, self._announcer, self._feed = models, lock, announcer, feed
+        self._parent, self._learned = parent, 0
+        self._began = -float("inf")
+
+    def resume(self) -> None:
+        """Go on with the round that was interrupted, first of all."""
+        from .. import train
+
+        self._run(lambda reporter: train.resume(self._plan, self._engine, self._models, reporter, self._lock))
+
+    def run(self) -> Version | None:
+        """Learn until it is told to end, and then what has come; return the last version that it made, None where it made none.
+
+        Raises:
+            XpsqlError: what ended it; the versions that it made stay.
+        """
+        while True:
+            stopping = self._announcer.stopping
+            self._feed.look(stopping)
+            if stopping or self._is_due():
+                self._round()
+            self._tell()
+            if stopping:
+                return self._parent if self._announcer.versions else None
+            time.sleep(POLL_SECONDS)
+
+    def _is_due(self) -> bool:
+        rows = self._feed.waiting_rows
+        if self._every.seconds is not None:
+            return rows > 0 and time.monotonic() - self._began >= self._every.seconds
+        return rows >= (self._every.examples or 0)
+
+    def _round(self) -> None:
+        """Learn all that has come, where anything has."""
+        from .. import train
+
+        before, stream = self._feed.position, self._feed.stream
+        splits = self._feed.take(ALL)
+        if not splits or is_passed(stream, self._query, splits, self._parent, self._feed.position):
+            return
+        self._began = time.monotonic()
+        segment = Segment(stream, stream.scan(self._query.query, splits), splits, before)
+        plan = self._plan
+        if self._parent is not None and self._parent.number != plan.parent:
+            plan = replace(plan, parent=self._parent.number, replace=False)
+        self._tell(segment)
+        self._run(lambda reporter: train.train(plan, segment.scan, self._engine, self._models, reporter, segment, self._lock))
+
+    def _run(self, learn: Callable[[RoundReporter], pa.Table]) -> None:
+        """Let a round learn, and take in its version; one that the gate holds is gone on from."""
+        announcer, began = self._announcer, time.monotonic()
+        announcer.state = "learning"
+        try:
+            learn(RoundReporter(announcer, self._learned))
+        except TrainingError as error:
+            if self._models.versions(self._plan.model)[-1].manifest.status != "held":
+                raise
+            announcer.note(f"{error} Learning goes on.")
+        made = self._models.versions(self._plan.model)[-1]
+        self._parent = made
+        self._learned += made.manifest.examples
+        announcer.note(
+            f"{made.manifest.model} v{made.number}: {made.manifest.examples:,} examples, learned by tasks and written in "
+            f"{time.monotonic() - began:.1f} s."
+        )
+        announcer.publish(made.number)
+        announcer.state = "waiting"
+        self._models.retain(self._plan.model, self._plan.retain or RETAINED)
+
+    def _tell(self, segment: Segment | None = None) -> None:
+        """Say how far it is."""
+        lag, since = self._announcer.lag, self._feed.waiting_since
+        lag.rows = self._feed.waiting_rows + (0 if segment is None else sum(split.rows for split in segment.splits))
+        lag.seconds = 0.0 if since is None else time.monotonic() - since
+        self._announcer.tell(self._learned)
