@@ -74,4 +74,16 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     assert train(tmp_path, "workers = 2, shards = 2, sync = 'ssp'") == []
 
 
-from tests.chaos import histories, service, streams
+def test_a_history_whose_publisher_is_killed_says_what_batch_and_definition_say(tmp_path: Path) -> None:
+    assert histories.disturbed(tmp_path, 6_000, 2, time.time_ns(), 1) == []
+
+
+def test_a_service_that_is_killed_while_versions_come_serves_the_last_one_after_it(tmp_path: Path) -> None:
+    pytest.importorskip("granian")
+    assert service.mistakes(tmp_path, 1, time.time_ns()) == []
+
+
+def test_a_training_that_stays_and_is_killed_counts_each_message_of_its_topic_once(tmp_path: Path) -> None:
+    seed = time.time_ns()
+    print(f"seed {seed}")
+    assert streams.disturbed(tmp_path / "topic", "stays", "driver", 1, random.Random(seed))["mistakes"] == []
