@@ -113,12 +113,12 @@ def below(uri: str) -> list[str]:
     from pyarrow.fs import FileSelector
 
     files, key = located(uri)
-    scheme = uri.partition("://")[0]
     info = files.get_file_info(key)
     if info.is_file:
         return [uri]
     found = files.get_file_info(FileSelector(key, recursive=True, allow_not_found=True))
-    return sorted(f"{scheme}://{one.path}" for one in found if one.is_file)
+    # Paths have no account of the URI, gs://anonymous@bucket or abfss://container@account.dfs.core.windows.net.
+    return sorted(f"{uri.rstrip('/')}{one.path.removeprefix(key)}" for one in found if one.is_file)
 
 
 def read(path: str) -> bytes:
