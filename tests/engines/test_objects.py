@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -95,11 +98,12 @@ def test_a_store_of_google_is_read_and_written_with_the_account_of_its_uri(
     pytest.importorskip("gcp_storage_emulator")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "gcp_storage_emulator", "start", "--host=127.0.0.1", f"--port={port}", "--in-memory"]
-    server = subprocess.Popen([*command, "--default-bucket=mine"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-u", "-m", "gcp_storage_emulator", "start", "--host=127.0.0.1", f"--port={port}", "--in-memory"]
+    server = subprocess.Popen([*command, "--default-bucket=mine"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     monkeypatch.setenv("CLOUD_STORAGE_EMULATOR_ENDPOINT", f"http://127.0.0.1:{port}")
+    assert server.stdout is not None
     try:
-        wait_for(port)
+        assert any("services started" in line for line in server.stdout), "it ends before it serves"
         with xpsql.connect(tmp_path / "w") as session:
             session.sql(f"INSERT OVERWRITE DIRECTORY 'gs://anonymous@mine/log/day=1' USING parquet {LOG}")
             session.sql("TRAIN MODEL far USING xftrl AS SELECT label, user, ad FROM parquet.`gs://anonymous@mine/log`")
