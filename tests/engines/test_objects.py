@@ -92,28 +92,29 @@ def test_a_model_learns_from_a_store_and_is_exported_to_it(bucket: Path, tmp_pat
             session.sql("EXPORT MODEL far TO 's3://mine/notes' FORMAT csv")
 
 
-def test_a_store_of_google_is_read_and_written_with_the_account_of_its_uri(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The bucket `mine` of a server of Google's store."""
     pytest.importorskip("gcp_storage_emulator")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-u", "-m", "gcp_storage_emulator", "start", "--host=127.0.0.1", f"--port={port}", "--in-memory"]
-    server = subprocess.Popen([*command, "--default-bucket=mine"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    options = [f"--port={port}", "--host=127.0.0.1", "--in-memory", "--default-bucket=mine"]
+    command = [sys.executable, "-u", "-m", "gcp_storage_emulator", "start", *options]
     monkeypatch.setenv("CLOUD_STORAGE_EMULATOR_ENDPOINT", f"http://127.0.0.1:{port}")
-    assert server.stdout is not None
-    try:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        assert server.stdout is not None
         assert any("services started" in line for line in server.stdout), "it ends before it serves"
-        with xpsql.connect(tmp_path / "w") as session:
-            session.sql(f"INSERT OVERWRITE DIRECTORY 'gs://anonymous@mine/log/day=1' USING parquet {LOG}")
-            session.sql("TRAIN MODEL far USING xftrl AS SELECT label, user, ad FROM parquet.`gs://anonymous@mine/log`")
-            (told,) = session.sql("EXPORT MODEL far TO 'gs://anonymous@mine/out' FORMAT parquet").arrow().to_pylist()
-            days = session.sql("SELECT count(*), max(day) FROM parquet.`gs://anonymous@mine/log`").fetchall()
-            assert days == [(2000, 1)]
-            assert session.sql("SELECT count(*) FROM parquet.`gs://anonymous@mine/out`").fetchall() == [(told["rows"],)]
-    finally:
-        server.terminate()
-        server.wait(SECONDS)
+        yield "gs://anonymous@mine"
+        server.kill()
+
+
+def test_a_store_of_google_is_read_and_written_with_the_account_of_its_uri(google: str, tmp_path: Path) -> None:
+    with xpsql.connect(tmp_path / "w") as session:
+        session.sql(f"INSERT OVERWRITE DIRECTORY '{google}/log/day=1' USING parquet {LOG}")
+        session.sql(f"TRAIN MODEL far USING xftrl AS SELECT label, user, ad FROM parquet.`{google}/log`")
+        (told,) = session.sql(f"EXPORT MODEL far TO '{google}/out' FORMAT parquet").arrow().to_pylist()
+        assert session.sql(f"SELECT count(*), max(day) FROM parquet.`{google}/log`").fetchall() == [(2000, 1)]
+        assert session.sql(f"SELECT count(*) FROM parquet.`{google}/out`").fetchall() == [(told["rows"],)]
 
 
 def test_a_store_that_does_not_answer_is_an_error_that_names_it(engine: DuckDBEngine, bucket: Path) -> None:
