@@ -12,10 +12,8 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.training.log import log, session, write
+from tests.training.log import log, write
 from xpsql.algorithms.losses import LOSSES, LossOptions, loss_of
-
-__all__ = ["session"]
 
 SCORES = np.array([-100.0, -2.0, -0.3, 0.0, 0.5, 2.0, 100.0], np.float32)
 CLASSIFIERS = [name for name in LOSSES if loss_of(LossOptions(loss=name)).classifier]

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.training.log import session, write
+from tests.training.log import session as on_each
+from tests.training.log import write
 from xpsql.algorithms.base import Layout
 from xpsql.algorithms.items.slrm import SlrmOptions, slrm
 from xpsql.platform.errors import OptionError, StatementError
 
-__all__ = ["session"]
+__all__ = ["on_each"]
 
 USERS, ITEMS = 1500, 40
 
@@ -35,10 +36,10 @@ TRAIN = "TRAIN MODEL m USING slrm {} AS SELECT * FROM parquet.`{}`"
 RELATED = "SELECT * FROM ML.RELATED(MODEL m, (SELECT DISTINCT item FROM parquet.`{}`))"
 
 
-def test_the_item_that_goes_with_another_is_the_first_related(session: xpsql.Session, tmp_path: Path) -> None:
+def test_the_item_that_goes_with_another_is_the_first_related(on_each: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
-    session.sql(TRAIN.format("WITH (workers = 1)", path))
-    rows = session.sql(RELATED.format(path)).arrow().to_pylist()
+    on_each.sql(TRAIN.format("WITH (workers = 1)", path))
+    rows = on_each.sql(RELATED.format(path)).arrow().to_pylist()
     best: dict[str, str] = {}
     for row in rows:
         best.setdefault(row["item"], row["related"])
@@ -75,12 +76,12 @@ def test_items_of_a_history_may_have_weights(session: xpsql.Session, tmp_path: P
     assert scores["b"] > 0 > scores["a"]
 
 
-def test_keys_of_pairs_can_be_computed_in_sql(session: xpsql.Session, tmp_path: Path) -> None:
+def test_keys_of_pairs_can_be_computed_in_sql(on_each: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
-    session.sql(TRAIN.format("", path))
+    on_each.sql(TRAIN.format("", path))
     upper = "shiftright(feature_key('{}', '{}'), 32)"
     key = f"{upper.format('item', 'i3')} * 4294967296 + ({upper.format('history', 'i2')} & 4294967295)"
-    rows = session.sql(f"SELECT weight, slot FROM ML.WEIGHTS(MODEL m) WHERE key = {key}").arrow().to_pylist()
+    rows = on_each.sql(f"SELECT weight, slot FROM ML.WEIGHTS(MODEL m) WHERE key = {key}").arrow().to_pylist()
     assert [row["slot"] for row in rows] == ["history"]
     assert rows[0]["weight"] > 1
 
@@ -103,17 +104,17 @@ def test_rows_of_label_0_need_no_random_ones(session: xpsql.Session, tmp_path: P
     assert row["examples"] == table.num_rows
 
 
-def test_related_pairs_are_features_of_xsvd(session: xpsql.Session, tmp_path: Path) -> None:
+def test_related_pairs_are_features_of_xsvd(on_each: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
-    session.sql(TRAIN.format("", path))
-    session.sql(f"CREATE TABLE related AS {RELATED.format(path)} WHERE score > 0.5")
+    on_each.sql(TRAIN.format("", path))
+    on_each.sql(f"CREATE TABLE related AS {RELATED.format(path)} WHERE score > 0.5")
     pairs = f"SELECT *, transform(history, had -> concat(had, '>', item)) AS made FROM parquet.`{path}`"
     query = (
         "SELECT label, item, history, filter(made, p -> array_contains(kept, p)) AS pairs "
         f"FROM ({pairs}) CROSS JOIN (SELECT collect_list(concat(item, '>', related)) AS kept FROM related)"
     )
-    session.sql(f"TRAIN MODEL x USING xsvd (user = (history), item = (item), dim = 4) AS {query}")
-    (row,) = session.sql("SELECT count(*) AS n FROM ML.WEIGHTS(MODEL x) WHERE slot = 'pairs'").arrow().to_pylist()
+    on_each.sql(f"TRAIN MODEL x USING xsvd (user = (history), item = (item), dim = 4) AS {query}")
+    (row,) = on_each.sql("SELECT count(*) AS n FROM ML.WEIGHTS(MODEL x) WHERE slot = 'pairs'").arrow().to_pylist()
     assert row["n"] >= ITEMS
 
 

@@ -12,12 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 import xpsql
-from tests.training.log import session, write
+from tests.training.log import write
 from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.items.word2vec import BLOCK, GROUPS, SHARED, Word2VecOptions, word2vec
 from xpsql.platform.errors import OptionError, StatementError
-
-__all__ = ["session"]
 
 DIM, ROWS, WINDOW = 4, 30, 3
 LAYOUT = Layout(bags=("items", "places"), labels=())
