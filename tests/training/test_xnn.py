@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.training.log import log, session, write
+from tests.training.log import log, write
+from tests.training.log import session as on_each
 from xpsql.platform.errors import OptionError
 from xpsql.platform.training.row_files.columns import values
 from xpsql.warehouse.dense import read_dense
 from xpsql.warehouse.version import Version
 
-__all__ = ["session"]
+__all__ = ["on_each"]
 
 ALL = "SELECT * FROM parquet.`{}`"
 
@@ -49,10 +50,10 @@ def test_every_kind_of_slot_is_learned_from(session: xpsql.Session, path: Path, 
     assert row["pcopc"] == pytest.approx(1, abs=0.12)
 
 
-def test_dropout_repeats_with_the_seed(session: xpsql.Session, path: Path) -> None:
+def test_dropout_repeats_with_the_seed(on_each: xpsql.Session, path: Path) -> None:
     for model, seed in (("a", 7), ("b", 7), ("c", 8)):
-        train(session, path, model, "dim = 4, dropout = 0.5", f"batch_size = 200, passes = 2, seed = {seed}")
-    first, again, other = (predictions(session, path, model) for model in "abc")
+        train(on_each, path, model, "dim = 4, dropout = 0.5", f"batch_size = 200, passes = 2, seed = {seed}")
+    first, again, other = (predictions(on_each, path, model) for model in "abc")
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -99,10 +100,10 @@ def test_several_labels_are_learned_at_once(session: xpsql.Session, tmp_path: Pa
     assert row["wrong"] < 0.6
 
 
-def test_the_state_of_vectors_stays_as_it_was_in_a_shrunk_version(session: xpsql.Session, path: Path) -> None:
-    train(session, path, "m")
-    session.sql("SHRINK MODEL m WHERE `table` = 'vectors' AND updates < 20")
-    whole, shrunk = (state_by_key(version) for version in session.models.versions("m"))
+def test_the_state_of_vectors_stays_as_it_was_in_a_shrunk_version(on_each: xpsql.Session, path: Path) -> None:
+    train(on_each, path, "m")
+    on_each.sql("SHRINK MODEL m WHERE `table` = 'vectors' AND updates < 20")
+    whole, shrunk = (state_by_key(version) for version in on_each.models.versions("m"))
     assert 0 < len(shrunk) < len(whole)
     assert shrunk.items() <= whole.items()
     assert len(set(shrunk.values())) > 1
