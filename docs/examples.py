@@ -20,7 +20,7 @@ ROWS = 20
 
 
 def answered(page: str, found: Callable[[str, str], None]) -> str:
-    """Return a page with what its statements answer, in order; `found` is told what a block shows, and what it answers."""
+    """Return a page with what its statements answer, in order; `found` gets what a block shows and answers."""
     with TemporaryDirectory() as folder, xpsql.connect(folder, reporter=SilentReporter()) as session:
 
         def run(block: re.Match[str]) -> str:

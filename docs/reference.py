@@ -69,7 +69,7 @@ CLAUSE_HELP = {
     "[streams.md](streams.md).",
     "WEIGHT": "A number that an example's loss is multiplied with. Metrics, counts and scales take every example once.",
     "TIME": "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970, "
-    "at most in 2106. One that is NULL or before 1970 tells nothing.",
+    "at most in 2106. One that is NULL or before 1970 says nothing.",
     "GROUP": "User or session, for the metric `gauc`; no slot: to learn from it too, select it twice, under two names.",
     "IGNORE": "Columns of the query that are not learned from; `()` for none, where `CONTINUE` would take its version's.",
     "CROSS": "Combinations of slots as slots of their own, such as `animal * food`, `(a, b, c) ^ 2` for each pair of a list, "

@@ -1,7 +1,7 @@
 """Options of Java for tests: Spark there ends before the slow compiler's code or a collector with threads would pay.
 
 To verify the classes that Spark loads takes a quarter of what it takes to start, and to parse them nearly half: an archive of
-them (class data sharing) is made once, and kept in the user's cache folder. `python -m tests.java` makes it.
+them (class data sharing) is made once, and kept in the user's cache folder. `python tests/java.py` makes it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
@@ -43,7 +42,7 @@ VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
 def begin_archive() -> None:
     """Make the archive where there is none, in a process beside; those that start meanwhile do without."""
     if ARCHIVE is not None and not ARCHIVE.exists():
-        subprocess.Popen([sys.executable, "-m", "tests.java"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-P", __file__])
 
 
 def make_archive(place: Path) -> None:
@@ -77,4 +76,7 @@ def make_archive(place: Path) -> None:
 
 
 if __name__ == "__main__" and ARCHIVE is not None:
+    silent = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(silent, stream)
     make_archive(ARCHIVE)

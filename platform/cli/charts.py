@@ -38,7 +38,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars of one colour, one for each name of a chart, with the words that are told of each."""
+    """Bars of one colour, one for each name of a chart, with the words that are shown for each."""
 
     name: str
     values: Sequence[float | None]

@@ -163,7 +163,9 @@ def changed_files(version: Version, bases: Sequence[MappedRows]) -> list[FileOfT
     for base in bases:
         keys = changed_keys(version, base, math.inf)
         if keys is None or base.path is None:
-            raise ModelError(f"The rows of {version.folder} that changed cannot be told from absent ones: export it whole.")
+            raise ModelError(
+                f"The rows of {version.folder} that changed cannot be distinguished from absent ones: export it whole."
+            )
         files.append(FileOfTables(base.path.name.replace("rows", "changes", 1), keys, base.layout.columns))
     return files
 

@@ -15,7 +15,7 @@ HELD_UP_SECONDS = 5.0
 STEP_SECONDS = 600.0
 STAND_SECONDS = 60.0
 ANSWER_SECONDS = HELD_UP_SECONDS + STEP_SECONDS + 60.0
-"""How long a worker should wait for the answer to its push: until the gang itself has told who is missing."""
+"""How long a worker should wait for the answer to its push: until the gang itself has reported who is missing."""
 
 HeldUp = Callable[[Sequence[int], float], None]
 

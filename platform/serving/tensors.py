@@ -1,7 +1,7 @@
 """Requests and answers of the Open Inference Protocol (KServe V2), with tensors as JSON or, by its extension, as bytes.
 
 A column of single values is a tensor [rows] or [rows, 1], one of arrays or vectors [rows, elements]. Where a row has fewer
-elements, the tensor `<column>.length` tells how many. Any column may be BYTES [rows] of JSON instead, as maps and arrays of
+elements, the tensor `<column>.length` says how many. Any column may be BYTES [rows] of JSON instead, as maps and arrays of
 vectors must. A tensor
 whose first dimension is 1 holds for all rows of the request.
 

@@ -81,7 +81,7 @@ def keep_compiled() -> None:
 
 @contextlib.contextmanager
 def compilations(count: Callable[[float], None]) -> Iterator[None]:
-    """Tell of every program that JAX makes in this process meanwhile: the seconds that it took to compile, or to find in the
+    """Report every program that JAX makes in this process meanwhile: the seconds that it took to compile, or to find in the
     cache folder."""
 
     def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:

@@ -1,4 +1,4 @@
-"""The start of a training from a stream: it is told at once where nothing has come."""
+"""The start of a training from a stream: it answers at once where nothing has come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Spark lacks for files elsewhere: the packages of file systems and formats, told from its failures."""
+"""What a Spark lacks for files elsewhere: the packages of file systems and formats, found by its failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a query reads splits whose rows have to be made: messages, lines of JSON, records. What is no row is told, or noted."""
+"""How a query reads splits whose rows have to be made: messages, lines of JSON, records. Others are reported, or noted."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class MessageSource:
             yield len(messages), self.decoder.decode(messages, needed)
 
     def check(self, split: Split) -> None:
-        """Nothing to look at: a range that is not there any more is told when it is read."""
+        """Nothing to look at: a range that is not there any more is reported when it is read."""
 
     def noted(self, split: Split) -> Noted:
         """Return the topic and the partition."""

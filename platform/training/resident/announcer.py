@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TELL_SECONDS = 1.0
 RATE_SECONDS = 10.0
-"""Over which the speed is told."""
+"""Over which the speed is measured."""
 
 
 class Lag:

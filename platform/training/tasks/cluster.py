@@ -160,7 +160,7 @@ class Cluster:
 
 
 def wait_until(changed: threading.Condition, ready: Callable[[], bool], check: Callable[[], object]) -> None:
-    """Wait until something is so.
+    """Wait until a condition holds.
 
     Args:
         changed: is notified where it may have become so.

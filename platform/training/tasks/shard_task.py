@@ -1,4 +1,4 @@
-"""A shard as a task: it loads its rows, serves them, writes them when told to, and ends when the driver says so or is gone."""
+"""A shard as a task: it loads its rows, serves them, writes them when asked to, and ends when the driver says so or is gone."""
 
 from __future__ import annotations
 

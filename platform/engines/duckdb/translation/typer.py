@@ -28,7 +28,7 @@ class Typer:
         self.known: dict[str, DuckDBPyType | None] = {}
 
     def type_of(self, node: exp.Expr) -> DuckDBPyType | None:
-        """Return a node's type, or None where it cannot be told (a correlated subquery's outer columns, say)."""
+        """Return a node's type, or None where it is not known (a correlated subquery's outer columns, say)."""
         if self.connection is None:
             return None
         if (literal := like(node)) is not None:
@@ -54,7 +54,7 @@ class Typer:
             self.known.update(zip(new, relation.types, strict=True))
 
     def columns_of(self, query: exp.Expr) -> list[tuple[str, DuckDBPyType]] | None:
-        """Return the names and types of a translated query's columns, None where they cannot be told."""
+        """Return the names and types of a translated query's columns, None where they are not known."""
         if self.connection is None:
             return None
         relation = self.relation(f"{scopes(query.parent)} SELECT * FROM ({query.unnest().sql('duckdb')})")
