@@ -9,6 +9,7 @@ own with the producer, on the same cores; it keeps the last five megabytes of a 
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import os
 import signal
@@ -32,6 +33,8 @@ from xpsql.warehouse.manifest import Manifest
 
 PARTITIONS = 64
 TICK_SECONDS = 0.1
+SETTLE_SECONDS = 12.0
+"""From the last message until the training is told to end: a publication or two."""
 ROUNDS = 3
 JOB = "CONTINUE MODEL stream WITH (until = 'available') AS SELECT * FROM STREAM parquet.`{data}`"
 
@@ -120,6 +123,7 @@ def latency(data: Path, warehouse: Path, rate: float, seconds: float) -> Iterato
 
     def wait() -> None:
         told.append(here.recv())
+        time.sleep(SETTLE_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
 
     with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
@@ -134,7 +138,7 @@ def latency(data: Path, warehouse: Path, rate: float, seconds: float) -> Iterato
     (sent, producing, took), waits = told[0], []
     for one in sent[1:]:
         known = (m.finished for m in made if m.finished and reached(m, one.partition) >= one.stop)
-        waits += [min(known).timestamp() - one.time]
+        waits.append(min((at.timestamp() for at in known), default=math.inf) - one.time)
     here.send(True)
     count = sum(one.count for one in sent[1:])
     yield count / took, "rows/s", "PUBLISH EVERY 5 SECONDS: events produced and learned"

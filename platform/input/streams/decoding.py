@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ Flags = NDArray[np.bool_]
 NO_UTF8 = "it is not UTF-8"
 NO_OBJECT = "it is no JSON object"
 VALUE = "xpsql_value"
+KEPT = 32
 
 
 class Decoded(NamedTuple):
@@ -96,7 +98,7 @@ class Decoder:
 
     def _objects(self, texts: pa.Array, offsets: NDArray[np.int64], needed: Sequence[str]) -> Decoded:
         """Return the columns of JSON texts, string[n], and those that are none or do not fit."""
-        fields = [self.schema.field(name) for name in needed]
+        fields = tuple(self.schema.field(name) for name in needed)
         inner = (
             f"SELECT CASE WHEN TRY(json_type({VALUE})) = 'OBJECT' THEN {transformed(shape(fields))} END AS made FROM {VALUE}"
         )
@@ -124,7 +126,7 @@ class Decoder:
         if not nulls:
             return {}
         doubtful = np.logical_or.reduce(list(nulls.values()))
-        there = transformed(shape([pa.field(name, pa.string()) for name in nulls]))
+        there = transformed(shape(tuple(pa.field(name, pa.string()) for name in nulls)))
         items = ", ".join(f"made.{quoted(name)} IS NOT NULL AS {quoted(name)}" for name in nulls)
         found = self._query(f"SELECT {items} FROM (SELECT {there} AS made FROM {VALUE})", texts.filter(pa.array(doubtful)))
         numbers = np.flatnonzero(doubtful)
@@ -157,7 +159,8 @@ def flags(found: pa.Array | pa.ChunkedArray) -> Flags:
     return np.asarray(found.to_numpy(zero_copy_only=False) if isinstance(found, pa.Array) else found.to_numpy(), np.bool_)
 
 
-def shape(fields: Sequence[pa.Field]) -> str:
+@functools.lru_cache(maxsize=KEPT)
+def shape(fields: tuple[pa.Field, ...]) -> str:
     """Return the structure of a JSON object with some fields, as DuckDB's SQL writes it."""
     text = json.dumps({field.name: duckdb_type(field.type) for field in fields})
     return "'" + text.replace("'", "''") + "'"
