@@ -11,6 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 _Validity: TypeAlias = npt.NDArray[np.uint8] | None
+_Encoded: TypeAlias = tuple[
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int32],
+    npt.NDArray[np.float32],
+    npt.NDArray[np.float32],
+    npt.NDArray[np.int32],
+]
 _Seeds: TypeAlias = int | npt.NDArray[np.uint64]
 
 def memory(size: int) -> npt.NDArray[np.uint8]:
@@ -434,7 +444,7 @@ class RowScorer:
 
     def __init__(
         self,
-        columns: Sequence[tuple[str, str, str, int, bool, bool, int, float, float]],
+        columns: Sequence[tuple[str, str, str, int, bool, bool, bool, int, float, float]],
         weights: tuple[Image, int, int],
         vectors: tuple[Image, int, int] | None,
         intercept: int | None,
@@ -471,6 +481,28 @@ class RowScorer:
             rows: dicts by the columns' names.
             context: a dict of columns that all rows have in common, or None.
         """
+
+class RowEncoder:
+    """Makes the arrays of a batch of rows of Arrow or of Python. Threads may share it."""
+
+    def __init__(
+        self, columns: Sequence[tuple[str, str, str, int, bool, bool, bool, int, float, float]], intercept: int | None
+    ) -> None:
+        """Make an encoder; see RowScorer."""
+
+    def encode_arrow(self, capsules: tuple[Any, Any], order: Sequence[int], batch: int) -> _Encoded | None:
+        """Return the arrays of a record batch; see RowScorer.score_arrow.
+
+        Args:
+            batch: room for rows; what has none, and what is absent, has as index the number of keys.
+
+        Returns:
+            keys uint64[m], scalar int32[lines * batch], bag_index, bag_example, bag_slot int32[k], bag_weight float32[k], dense
+            float32[numbers * rows], dense_index int32[numbers], as in Batch.
+        """
+
+    def encode_objects(self, rows: list[Any], context: object, batch: int) -> _Encoded | None:
+        """Return the arrays of dicts; see RowScorer.score_objects and encode_arrow."""
 
 class Store:
     """Rows of typed columns by 64-bit key.

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 from ..images.image import ImageWeights, MappedRows, images_of
 from ..images.overlay import overlaid
-from ..input.batches import Ladders
+from ..input.batches import Batch, Ladders
 from ..input.columns import Columns, columns_from
 from ..input.transform import Transform
+from ..ps._native import RowScorer
 from ..ps.compiled.ladder import LOWEST, Ladder, rung
 from ..scoring.prediction import predictions_of
 from ..scoring.scorer import Padding, Scored, Scorer, Shape
+from ..training.recipe import algorithm_of
 from .arrow_stream import StreamReader
 from .inputs import Input
-from .rows import row_scorer
+from .rows import RowBatches, row_batches, row_scorer
 from .transformed import features_of, inputs_of
 
 if TYPE_CHECKING:
@@ -118,10 +120,14 @@ class Loaded:
         self.outputs = tuple(predictions_of(version))
         self.created = manifest.finished or manifest.created
         self.weights = weights = weights_of(version, half, bases, told)
-        self._scorer = scorer = Scorer(version, weights.pull, sizes_of(self.columns))
-        self._rows = None
-        if scorer.sums is not None and transform is None:
+        sizes = sizes_of(self.columns)
+        self._scorer = scorer = Scorer(version, weights.pull, sizes)
+        self._rows: RowScorer | None = None
+        self._batches: RowBatches | None = None
+        if transform is None and scorer.sums is not None:
             self._rows = row_scorer(scorer.sums, weights, self.columns, self.inputs, scorer.scales)
+        elif transform is None:
+            self._batches = row_batches(algorithm_of(manifest), self.columns, self.inputs, scorer.scales, sizes)
         row = pa.table([pa.nulls(1, column.type) for column in self.inputs], names=[column.name for column in self.inputs])
         row = self.features(row)
         self._scorer.predict(row)
@@ -147,6 +153,8 @@ class Loaded:
         Args:
             context: columns that all rows have in common.
         """
+        if self._batches is not None:
+            return self._said(self._batches.of_objects(rows, context))
         return self._shaped(None if self._rows is None else self._rows.score_objects(rows, context))
 
     def predict_batches(self, batches: Sequence[pa.RecordBatch], order: Sequence[int]) -> dict[str, pa.Array] | None:
@@ -159,11 +167,16 @@ class Loaded:
         Raises:
             ValueError: memory of the batches leads out of itself.
         """
+        if self._batches is not None and len(batches) == 1:
+            return self._said(self._batches.of_arrow(batches[0], order))
         if self._rows is None:
             return None
         found = [self._rows.score_arrow(batch.__arrow_c_array__(), order) for batch in batches]
         scored = [predictions for predictions in found if predictions is not None]
         return self._shaped(np.concatenate(scored) if len(scored) == len(batches) else None)
+
+    def _said(self, batch: Batch | None) -> dict[str, pa.Array] | None:
+        return None if batch is None else self._named(self._scorer.said(NO_ROWS, [batch]))
 
     def _shaped(self, predictions: NDArray[np.float32] | None) -> dict[str, pa.Array] | None:
         if predictions is None:

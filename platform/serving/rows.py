@@ -1,19 +1,27 @@
-"""The native scorer of a version whose scores are sums, over its images."""
+"""Rows of requests without a table in between: the scorer of a version whose scores are sums, and batches of a network."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from ...algorithms.base import Sums
+from ...algorithms.base import Algorithm, Online, Packaged, Sums
 from ..images.image import ImageWeights
+from ..input.batches import Batch
 from ..input.columns import INTERCEPT, Columns
 from ..input.kinds import kind_named
-from ..input.kinds.base import SequenceKind
+from ..input.kinds.base import SequenceKind, VectorArrayKind
+from ..input.kinds.continuous import on_logarithms
 from ..input.scaling import Scales, deviation
-from ..ps._native import RowScorer
+from ..ps._native import RowEncoder, RowScorer
+from ..ps.compiled.aligned import filled
 from ..ps.keys import slot_seed
+from ..ps.messages import BatchId
+from ..scoring.scorer import Padding
 from .inputs import Input
 
 LETTERS = {
@@ -22,16 +30,33 @@ LETTERS = {
 }  # fmt: skip
 
 
+APART = (SequenceKind, VectorArrayKind)
+Ints = NDArray[np.int32]
+Encoded = tuple[NDArray[np.uint64], Ints, Ints, Ints, Ints, NDArray[np.float32], NDArray[np.float32], Ints]
+Described = list[tuple[str, str, str, int, bool, bool, bool, int, float, float]]
+
+
 def row_scorer(
     sums: Sums, weights: ImageWeights, columns: Columns, inputs: Sequence[Input], scales: Scales
 ) -> RowScorer | None:
-    """Return the scorer of a version; None where a column has a type that it does not read, or is crossed."""
+    """Return the scorer of a version whose scores are sums; None where its columns are not all read natively."""
+    described = described_columns(columns, inputs, scales)
+    if described is None:
+        return None
+    vectors = None if sums.vectors is None else weights.part(sums.vectors)
+    return RowScorer(
+        described, weights.part(sums.weights), vectors, intercept_of(columns), sums.link, sums.pooling, sums.fields
+    )
+
+
+def described_columns(columns: Columns, inputs: Sequence[Input], scales: Scales) -> Described | None:
+    """Return the columns of requests as native code takes them; None where it does not read one, or one is crossed."""
     slots = [column.slot for column in inputs if column.slot is not None]
     letters = [LETTERS.get(element_of(column.type)) for column in inputs]
-    if None in letters or columns.crosses or any(isinstance(kind_named(slot.kind), SequenceKind) for slot in slots):
+    if None in letters or columns.crosses or any(isinstance(kind_named(slot.kind), APART) for slot in slots):
         return None
     means, deviations = iter(scales.slots.mean.tolist()), iter(deviation(scales.slots).tolist())
-    described = []
+    described: Described = []
     for slot, letter in zip(slots, letters, strict=True):
         own = not kind_named(slot.kind).features
         scale = (next(means), next(deviations)) if slot in columns.continuous else (0.0, 1.0)
@@ -39,9 +64,84 @@ def row_scorer(
         described.append(
             (slot.kind, slot.name, letter or "", seed, slot.hashed, slot.raw, columns.null_features, slot.dim or 1, *scale)
         )
-    vectors = None if sums.vectors is None else weights.part(sums.vectors)
-    intercept = slot_seed(INTERCEPT) if columns.intercept else None
-    return RowScorer(described, weights.part(sums.weights), vectors, intercept, sums.link, sums.pooling, sums.fields)
+    return described
+
+
+def intercept_of(columns: Columns) -> int | None:
+    """Return the key of the intercept; None for none."""
+    return slot_seed(INTERCEPT) if columns.intercept else None
+
+
+class RowBatches:
+    """Rows of requests as batches of a network, made natively; None where a row has to be made a table of first.
+
+    Args:
+        columns, inputs: of the version.
+        sizes: what rows are padded to.
+        logarithmic: numbers are taken on a logarithmic scale.
+    """
+
+    def __init__(self, described: Described, columns: Columns, sizes: Padding, logarithmic: bool) -> None:
+        self._encoder = RowEncoder(described, intercept_of(columns))
+        self._lines = len(columns.scalar) + columns.intercept
+        self._bags, self._sizes = bool(columns.bags), sizes
+        self._logarithms = len(columns.continuous) if logarithmic else 0
+
+    def of_objects(self, rows: list[dict[str, Any]], context: dict[str, Any] | None) -> Batch | None:
+        """Return rows of JSON as a batch; see RowScorer."""
+        size = self._size(len(rows))
+        return None if size is None else self._batch(self._encoder.encode_objects(rows, context, size), len(rows), size)
+
+    def of_arrow(self, batch: pa.RecordBatch, order: Sequence[int]) -> Batch | None:
+        """Return rows of Arrow as a batch; see RowScorer."""
+        size = self._size(batch.num_rows)
+        if size is None:
+            return None
+        return self._batch(self._encoder.encode_arrow(batch.__arrow_c_array__(), order, size), batch.num_rows, size)
+
+    def _size(self, rows: int) -> int | None:
+        return next((size for size in self._sizes.batch_sizes if 0 < rows <= size), None)
+
+    def _batch(self, encoded: Encoded | None, rows: int, size: int) -> Batch | None:
+        if encoded is None:
+            return None
+        keys, scalar, index, example, slot, weight, dense, dense_index = encoded
+        dense = dense.reshape(len(dense_index), rows)
+        if self._logarithms:
+            dense[: self._logarithms] = on_logarithms(dense[: self._logarithms])
+        m, ladders = len(keys), self._sizes.ladders(size)
+        values, none = ladders.values.size(len(index)) if self._bags else 0, np.zeros(m, np.uint32)
+        return Batch(
+            id=BatchId(),
+            examples=rows,
+            keys=keys,
+            slots=none.astype(np.uint16),
+            counts=none,
+            clicks=none,
+            size=ladders.rows.size(m + 1),
+            scalar=scalar.reshape(self._lines, size),
+            bag_index=filled(index, values, m),
+            bag_example=filled(example, values),
+            bag_slot=filled(slot, values),
+            bag_weight=filled(weight, values),
+            dense=dense,
+            dense_index=dense_index,
+            offered_index=np.empty(0, np.int32),
+            label=np.zeros((0, size), np.float32),
+            weight=filled(np.ones(rows, np.float32), size),
+            time_seconds=0,
+        )
+
+
+def row_batches(
+    algorithm: Algorithm, columns: Columns, inputs: Sequence[Input], scales: Scales, sizes: Padding
+) -> RowBatches | None:
+    """Return what makes batches of requests for a network; None where its rows have more to them than their slots' values."""
+    augmented = isinstance(algorithm.learns, Online) and any(augment.scores for augment in algorithm.learns.augment)
+    if augmented or columns.offered or columns.sides or algorithm.tree is not None or isinstance(algorithm.learns, Packaged):
+        return None
+    described = described_columns(columns, inputs, scales)
+    return None if described is None else RowBatches(described, columns, sizes, algorithm.logarithmic)
 
 
 def element_of(kind: pa.DataType) -> pa.DataType:

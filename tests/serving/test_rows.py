@@ -110,6 +110,43 @@ def test_rows_of_json_have_the_bits_of_a_table(session: xpsql.Session, loaded: L
     same(loaded.predict_objects([], None), loaded.predict(of_rows([], {}, loaded.inputs)))
 
 
+NETWORKS = {
+    "xnn": "xnn (hidden = 4, dim = 2, pooling = 'root') LABEL click",
+    "meeting": "xnn (hidden = 4, dim = 2, pooling = 'mean', interaction = 'bi') LABEL click",
+    "together": "multi_task (hidden = (4), dim = 2) LABEL click, buy",
+    "focal": "xftrl (loss = 'focal') LABEL click",
+    "logarithms": "xnn (hidden = 4, dim = 2, continuous = 'log1p') LABEL click WITH (nulls = 'absent')",
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_batches_of_a_network_that_are_made_natively_are_those_of_a_table(session: xpsql.Session, name: str) -> None:
+    using, _, settings = NETWORKS[name].partition(" WITH ")
+    ignored = "id" if "buy" in using else "id, buy"
+    extra = f"WITH {settings}" if settings else ""
+    session.sql(f"TRAIN OR REPLACE MODEL net USING {using} IGNORE ({ignored}) {extra} AS SELECT * FROM log")
+    loaded = Loaded(session.models.version("net"), print)
+    rows = [written(row) for row in rows_of(session, 40).to_pylist()]
+    rows[3] |= {"day": None, "words": None, "tags": None, "user": None, "ad": None, "price": None, "vector": None}
+    for count in (1, 16, 40):
+        table = of_rows(rows[:count], {}, loaded.inputs)
+        wanted = loaded.predict(table)
+        (batch,) = table.combine_chunks().to_batches()
+        context = {key: value for key, value in rows[0].items() if key not in ("ad", "tags")}
+        own = [{"ad": row["ad"], "tags": row["tags"]} for row in rows[:count]]
+        ways = [
+            (loaded.predict_objects(rows[:count], None), wanted),
+            (loaded.predict_batches([batch], range(batch.num_columns)), wanted),
+            (loaded.predict_objects(own, context), loaded.predict(of_rows(own, context, loaded.inputs))),
+        ]
+        for found, same_as in ways:
+            assert found is not None, "it was not encoded natively"
+            for label, column in found.items():
+                np.testing.assert_allclose(column.to_numpy(), same_as[label].to_numpy(), rtol=0, atol=1e-6)
+    assert loaded.predict_objects([{**rows[0], "ad": "3"}], None) is None
+    assert loaded.predict_objects(rows * 30, None) is None, "more rows than a batch has are made a table of"
+
+
 @pytest.mark.parametrize("own", [("ad",), ("price", "tags"), ("vector", "words", "user")])
 def test_a_context_has_the_bits_of_rows_that_repeat_it(session: xpsql.Session, loaded: Loaded, own: tuple[str, ...]) -> None:
     rows = [written(row) for row in rows_of(session, 9).to_pylist()]
@@ -143,13 +180,11 @@ def test_what_is_of_another_type_is_left_to_who_casts_it(ctr: Loaded, name: str,
     assert ctr.predict_objects([[]], None) is None  # type: ignore[list-item]
 
 
-def test_focal_loss_and_decimals_are_scored_by_the_other_way(session: xpsql.Session) -> None:
-    session.sql("TRAIN MODEL focal USING xftrl (loss = 'focal') LABEL click AS SELECT click, ad FROM log")
+def test_decimals_are_scored_by_way_of_a_table(session: xpsql.Session) -> None:
     session.sql("TRAIN MODEL cost USING xftrl LABEL click AS SELECT click, ad, CAST(price AS DECIMAL(9,2)) AS price FROM log")
-    for name, row in (("focal", {"ad": 3}), ("cost", {"ad": 3, "price": 1.5})):
-        loaded = Loaded(session.models.version(name), print)
-        assert loaded.predict_objects([row], None) is None
-        assert len(loaded.predict(of_rows([row], {}, loaded.inputs))["predicted_click"]) == 1
+    loaded, row = Loaded(session.models.version("cost"), print), {"ad": 3, "price": 1.5}
+    assert loaded.predict_objects([row], None) is None
+    assert len(loaded.predict(of_rows([row], {}, loaded.inputs))["predicted_click"]) == 1
 
 
 def test_offsets_and_indices_that_lead_out_of_their_arrays_are_refused(ctr: Loaded) -> None:

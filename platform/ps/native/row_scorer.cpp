@@ -5,35 +5,13 @@
 #include <nanobind/stl/vector.h>
 
 #include "mapped.hpp"
-#include "object_features.hpp"
+#include "request_rows.hpp"
 
 namespace xpsql {
 
 namespace {
 
 using Predictions = NumpyVector<float>;
-// kind, name, type, seed, hashed, raw, null_is_feature, dim, mean, deviation
-using Description = std::tuple<std::string, std::string, std::string, uint64_t, bool, bool, bool, size_t, double, double>;
-
-FeatureColumn::Kind kind_named(const std::string& name) {
-    using Kind = FeatureColumn::Kind;
-    if (name == "categorical") return Kind::categorical;
-    if (name == "multi-valued") return Kind::multi;
-    if (name == "weighted") return Kind::weighted;
-    if (name == "continuous") return Kind::continuous;
-    if (name == "vector") return Kind::vector;
-    throw nb::value_error(("there is no kind of column " + name).c_str());
-}
-
-std::vector<FeatureColumn> parse(const std::vector<Description>& described) {
-    std::vector<FeatureColumn> columns;
-    for (const auto& [kind, name, type, seed, hashed, raw, null_is_feature, dim, mean, deviation] : described) {
-        if (type.size() != 1 || dim == 0) throw nb::value_error("a column has a type of one letter and a dim of 1 or more");
-        columns.push_back({kind_named(kind), name, type[0], seed, hashed, raw, null_is_feature, dim, mean, deviation});
-    }
-    return columns;
-}
-
 // An image, and which floats of its rows.
 using Part = std::tuple<nb::object, size_t, size_t>;
 
@@ -48,54 +26,38 @@ class RowScorer {
               std::optional<uint64_t> intercept, const std::string& link, const std::string& pooling, size_t fields)
         : weights_(std::get<0>(weights)), vectors_(vectors ? std::get<0>(*vectors) : weights_),
           scorer_(parse(described), parsed(weights), vectors ? parsed(*vectors) : RowPart{parsed(weights).layers, 0, 0},
-                  vectors_.is(weights_), intercept.has_value(), intercept.value_or(0), link_named(link), pooling_named(pooling), fields) {
-        for (const FeatureColumn& column : scorer_.columns()) {
-            names_.emplace_back(column.name.c_str(), column.name.size());
-        }
-    }
+                  vectors_.is(weights_), intercept.has_value(), intercept.value_or(0), link_named(link), pooling_named(pooling), fields),
+          names_(names_of(scorer_.columns())) {}
 
     std::optional<Predictions> score_arrow(const nb::tuple& capsules, const std::vector<size_t>& order) const {
-        const auto* schema = static_cast<const ArrowSchema*>(PyCapsule_GetPointer(capsules[0].ptr(), "arrow_schema"));
-        const auto* array = static_cast<const ArrowArray*>(PyCapsule_GetPointer(capsules[1].ptr(), "arrow_array"));
-        if (!schema || !array) throw nb::python_error();
-        if (order.size() != scorer_.columns().size()) throw nb::value_error("order must name a column of the batch for each of ours");
-        for (const size_t child : order)
-            if (child >= static_cast<size_t>(array->n_children)) throw nb::index_error("order leaves the columns of the batch");
-        Result<float> out(product(static_cast<size_t>(array->length), scorer_.labels()));
-        {
-            nb::gil_scoped_release unlocked;
-            try {
-                scorer_.score(arrow_features(*schema, *array, scorer_.columns(), order), out.data());
-            } catch (const Unsupported&) {
-                return std::nullopt;
-            }
-        }
-        return out.take(static_cast<size_t>(array->length) * scorer_.labels());
+        std::optional<Scores> found;
+        with_arrow(capsules, order, scorer_.columns(), [&](const Features& features) { found.emplace(scores(features)); });
+        return taken(found);
     }
 
     std::optional<Predictions> score_objects(const nb::list& rows, const nb::object& context) const {
-        std::vector<PyObject*> found;
-        found.reserve(nb::len(rows));
-        for (const nb::handle row : rows) {
-            if (!PyDict_CheckExact(row.ptr())) return std::nullopt;
-            found.push_back(row.ptr());
-        }
-        if (!context.is_none() && !PyDict_CheckExact(context.ptr())) return std::nullopt;
-        try {
-            const Features features = from_objects::features(found.data(), found.size(), context.is_none() ? nullptr : context.ptr(),
-                                                             scorer_.columns(), names_);
-            Result<float> out(product(found.size(), scorer_.labels()));
-            {
-                nb::gil_scoped_release unlocked;
-                scorer_.score(features, out.data());
-            }
-            return out.take(found.size() * scorer_.labels());
-        } catch (const Unsupported&) {
-            return std::nullopt;
-        }
+        std::optional<Scores> found;
+        with_objects(rows, context, scorer_.columns(), names_, [&](const Features& features) { found.emplace(scores(features)); });
+        return taken(found);
     }
 
   private:
+    struct Scores {
+        Result<float> values;
+        size_t size;
+    };
+
+    Scores scores(const Features& features) const {
+        const size_t size = product(features.rows, scorer_.labels());
+        Scores found{Result<float>(size), size};
+        scorer_.score(features, found.values.data());
+        return found;
+    }
+
+    static std::optional<Predictions> taken(std::optional<Scores>& found) {
+        return found ? std::optional(found->values.take(found->size)) : std::nullopt;
+    }
+
     nb::object weights_, vectors_;  // whose memory the scorer reads
     FeatureScorer scorer_;
     std::vector<nb::str> names_;
