@@ -34,8 +34,10 @@ def train(session: xpsql.Session, folder: Path, algorithm: str) -> None:
     session.sql(f"CONTINUE MODEL m WITH (shards = 2) AS SELECT * FROM parquet.`{days[2]}`")
 
 
-@pytest.mark.parametrize("algorithm", ["xftrl", "fm (dim = 2)"])
-def test_base_and_delta_give_full_for_every_pair_of_versions(session: xpsql.Session, tmp_path: Path, algorithm: str) -> None:
+@pytest.mark.parametrize(("algorithm", "pairs"), [("xftrl", [(1, 4), (4, 1)]), ("fm (dim = 2)", None)], ids=["xftrl", "fm"])
+def test_base_and_delta_give_full_for_every_pair_of_versions(
+    session: xpsql.Session, tmp_path: Path, algorithm: str, pairs: list[tuple[int, int]] | None
+) -> None:
     train(session, tmp_path, algorithm)
     numbers = [version.number for version in session.models.versions("m")]
     fulls = {}
@@ -43,7 +45,7 @@ def test_base_and_delta_give_full_for_every_pair_of_versions(session: xpsql.Sess
         session.sql(f"EXPORT MODEL m VERSION {number} TO TABLE full{number}")
         fulls[number] = rows(session, f"full{number}")
     went = 0
-    for old, new in itertools.permutations(numbers, 2):
+    for old, new in pairs or itertools.permutations(numbers, 2):
         session.sql(f"EXPORT MODEL m VERSION {new} TO TABLE delta{old}_{new} DELTA FROM VERSION {old}")
         delta, base, full = rows(session, f"delta{old}_{new}"), fulls[old], fulls[new]
         merged = {key: row for key, row in base.items() if key not in delta}
