@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..engines.spark_sql.lexer import tokenize
+from ..engines.spark_sql.lexer import level, tokenize
 from ..engines.spark_sql.passage import Passage
 from ..errors import StatementError, Subject
 from ..input.streams.base import VIEW, StreamQuery, StreamRelation
@@ -44,6 +44,21 @@ class Streamed(NamedTuple):
     def query(self) -> StreamQuery:
         """What a training takes of it."""
         return StreamQuery(self.passage.text, self.relation)
+
+
+def read_query(cursor: Cursor) -> Query:
+    """Read the query after AS.
+
+    Raises:
+        StatementError: settings of the training stand after it.
+    """
+    passage = cursor.remainder()
+    tokens, depth = tokenize(passage), 0
+    for token, *after in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
+        depth += level(token)
+        if not depth and token.text.upper() == "WITH" and [after[0].text, after[2].text] == ["(", "="]:
+            raise StatementError("WITH (...) stands before AS query.", passage.position(token.start, token.text))
+    return Query.of(passage)
 
 
 def stream_in(query: Query) -> Streamed | None:
@@ -101,6 +116,10 @@ def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) 
                 written[name].position,
                 subject,
             )
+    elif settings.passes > 1:
+        subject = Subject("WITH", option="passes")
+        message = f"{subject} = {settings.passes} reads rows again, and a stream is learned once, as it comes. Leave it out."
+        raise StatementError(message, given["WITH"].value["passes"].position, subject)
     elif settings.until is None and "PUBLISH" not in given:
         raise StatementError(
             "A stream is learned as far as it has come, or goes on being learned: add WITH (until = 'available'), or PUBLISH "

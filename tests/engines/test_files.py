@@ -63,6 +63,23 @@ def test_csv_types_are_inferred_from_all_values(engine: DuckDBEngine, tmp_path: 
     assert last[:8] == (-2, 1, Decimal(1), 1e5, False, date(2020, 1, 3), moment, datetime(2020, 1, 1, 10, tzinfo=UTC))
 
 
+def test_white_space_around_values_of_csv_is_ignored_where_one_asks(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,  x \n 2 ,y\n,  \n")
+    both = "ignoreLeadingWhiteSpace true, ignoreTrailingWhiteSpace true"
+    for number, (options, expected) in enumerate(
+        [
+            ("ignoreLeadingWhiteSpace true", [("1", "x "), ("2 ", "y"), (None, None)]),
+            ("ignoreTrailingWhiteSpace true", [("1", "  x"), (" 2", "y"), (None, None)]),
+            (f"{both}, inferSchema true", [(1, "x"), (2, "y"), (None, None)]),
+        ]
+    ):
+        engine.execute(f"CREATE TEMPORARY VIEW v{number} USING csv OPTIONS (path '{tmp_path}/a.csv', header true, {options})")
+        assert rows(engine, f"SELECT * FROM v{number}") == expected
+    (tmp_path / "b.csv").write_text('a\n" x"\n')
+    with pytest.raises(StatementError, match="values in quotes keep theirs"):
+        engine.execute(f"CREATE TEMPORARY VIEW v USING csv OPTIONS (path '{tmp_path}/b.csv', header true, {both})")
+
+
 def test_csv_rows_may_be_ragged_and_values_of_another_type_are_null(engine: DuckDBEngine, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(RAGGED)
     options = f"OPTIONS (path '{tmp_path}/a.csv', header true, nullValue 'null')"

@@ -131,6 +131,22 @@ def test_streams_are_transformed(session: xpsql.Session) -> None:
         )
     assert refused.value.position is not None
     assert refused.value.position.text == "MEAN(age)"
+    for clause, words in (
+        ("WITH (until = 'available', passes = 2)", "a stream is learned once"),
+        ("VALIDATE ON 0.1 WITH (until = 'available')", "a stream does not"),
+    ):
+        with pytest.raises(StatementError, match=words):
+            session.sql(f"TRAIN MODEL f2 USING xftrl LABEL click TRANSFORM (user) {clause} AS SELECT * FROM STREAM log")
+    session.sql("TRAIN OR REPLACE MODEL twice USING xftrl LABEL click WITH (passes = 2) AS SELECT user, click FROM log")
+    (row,) = rows(session, "CONTINUE MODEL twice WITH (until = 'available') AS SELECT user, click FROM STREAM log")
+    assert row["examples"] == 2000, "the parent's passes are not those of a stream"
+
+
+def test_settings_after_the_query_are_told_their_place(session: xpsql.Session) -> None:
+    with pytest.raises(StatementError, match="before AS query") as refused:
+        session.sql("TRAIN MODEL no USING xftrl LABEL click AS SELECT user, click FROM log WITH (passes = 2)")
+    assert refused.value.position is not None
+    assert (refused.value.position.column, refused.value.position.text) == (71, "WITH")
 
 
 def test_a_stream_goes_on_with_a_list_that_was_fitted(session: xpsql.Session) -> None:

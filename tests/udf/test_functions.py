@@ -142,6 +142,16 @@ def test_a_wrong_number_of_arguments_is_named_with_its_place(engine: Engine) -> 
         rows(engine, "SELECT\n  feature_key('user')")
 
 
+def test_types_have_the_names_of_spark(engine: Engine) -> None:
+    values = ["1", "'a'", "array(1.5D)", "map('a', 1L)", "NULL", "named_struct('x', DATE'2020-01-01', 'y', true)"]
+    values += ["CAST(1 AS DECIMAL(7, 2))", "timestamp_seconds(0)", "binary('a')", "label", "g"]
+    found = rows(engine, f"SELECT {', '.join(f'typeof({one})' for one in values)} FROM {SCORED} AS t(label, p, g) LIMIT 1")[0]
+    assert found == (
+        *("int", "string", "array<double>", "map<string,bigint>", "void", "struct<x:date,y:boolean>"),
+        *("decimal(7,2)", "timestamp", "binary", "int", "string"),
+    )
+
+
 def test_a_number_of_quantiles_is_written_as_one(engine: Engine) -> None:
     for n in ("label", "1", "-4"):
         with pytest.raises(StatementError, match="a number from 2 to 1000") as refused:

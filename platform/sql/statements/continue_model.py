@@ -108,12 +108,17 @@ class Continue:
             algorithm=algorithm,
             operators=clauses.operators(self.clause("OPERATORS", inherited.operators(manifest))),
             query=query,
-            settings=clauses.settings({**carried(manifest, roles["validate"] is not None), **self.clause("WITH", {})}),
+            settings=clauses.settings({**self.carried(manifest, roles["validate"] is not None), **self.clause("WITH", {})}),
             parent=parent.number,
             inherited=self.inherited(manifest),
             stream=None if self.stream is None else self.stream.query,
             **{**roles, **clauses.without_labels(algorithm, self.given)},
         )
+
+    def carried(self, manifest: Manifest, validated: bool) -> dict[str, Value]:
+        """Return the settings that the parent hands on; a stream is read once."""
+        found = carried(manifest, validated)
+        return found if self.stream is None else {name: value for name, value in found.items() if name != "passes"}
 
     def check_crosses(self, manifest: Manifest) -> None:
         """Refuse other crosses than the parent's."""
@@ -199,7 +204,7 @@ def parse_continue(cursor: Cursor) -> Continue:
     version = cursor.integer("a version number") if cursor.accept("FROM", "VERSION") else None
     given = clauses.read_clauses(cursor)
     check_tuned(given, continues=True)
-    query = Query.of(cursor.remainder())
+    query = streams.read_query(cursor)
     stream = streams.stream_in(query)
     check_named(given, stream)
     if or_replace and "once" not in (given["WITH"].value if "WITH" in given else {}):

@@ -102,7 +102,7 @@ def parse_train(cursor: Cursor) -> Train:
     check_tuned(given, continues=False)
     if "USING" not in given:
         raise cursor.error("TRAIN MODEL needs USING algorithm before AS.")
-    query = Query.of(cursor.remainder())
+    query = streams.read_query(cursor)
     stream = streams.stream_in(query)
     if "TUNE" in given and stream is not None:
         message = "TUNE learns the same rows again for each trial, and a stream does not end. TRAIN on a table, then CONTINUE."

@@ -29,6 +29,8 @@ CSV_OPTIONS = {
     "nullvalue": "",
     "comment": "",
     "multiline": "false",
+    "ignoreleadingwhitespace": "false",
+    "ignoretrailingwhitespace": "false",
     "encoding": "utf-8",
 }
 PATTERNS = {
@@ -96,10 +98,26 @@ def reader(found: Listing, options: Mapping[str, str], names: list[str], header:
     }
     listed = ", ".join(f"{name} = {value}" for name, value in arguments.items())
     rows = f"read_csv({found.array}, {listed}, {found.arguments})"
-    if not absent:
+    trim = trimmed(found, options)
+    if not absent and not trim:
         return rows
-    values = [f"nullif({quoted(name)}, {literal(absent)}) AS {quoted(name)}" for name in names]
+    values = [f"nullif({trim}({quoted(name)}), {literal(absent)}) AS {quoted(name)}" for name in names]
     return f"(SELECT {', '.join([*values, *map(quoted, found.partitions)])} FROM {rows})"
+
+
+def trimmed(found: Listing, options: Mapping[str, str]) -> str:
+    """Return the function that takes white space away from values; empty for none.
+
+    Raises:
+        StatementError: there are values in quotes, which keep theirs.
+    """
+    leading, trailing = (truth(options, f"ignore{side}whitespace") for side in ("leading", "trailing"))
+    quote = options["quote"].encode()
+    if (leading or trailing) and quote and any(quote in chunk for file in found.files for chunk in chunks(file, quote)):
+        raise StatementError(
+            "White space is ignored in files without quotes only: values in quotes keep theirs. Read it, and trim in the query."
+        )
+    return "trim" if leading and trailing else "ltrim" if leading else "rtrim" if trailing else ""
 
 
 def beginning(found: Listing) -> tuple[str, str]:

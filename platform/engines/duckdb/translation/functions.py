@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -26,6 +27,9 @@ from .macros import SPARK_MACROS
 from .ordering import sorted_array
 from .rounding import ceil_floor, rounding
 from .times import TIMES
+
+if TYPE_CHECKING:
+    from duckdb.sqltypes import DuckDBPyType
 
 SAME = frozenset(
     [
@@ -85,6 +89,17 @@ RENAMED = {
     "now": "current_timestamp",
     "curdate": "current_date",
 }
+SPARK_NAMES = {
+    "integer": "int",
+    "varchar": "string",
+    "blob": "binary",
+    "timestamp with time zone": "timestamp",
+    "timestamp": "timestamp_ntz",
+    "hugeint": "decimal(38,0)",
+    "null": "void",
+    '"null"': "void",
+    "sqlnull": "void",
+}
 CONVERSION = re.compile(r"%(?![%n])(?:(\d+)\$)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z])|%[%n]")
 
 
@@ -106,6 +121,24 @@ def concat_ws(of: SparkCall) -> exp.Expr:
     values = call("list_concat", *parts) if parts else call("list_value", cast(exp.null(), "VARCHAR"))
     kept = filled("list_filter(:items, lambda e: e IS NOT NULL)", items=values)
     return filled("array_to_string(:kept, :sep)", kept=kept, sep=of.arguments[0])
+
+
+def typeof(of: SparkCall) -> exp.Expr:
+    kind = of.typer.type_of(of.arguments[0])
+    return string("void" if kind is None else spark_name(kind))
+
+
+def spark_name(kind: DuckDBPyType) -> str:
+    """Return Spark's name of a type of DuckDB's."""
+    if kind.id == "decimal":
+        return str(kind).lower()
+    children: list[Any] = kind.children if kind.id in ("struct", "list", "map") else []
+    if kind.id == "struct":
+        return f"struct<{','.join(f'{name}:{spark_name(child)}' for name, child in children)}>"
+    if children:
+        inner = ",".join(spark_name(child) for _, child in children)
+        return f"{'array' if kind.id == 'list' else 'map'}<{inner}>"
+    return SPARK_NAMES.get(kind.id, kind.id)
 
 
 def spark_cast_list(of: SparkCall, index: int) -> exp.Expr:
@@ -286,6 +319,7 @@ SPECIAL: dict[str, Maker] = {
     "unbase64": unbase64,
     "format_string": format_string,
     "xxhash64": renamed("xpsql_xxhash64"),
+    "typeof": typeof,
     "current_timestamp": constant("now()"),
     "current_date": constant("CAST(now() AS DATE)"),
 }
