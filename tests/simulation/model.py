@@ -150,7 +150,7 @@ class LogWorker(Worker):
 
     def __init__(self, number: int, client: Any, recipe: Any, done: Any, ended: Any, clock: Clock) -> None:
         self._number, self._client, self._done, self._ended, self._clock = number, client, done, ended, clock
-        self._returned, self._dense_returned, self._standardised = (), (), False
+        self._returned, self._dense_returned, self._standardised, self._late = (), (), False, False
 
     def _learn(self, batch: Batch, pulled: Any, by: Any) -> Learned:
         weights = pulled.weights[TABLE]

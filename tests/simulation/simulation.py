@@ -24,7 +24,8 @@ from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.online import local
 from xpsql.platform.training.parallelism import Places, in_step
 from xpsql.platform.training.plan import Settings
-from xpsql.platform.training.tasks import cluster, handover, job, learn, shard_task, worker_task
+from xpsql.platform.training.tasks import driver as driving
+from xpsql.platform.training.tasks import handover, job, learn, shard_task, worker_task
 from xpsql.warehouse.manifest import Manifest, PartEntry
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.storage import Storage
@@ -251,7 +252,7 @@ class Simulation:
         yield worker_task, "pulls_ahead", lambda *sizes: self.config.ahead
         if not self._calm:
             yield handover, "MOVE_SECONDS", 0.01
-        yield cluster, "SocketTransport", lambda: self._network
+        yield driving, "SOCKETS", self._network
         yield local, "new_shard", model.new_shard
         yield local, "Worker", model.LogWorker
         yield local, "share_work", lambda threads: None
