@@ -55,6 +55,9 @@ LONG_BATCH = 4096
 LONG_PASSES = 60  # of a million rows: about a minute on two cores
 ROW_TARGETS = {"xftrl": 500.0, "xnn": 2000.0}  # microseconds
 SERVING_TARGETS = {
+    "xftrl, Arrow, 100 rows: HTTP layer, a CPU second": 400_000,
+    "xftrl, JSON, one row: HTTP layer, a CPU second": 20_000,
+    "xnn, a context and 100 candidates, 20 requests/s: p99": 3,
     "JSON, one row: HTTP layer, a CPU second": 20_000.0,
     "Arrow, 100 rows: HTTP layer, a CPU second": 400_000.0,
     "JSON, one row, 2000 requests/s: p99": 1.0,
@@ -196,10 +199,13 @@ def prediction(run: Run) -> Iterator[Figure]:
 def serving(run: Run) -> Iterator[Figure]:
     """The service: its HTTP layer alone, and latencies at constant rates through loopback."""
     seconds = "0.3" if run.quick else "3"
-    command = [sys.executable, "-m", "benchmarks.serving", run.log / "train.parquet", run.folder / "serving", seconds]
-    for line in measure(command).output.splitlines():
-        value, unit, name = line.split(maxsplit=2)
-        yield Figure(name, float(value), unit, SERVING_TARGETS.get(name), at_least=unit == "rows/s")
+    of_log = [sys.executable, "-m", "benchmarks.serving", run.log / "train.parquet", run.folder / "serving", seconds]
+    rows = "3000" if run.quick else "262144"
+    of_features = [sys.executable, "-m", "benchmarks.served_features", run.folder / "features", seconds, rows]
+    for command in (of_log, of_features):
+        for line in measure(command).output.splitlines():
+            value, unit, name = line.split(maxsplit=2)
+            yield Figure(name, float(value), unit, SERVING_TARGETS.get(name), at_least=unit == "rows/s")
 
 
 def streams(run: Run) -> Iterator[Figure]:

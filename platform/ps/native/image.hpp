@@ -53,7 +53,7 @@ class Remainder {
 
 class Image {
   public:
-    static constexpr size_t head_bytes = 4096, places = 4, block = 32, checked_bytes = size_t{1} << 20;
+    static constexpr size_t head_bytes = 4096, places = 4, block = 128, checked_bytes = size_t{1} << 20;
 
     // Floats of a row, at most: what a file of a few bytes says of itself takes no memory.
     static constexpr uint32_t most_width = 1u << 20;
