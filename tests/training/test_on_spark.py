@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,8 +15,11 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from tests.notes import Notes
+from xpsql.platform.errors import TrainingError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring import prediction
+from xpsql.platform.training.tasks.coordinator import Coordinator
+from xpsql.platform.training.tasks.messages import Join, Joined
 
 ROWS = 2000
 
@@ -93,6 +98,19 @@ def test_trainings_side_by_side_do_not_meet(session: xpsql.Session, spark: Spark
     assert counts(session) == {"user": ROWS, "(intercept)": ROWS}
 
 
+class Failing(Notes):
+    """Fails the first training as it tells how far it is, once there is a checkpoint."""
+
+    def __init__(self, warehouse: Path) -> None:
+        super().__init__()
+        self._warehouse, self.failed = warehouse, False
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        if not self.failed and any(self._warehouse.glob("models/m/v1/checkpoints/*/manifest.json")):
+            self.failed = True
+            raise TrainingError("no more")
+
+
 class Canceller(Notes):
     """Cancels a group of Spark's jobs when something is learned."""
 
@@ -116,3 +134,33 @@ def test_a_training_ends_where_the_job_group_of_its_thread_is_cancelled(spark: S
         finally:
             spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None unsets it
     assert reporter.notes == []  # nothing was begun again
+
+
+def test_a_loss_before_the_first_worker_has_joined_a_resumed_gang_is_recovered_from(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xpsql.platform.training.monitor.TELL_SECONDS", 0.0)
+    spark.createDataFrame(rows()).createOrReplaceTempView("log")
+    join, reporter, struck = Coordinator._join, Failing(warehouse), list[Coordinator]()
+
+    def joined(coordinator: Coordinator, request: Join) -> Joined:
+        if not reporter.failed or request.role == "shard" or (struck and struck[0] is not coordinator):
+            return join(coordinator, request)
+        if not struck:
+            struck.append(coordinator)
+            os.kill(request.process, signal.SIGKILL)
+        return Joined(accepted=False)
+
+    monkeypatch.setattr(Coordinator, "_join", joined)
+    settings = "sync = 'bsp', workers = 2, shards = 1, batch_size = 50, checkpoint_seconds = 0.05, passes = 20"
+    train = f"TRAIN OR REPLACE MODEL m USING xftrl WITH ({settings}) AS SELECT * FROM log"
+    query = "SELECT key, weight, count FROM ML.WEIGHTS(MODEL m) ORDER BY key"
+    with xpsql.connect(warehouse, engine=spark, reporter=reporter) as session:
+        with pytest.raises(TrainingError, match="no more"):
+            session.sql(train)
+        assert session.sql("RESUME MODEL m").arrow().to_pylist()[0]["status"] == "ready"
+        assert struck
+        resumed = session.sql(query).arrow()
+        session.sql(train)
+        assert resumed.equals(session.sql(query).arrow())
+    assert sum("Recovered after" in note for note in reporter.notes) == 1
