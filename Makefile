@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard platform/ps/native/* algorithms/layers/native/*)
 
-.PHONY: demo test test-torch oldest check docs bench chaos faults-table fuzz simulate sanitize format clean
+.PHONY: demo test test-torch oldest check docs bench chaos fuzz simulate sanitize format clean
 
 $(VENV)/.demo: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -62,15 +62,12 @@ docs: $(VENV)/.docs  ## Make a site of docs/ in build/site.
 bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md explains.
 	$(BIN)/python -m benchmarks
 
-chaos: $(VENV)/.dev  ## Kill trainings at random moments, for hours; see docs/reliability.md.
+chaos: $(VENV)/.dev  ## Try every fault, for hours, and write the tables of docs/reliability.md; PARTS=faults EVERY=51 takes minutes.
 	PYTHON=$(BIN)/python scripts/chaos
 
 SEEDS ?= 0-500
 simulate: $(VENV)/.dev  ## Train in simulated worlds; SEEDS=1234 tells what happened in one, MUTATION='...' plants a fault of the product.
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(MUTATION),--mutation '$(MUTATION)')
-
-faults-table: $(VENV)/.dev  ## Fail calls of the system one at a time, and write the table of docs/reliability.md.
-	PYTHON=$(BIN)/python scripts/faults-table
 
 fuzz: $(VENV)/.fuzz  ## Feed readers of others' bytes with what atheris makes of tests/fuzz/corpus; SECONDS_EACH for each target.
 	PYTHON=$(BIN)/python scripts/fuzz

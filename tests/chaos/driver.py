@@ -127,7 +127,8 @@ def drivers(given: argparse.Namespace) -> bool:
         wrong += bool(found["code"] or found["mistakes"] or found.get("equal") is False)
         print(json.dumps(found), flush=True)
     result = f"{wrong} WRONG" if wrong else f"as in the data{', rows equal' if expected is not None else ''}"
-    print(f"| driver ({given.sync}, {given.master}) | {kills} | {result} |")
+    master = STANDALONE if given.master.startswith("spark://") else given.master
+    print(f"| driver, then RESUME: {given.sync}, {master} | {kills} | {result} | - |")
     return bool(wrong)
 
 

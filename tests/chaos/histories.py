@@ -121,7 +121,7 @@ def main() -> None:
     seed = time.time_ns()
     print(f"seed {seed}", flush=True)
     found = disturbed(given.folder, given.events, given.times + 1, seed, 3)
-    print(f"| history | kill -9 | {given.times} kills, {given.events:,} events | {len(found)} mistakes |", flush=True)
+    print(f"| history of {given.events:,} events: any | {given.times} | {len(found)} mistakes |", flush=True)
     if found:
         sys.exit("\n".join(found[:20]))
 

@@ -137,8 +137,8 @@ def line(given: argparse.Namespace, tries: Sequence[dict[str, Any]]) -> str:
     seconds = [value for one in tries for value in one.get("recovery_seconds", [])] or [0.0]
     result = "as in the data" if not wrong else f"{len(wrong)} trainings WRONG"
     result += ", rows equal" if not wrong and all("equal" in one for one in tries) else ""
-    what = f"{', '.join(given.fault)} ({'ML.PREDICT' if given.predict else given.sync}, {given.master})"
-    return f"| {what} | {kills} in {len(tries)} | {result} | {statistics.median(seconds):.1f} (at most {max(seconds):.1f}) |"
+    what = f"{', '.join(given.fault)}: {'ML.PREDICT' if given.predict else given.sync}, {given.master}{', a topic' if given.kafka else ''}"
+    return f"| {what} | {kills} | {result} | {statistics.median(seconds):.1f}, {max(seconds):.1f} |"
 
 
 def main() -> None:
