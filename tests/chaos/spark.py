@@ -137,8 +137,9 @@ def line(given: argparse.Namespace, tries: Sequence[dict[str, Any]]) -> str:
     seconds = [value for one in tries for value in one.get("recovery_seconds", [])] or [0.0]
     result = "as in the data" if not wrong else f"{len(wrong)} trainings WRONG"
     result += ", rows equal" if not wrong and all("equal" in one for one in tries) else ""
-    what = f"{', '.join(given.fault)}: {'ML.PREDICT' if given.predict else given.sync}, {given.master}{', a topic' if given.kafka else ''}"
-    return f"| {what} | {kills} | {result} | {statistics.median(seconds):.1f}, {max(seconds):.1f} |"
+    what = "ML.PREDICT" if given.predict else f"{given.sync}{', a topic' if given.kafka else ''}"
+    name = f"{', '.join(given.fault)}: {what}, {given.master}"
+    return f"| {name} | {kills} | {result} | {statistics.median(seconds):.1f}, {max(seconds):.1f} |"
 
 
 def main() -> None:
