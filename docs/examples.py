@@ -16,7 +16,7 @@ from xpsql.platform.display import text_table
 from xpsql.platform.progress import SilentReporter
 
 SHOWN = re.compile(r"^```sql\n(?P<sql>.*?)^```\n(?:\n```\n(?P<output>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
-ROWS = 20
+ROWS = 12
 
 
 def answered(page: str, found: Callable[[str, str], None]) -> str:
