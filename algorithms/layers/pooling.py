@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from ..base import Inputs, Layout
 from ..lines import Group
-from .lookups import PLAIN, gathered, spread, taken
+from .lookups import PLAIN, gathered, spread, sums, taken
 from .stacked import Common, Stacked
 
 POOLINGS = ("sum", "mean", "root")
@@ -160,6 +160,28 @@ def all_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str
     if not (layout.continuous or layout.vectors):
         return pooled
     return jnp.concatenate([pooled, dense_vectors(vectors, inputs, layout)], axis=1)
+
+
+def slot_sums(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> tuple[jax.Array, jax.Array]:
+    """Return the sums over slots of the vectors of all_vectors, and of their squares, float32[batch, dim] both: what examples
+    have in common is summed once."""
+    total, squares = sums(vectors, inputs.scalar[: len(layout.scalar)])
+    if layout.bags:
+        own, squared = summed_slots(values_of_examples(inputs).vectors(vectors, len(layout.bags), pooling))
+        total, squares = total + own, squares + squared
+        if (group := inputs.group) is not None and group.bags:
+            common = summed_slots(values_of_group(group).vectors(vectors, len(layout.bags), pooling))
+            own, squared = jnp.split(spread(jnp.concatenate(common, axis=1), group.owner), 2, axis=1)
+            total, squares = total + own, squares + squared
+    if layout.continuous or layout.vectors:
+        own, squared = summed_slots(dense_vectors(vectors, inputs, layout))
+        total, squares = total + own, squares + squared
+    return total, squares
+
+
+def summed_slots(slots: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the sums over the second axis, and of the squares."""
+    return slots.sum(axis=1), (slots * slots).sum(axis=1)
 
 
 def slot_rows(vectors: jax.Array, inputs: Inputs, layout: Layout) -> tuple[jax.Array, jax.Array]:

@@ -6,19 +6,18 @@ import jax
 import jax.numpy as jnp
 
 
-def bi_interaction(slots: jax.Array) -> jax.Array:
+def bi_interaction(total: jax.Array, squares: jax.Array) -> jax.Array:
     """Return the sum over pairs of slots of the element-wise product of their vectors, in linear time.
 
     Args:
-        slots: float32[batch, slots, dim].
+        total, squares: float32[batch, dim], the sums of slots' vectors and of their squares.
 
     Returns:
         float32[batch, dim]
 
     Source: He and Chua, "Neural Factorization Machines for Sparse Predictive Analytics", SIGIR 2017, equation 4.
     """
-    total = slots.sum(axis=1)
-    return 0.5 * (total * total - (slots * slots).sum(axis=1))
+    return 0.5 * (total * total - squares)
 
 
 def pair_score(slots: jax.Array, strength: jax.Array) -> jax.Array:

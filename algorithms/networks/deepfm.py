@@ -7,7 +7,7 @@ import jax
 from ...platform.options import Part
 from ..base import Algorithm, Inputs, Layout, Parameters
 from ..layers.dense import Layer
-from ..layers.pooling import all_vectors
+from ..layers.pooling import slot_sums
 from ..linear.interactions import bi_interaction
 from ..linear.scores import linear_scores
 from ..losses import loss_of
@@ -30,7 +30,7 @@ def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:
     classes = Layer("pairs_output", FIRST_PAIRS, options.dim, layout.classes, "linear") if layout.classes else None
 
     def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
-        both = bi_interaction(all_vectors(parameters["vectors"], inputs, layout, "sum"))
+        both = bi_interaction(*slot_sums(parameters["vectors"], inputs, layout, "sum"))
         pairs = both.sum(axis=1, keepdims=True) if classes is None else classes.apply(parameters, both, None)
         x = network_inputs(parameters, inputs, layout)
         return linear_scores(parameters["weights"], inputs) + pairs + tower.apply(parameters, x, inputs.random)

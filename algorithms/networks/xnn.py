@@ -19,7 +19,7 @@ from ..base import Algorithm, Inputs, Layout, Online
 from ..layers.activations import ACTIVATIONS
 from ..layers.dense import layer_norm
 from ..layers.initial import uniform
-from ..layers.pooling import POOLINGS, dense_vectors, slot_vectors, stacked
+from ..layers.pooling import POOLINGS, dense_vectors, slot_sums, slot_vectors, stacked, summed_slots
 from ..layers.stacked import Stacked
 from ..linear.interactions import bi_interaction, pair_score
 from ..linear.scores import linear_scores
@@ -148,15 +148,11 @@ class Network:
         more, score = [inputs.dense], jnp.zeros(())
         if self._options.long_dim:
             more.append(self._slots(parameters[LONG], inputs).reshape(inputs.batch, -1))
-        if self._options.interaction != "none":
-            slots = self._slots(parameters["vectors"], inputs)
-            if self._layout.continuous or self._layout.vectors:
-                slots = jnp.concatenate([slots, dense_vectors(parameters["vectors"], inputs, self._layout)], axis=1)
-            if self._options.interaction == "bi":
-                more.append(bi_interaction(slots))
-                score += more[-1].sum(axis=1, keepdims=True)
-            else:
-                score += pair_score(slots, parameters["pairs"])
+        if self._options.interaction == "bi":
+            more.append(bi_interaction(*self._slot_sums(parameters["vectors"], inputs)))
+            score += more[-1].sum(axis=1, keepdims=True)
+        elif self._options.interaction == "pairs":
+            score += pair_score(self._all_slots(parameters["vectors"], inputs), parameters["pairs"])
         if self._options.wide:
             score += linear_scores(parameters["weights"], inputs)
         return score, self._inputs(parameters["vectors"], inputs, more)
@@ -167,6 +163,19 @@ class Network:
             return stacked(vectors, inputs, self._layout, self._options.pooling, *more)
         x = jnp.concatenate([self._slots(vectors, inputs).reshape(inputs.batch, -1), *more], axis=1)
         return layer_norm(x) if self._options.normalise == "layer_norm" else x
+
+    def _slot_sums(self, vectors: jax.Array, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+        """Return the sums over slots and groups of their vectors, and of the squares, float32[batch, dim] both."""
+        if self._groups.joined:
+            return summed_slots(self._all_slots(vectors, inputs))
+        return slot_sums(vectors, inputs, self._layout, self._options.pooling)
+
+    def _all_slots(self, vectors: jax.Array, inputs: Inputs) -> jax.Array:
+        """Return the vectors of slots and groups, continuous slots and vectors too, float32[batch, slots, dim]."""
+        slots = self._slots(vectors, inputs)
+        if not (self._layout.continuous or self._layout.vectors):
+            return slots
+        return jnp.concatenate([slots, dense_vectors(vectors, inputs, self._layout)], axis=1)
 
     def _slots(self, vectors: jax.Array, inputs: Inputs) -> jax.Array:
         """Return the vectors of slots and groups, float32[batch, slots, dim]."""
