@@ -14,6 +14,7 @@ from ...platform.operators.base import Operator, TableSpec
 from ...platform.options import Part, given_or, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.initial import uniform
+from ..layers.long_vectors import LONG, LongOptions, admits_long, long_tables
 from ..layers.lookups import sums, taken
 from ..layers.pooling import over_values, pooled
 from ..losses import LossOptions, loss_of
@@ -23,7 +24,7 @@ from .scores import linear_scores, pooling_option
 
 
 @dataclass(frozen=True)
-class FmOptions(LossOptions):
+class FmOptions(LongOptions, LossOptions):
     dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
     alpha: float | None = alpha_option()
     vector_alpha: float | None = option(
@@ -48,14 +49,15 @@ class FmOptions(LossOptions):
 def fm(options: FmOptions, layout: Layout) -> Algorithm:
     """Learn a factorization machine: a weight and a vector per feature, both by FTRL-proximal.
 
-    Of a label with classes a feature has a weight and a vector for each class.
+    Of a label with classes a feature has a weight and a vector for each class. A feature whose information exceeds
+    `long_information` gets a second vector of `long_dim` elements, which meets those of others alone.
 
     Source: Rendle, Factorization Machines, ICDM 2010; the sum over pairs is computed in linear time by its lemma 3.1.
     """
 
     options = options.adapted(layout)
     alpha, vector_alpha, scale = known(options.alpha), known(options.vector_alpha), known(options.init_scale)
-    loss = loss_of(options, layout.classes)
+    loss, outputs = loss_of(options, layout.classes), layout.classes or 1
 
     def optimizer(table: TableSpec) -> Operator:
         return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table)
@@ -63,15 +65,20 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
     def scores(rows: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         inputs = pooled(inputs, layout, options.pooling)
         features = features_only(inputs, options.intercept)
-        return linear_scores(rows["weights"], inputs) + pair_scores(rows["vectors"], features, layout.classes or 1)
+        pairs = pair_scores(rows["vectors"], features, outputs)
+        if options.long_dim:
+            pairs += pair_scores(rows[LONG], features, outputs)
+        return linear_scores(rows["weights"], inputs) + pairs
 
-    size = options.dim * (layout.classes or 1)
+    size = options.dim * outputs
+    vectors, long = TableSpec("vectors", size, uniform(scale, size)), long_tables(options, outputs, scale)
     return Algorithm(
-        tables=(TableSpec("weights", layout.classes or 1), TableSpec("vectors", size, uniform(scale, size))),
+        tables=(TableSpec("weights", outputs), vectors, *long),
         optimizer=optimizer,
         learns=Online(Supervised(scores, loss)),
         intercept=options.intercept,
-        sums=sums_of(loss, "vectors", options.pooling),
+        operators=admits_long(options),
+        sums=None if options.long_dim else sums_of(loss, "vectors", options.pooling),
         compact=True,
     )
 

@@ -15,7 +15,8 @@ from ...platform.options import option
 from ..base import Algorithm, Inputs, Layout, Online, Parameters, Scores
 from ..layers.activations import ACTIVATIONS
 from ..layers.initial import uniform
-from ..layers.pooling import stacked
+from ..layers.long_vectors import LONG, LongOptions, admits_long, long_tables
+from ..layers.pooling import slot_vectors, stacked
 from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import Loss
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DeepOptions(BoosterOptions):
-    """The options of wide_deep, deepfm and dcn."""
+class DeepOptions(LongOptions, BoosterOptions):
+    """The options of wide_deep and deepfm, and of others that have more."""
 
     dim: int = option(8, "elements of a feature's vector; 16 for tens of millions of examples", minimum=1, maximum=1024)
     hidden: tuple = option((128, 64), "units of each hidden layer; wider for long logs")  # type: ignore[type-arg]
@@ -106,11 +107,12 @@ def deep(
 
     vectors = TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))
     return Algorithm(
-        tables=(TableSpec("weights", layout.outputs), vectors),
+        tables=(TableSpec("weights", layout.outputs), vectors, *long_tables(options)),
         optimizer=optimizer,
         learns=Online(booster.goal(scores, boosted, loss), random=random or options.dropout > 0),
         dense=(*dense, *booster.specs),
         dense_optimizer=dense_optimizer,
+        operators=admits_long(options),
         multi_label=True,
         compact=True,
     )
@@ -118,13 +120,15 @@ def deep(
 
 def num_inputs(options: DeepOptions, layout: Layout) -> int:
     """Return how many inputs layers have; see network_inputs."""
-    vectors = len(layout.scalar) + len(layout.bags)
-    return vectors * options.dim + len(layout.continuous) + sum(elements for _, elements in layout.vectors)
+    slots = len(layout.scalar) + len(layout.bags)
+    return slots * (options.dim + options.long_dim) + len(layout.continuous) + sum(elements for _, elements in layout.vectors)
 
 
-def network_inputs(parameters: Parameters, inputs: Inputs, layout: Layout) -> Stacked:
-    """Return the vectors of slots and the dense values of each example."""
-    return stacked(parameters["vectors"], inputs, layout, "sum", inputs.dense)
+def network_inputs(parameters: Parameters, inputs: Inputs, layout: Layout, *more: jax.Array) -> Stacked:
+    """Return the vectors of slots, the dense values of each example, and `more`, each float32[batch, k]."""
+    if LONG in parameters:
+        more = (slot_vectors(parameters[LONG], inputs, layout, "sum").reshape(inputs.batch, -1), *more)
+    return stacked(parameters["vectors"], inputs, layout, "sum", inputs.dense, *more)
 
 
 def deep_tower(options: DeepOptions, layout: Layout, algorithm: str) -> Tower:

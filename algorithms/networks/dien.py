@@ -15,11 +15,10 @@ from ..inputs import History
 from ..layers.attention import Attention
 from ..layers.gru import Gru
 from ..layers.lookups import gathered, projected
-from ..layers.pooling import stacked
 from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import loss_of
-from .deep import LayerInputs, deep, num_inputs
+from .deep import LayerInputs, deep, network_inputs, num_inputs
 from .interest import ATTENTION, Interest, InterestOptions, check_attention
 from .tower import Tower, activations_of, check_hidden
 
@@ -138,7 +137,7 @@ class DienNetwork:
         products = states @ self._evolution.kernel(parameters)
         last = self._evolution.states(parameters, products, history.mask, weights)[:, -1]
         total = vectors.sum(axis=1)  # rows of what is not there are zeros
-        seen = stacked(rows, inputs, self._layout, "sum", inputs.dense, total, target * total, last)
+        seen = network_inputs(parameters, inputs, self._layout, total, target * total, last)
         return Evolved(seen, states, vectors, history)
 
 

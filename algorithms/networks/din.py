@@ -9,11 +9,10 @@ import jax
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Parameters
 from ..layers.attention import Attention
-from ..layers.pooling import stacked
 from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import loss_of
-from .deep import LayerInputs, deep, num_inputs
+from .deep import LayerInputs, deep, network_inputs, num_inputs
 from .interest import ATTENTION, Interest, InterestOptions, check_attention
 from .tower import Tower, activations_of, check_hidden
 
@@ -78,7 +77,7 @@ class DinNetwork:
         elements = self._attention.of_rows(parameters, rows, self._interest.history(inputs))
         total = elements.vectors.sum(axis=1)  # rows of what is not there are zeros
         seen = [total, target * total, self._attention.pooled(parameters, target, elements)]
-        return stacked(rows, inputs, self._layout, "sum", inputs.dense, *seen)
+        return network_inputs(parameters, inputs, self._layout, *seen)
 
 
 DIN = Part("din", DinOptions, din)

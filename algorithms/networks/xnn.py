@@ -13,12 +13,12 @@ from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
-from ...platform.operators.lifetimes.admit import AdmitOptions, admit
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Online
 from ..layers.activations import ACTIVATIONS
 from ..layers.dense import layer_norm
 from ..layers.initial import uniform
+from ..layers.long_vectors import LONG, LongOptions, admits_long, long_tables
 from ..layers.pooling import POOLINGS, dense_vectors, slot_sums, slot_vectors, stacked, summed_slots
 from ..layers.stacked import Stacked
 from ..linear.interactions import bi_interaction, pair_score
@@ -31,14 +31,10 @@ from .tower import Tower, activations_of, check_hidden
 if TYPE_CHECKING:
     import optax
 
-LONG = "long_vectors"
-
 
 @dataclass(frozen=True)
-class XnnOptions(BoosterOptions):
+class XnnOptions(LongOptions, BoosterOptions):
     dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
-    long_dim: int = option(0, "elements of a second vector, for features that tell much; 0 for none", minimum=0, maximum=1024)
-    long_information: float = option(10.0, "information that a feature must exceed to have it, in nats", minimum=0)
     hidden: tuple = option((128, 64), "units of each hidden layer")  # type: ignore[type-arg]
     activation: tuple = option(  # type: ignore[type-arg]
         ("relu",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
@@ -96,19 +92,15 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
 
         return optax.adam(options.learning_rate)
 
-    def operators(table: TableSpec) -> tuple[Operator, ...]:
-        return (admit(AdmitOptions(information=options.long_information), table),) if table.name == LONG else ()
-
     weights = (TableSpec("weights", layout.outputs),) if options.wide else ()
-    long = (TableSpec(LONG, options.long_dim),) if options.long_dim else ()
     return Algorithm(
-        tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)), *long),
+        tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)), *long_tables(options)),
         optimizer=optimizer,
         learns=Online(network.booster.goal(network.scores, network.boosted, loss), random=options.dropout > 0),
         intercept=options.wide,
         dense=network.specs,
         dense_optimizer=dense_optimizer,
-        operators=operators,
+        operators=admits_long(options),
         multi_label=True,
         logarithmic=options.continuous == "log1p",
         compact=True,

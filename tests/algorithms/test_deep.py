@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
 from xpsql.algorithms.base import Algorithm, Inputs
+from xpsql.algorithms.layers.long_vectors import LONG
 from xpsql.algorithms.networks.dcn import DcnOptions, dcn
 from xpsql.algorithms.networks.deep import DeepOptions
 from xpsql.algorithms.networks.deepfm import deepfm
@@ -91,6 +92,23 @@ def test_cross_layers_of_dcn_add_nothing_before_they_learn(rank: int) -> None:
     values = parameters(crossed)
     values |= {s.name: jnp.zeros(s.shape) if s.init is None else s.init(7) for s in crossed.dense}
     np.testing.assert_array_equal(crossed.scores(values, inputs), plain.scores(values, inputs))
+
+
+def test_long_vectors_are_more_inputs_of_the_layers() -> None:
+    algorithm = wide_deep(DeepOptions(dim=DIM, long_dim=2, hidden=(5, 4)), LAYOUT)
+    values, inputs = parameters(algorithm), random_inputs()
+    kernel, without = values["hidden_1.kernel"], wide_deep(DeepOptions(dim=DIM, hidden=(5, 4)), LAYOUT)
+    own = without.dense[0].shape[0]
+    assert kernel.shape[0] == own + 2 * 4
+    scores = algorithm.scores({**values, LONG: jnp.zeros((NUM_ROWS, 2))}, inputs)
+    np.testing.assert_allclose(
+        scores,
+        without.scores(
+            {name: kernel[:own] if name == "hidden_1.kernel" else values[name] for name in values if name != LONG}, inputs
+        ),
+        rtol=1e-5,
+    )
+    assert not np.allclose(algorithm.scores(values, inputs), scores)
 
 
 @pytest.mark.parametrize("make", [wide_deep, deepfm])

@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
 from xpsql.algorithms.layers.initial import uniform
+from xpsql.algorithms.layers.long_vectors import LONG
 from xpsql.algorithms.linear.fm import FmOptions, fm
 
 DIM = 3
@@ -27,6 +28,14 @@ def test_scores_are_the_sum_over_features_and_pairs() -> None:
         score = weights[15, 0] + sum(weights[f.row, 0] * f.value for f in own)
         score += sum(vectors[f.row] @ vectors[g.row] * f.value * g.value for f, g in itertools.combinations(own, 2))
         np.testing.assert_allclose(found[example, 0], score, rtol=1e-4, atol=1e-4)
+
+
+def test_long_vectors_meet_each_other() -> None:
+    random, inputs = np.random.default_rng(1), random_inputs()
+    weights, vectors, long = (jnp.asarray(random.normal(size=(NUM_ROWS, dim)), jnp.float32) for dim in (1, DIM, 2))
+    both = fm(FmOptions(dim=DIM, long_dim=2), LAYOUT).scores({"weights": weights, "vectors": vectors, LONG: long}, inputs)
+    joined = {"weights": weights, "vectors": jnp.concatenate([vectors, long], axis=1)}
+    np.testing.assert_allclose(both, fm(FmOptions(dim=DIM + 2), LAYOUT).scores(joined, inputs), rtol=1e-4, atol=1e-4)
 
 
 def test_initial_vectors_are_uniform_and_a_function_of_key_and_seed() -> None:
