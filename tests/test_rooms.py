@@ -25,6 +25,7 @@ SIDE = "platform/input/side"
 CROSSED = "platform/input/crossed"
 TREE = "platform/trees"
 KEPT = "warehouse/trainings"
+CHAINS = "warehouse/chains"
 INPUT = (*ALGORITHMS, *PS, TREE, "warehouse", KEPT, "platform/engines", "platform/input", CROSSED, SIDE)
 STREAMS = "platform/input/streams"
 LEARNING = ("platform/training", "platform/training/row_files", "platform/training/metrics", "platform/training/checkpoints")
@@ -70,8 +71,9 @@ ROOMS = {
     "platform/ps": (*BASE, "platform/operators", COMPILED, "platform/ps/transport", ROWS),
     TREE: (*BASE, "algorithms", "platform/ps"),
     "platform/udf": (*BASE, "platform/ps"),
-    "warehouse": (*BASE, "platform/ps", KEPT),
+    "warehouse": (*BASE, "platform/ps", KEPT, CHAINS),
     KEPT: (*BASE, "warehouse"),
+    CHAINS: (*BASE, "platform/ps", "warehouse"),
     "platform/engines/spark_sql": (*BASE, "platform/udf"),
     "platform/engines": (*BASE, "platform/engines/spark_sql", "warehouse", *ALL_ENGINES),  # the tuple of all of them
     "platform/engines/duckdb/translation": (*ENGINES,),
@@ -88,7 +90,7 @@ ROOMS = {
     "platform/training/metrics": (*INPUT,),
     "platform/training/checkpoints": (*INPUT, *LEARNING),
     "platform/training/online": (*INPUT, *LEARNING, TASKS),
-    RESIDENT: (*INPUT, STREAMS, *LEARNING, "platform/training/online"),
+    RESIDENT: (*INPUT, CHAINS, ROWS, STREAMS, *LEARNING, "platform/training/online"),
     TASKS: (*INPUT, *LEARNING, "platform/training/online"),
     "platform/training/solved": (*INPUT, *LEARNING, TASKS, "platform/training/online"),
     "platform/training/packaged": (*INPUT, *LEARNING, TASKS, "platform/training/solved"),
@@ -103,7 +105,7 @@ ROOMS = {
     ),
     "platform/scoring": (*SCORING, ROWS),
     IMAGES: (*BASE, "platform/ps", COMPILED, "warehouse", "platform/training/row_files"),
-    "platform/models": (*MODELS, "platform/udf"),
+    "platform/models": (*MODELS, CHAINS, "platform/udf"),
     "platform/portable": PORTABLE,
     HISTORIES: (*BASE, "warehouse", "platform/ps", "platform/engines"),
     "platform/serving": (*SERVING, "platform/input/kinds"),

@@ -20,7 +20,7 @@ from .stored import collected
 from .trainings.checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
 from .trainings.progress import append_progress
 
-ROWS = ("rows", "dense", "candidates", "trials", "package", "tree")
+ROWS = ("rows", "tombstones", "dense", "candidates", "trials", "package", "tree")
 DATA = (*ROWS, "saved")
 """What a training writes at its end."""
 VECTORS = "vectors"

@@ -25,6 +25,10 @@ class Folders:
         """That of a table's rows."""
         return self._own("rows", table)
 
+    def tombstones_of(self, table: str) -> Path:
+        """That of the keys of a table's rows that are gone."""
+        return self._own("tombstones", table)
+
     @property
     def dense(self) -> Path:
         """That of dense parameters."""
@@ -95,17 +99,21 @@ class VersionFiles(Folders):
         """Where the rows of a pass go that may become the version's; kept by RESUME."""
         return VersionFiles(self.folder / "best" / str(pass_number))
 
-    def writer(self, table: TableEntry, part: int = 0, run: int = NUM_SLICES) -> RowWriter:
+    def writer(self, table: TableEntry, part: int = 0, run: int = NUM_SLICES, compression: str = "none") -> RowWriter:
         """Open a writer of one part of a table's rows; each shard writes its own. See RowWriter."""
-        return writer_in(self.rows_of(table.name), table, part, run)
+        return writer_in(self.rows_of(table.name), table, part, run, compression)
+
+    def tombstone_writer(self, table: TableEntry, part: int, run: int) -> RowWriter:
+        """Open a writer of the keys of a shard's rows that are gone."""
+        return writer_in(self.tombstones_of(table.name), None, part, run, "zstd")
 
     def trial_writer(self, table: TableEntry, part: int) -> RowWriter:
         """Open a writer of the rows that a shard's features without one would have."""
         return writer_in(self.trials, table, part, NUM_SLICES)
 
 
-def writer_in(folder: Path, table: TableEntry, part: int, run: int) -> RowWriter:
+def writer_in(folder: Path, table: TableEntry | None, part: int, run: int, compression: str = "none") -> RowWriter:
     """Open a writer of rows in a folder, which is made."""
     with storing(folder):
         make_folder(folder)
-    return RowWriter(folder / part_name(part), table, run)
+    return RowWriter(folder / part_name(part), table, run, compression)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ..platform.errors import ModelError
+from .chains.links import KEPT, WHOLE, Ancestor, needed, read_known
 from .draft import DATA, RESUMED, VECTORS
 from .durable import clear, replace_text, storing, sync
 from .locks import Lock, held, unshared
-from .manifest import FILE, FORMAT, Manifest, read_json, read_manifest, write_manifest
+from .manifest import FILE, FORMAT, Manifest, read_json, write_manifest
 from .names import model_name
 from .version import Version
 
@@ -85,7 +87,7 @@ def read_version(folder: Path) -> Manifest | None:
 
 def of_folder(folder: Path) -> Manifest:
     """Return the manifest of a version's folder, as that of the model and version that the folder is."""
-    return dataclasses.replace(read_manifest(folder), model=model_name(folder.parent.name), version=number_of(folder))
+    return dataclasses.replace(read_known(folder, FILE), model=model_name(folder.parent.name), version=number_of(folder))
 
 
 def number_of(folder: Path) -> int:
@@ -151,18 +153,65 @@ def set_last_number(folder: Path, number: int) -> None:
     replace_text(folder / "model.json", json.dumps({"format": FORMAT, "last_version": number}))
 
 
-def trash_unread(version: Path) -> bool:
-    """Remove the folder of a version, unless somebody reads it; return whether it was removed."""
+def trash_unread(version: Path, others: Sequence[Version] = ()) -> bool:
+    """Remove the folder of a version, unless somebody reads it; return whether it was removed.
+
+    Args:
+        others: those that stay, which may be read from it.
+    """
     with unshared(version / FILE) as unread:
         if unread:
-            trash(version)
+            remove_version(version, others)
     return unread
 
 
-def trash(folder: Path) -> None:
-    """Remove a folder: out of sight in one step, which is the one that counts, then from the disk."""
-    removed = folder.with_name(f".trash-{uuid.uuid4().hex}")
+def remove_version(version: Path, others: Sequence[Version]) -> None:
+    """Remove a version; where others are read from its rows, these stay until none is: it is out of sight by one step."""
+    if number_of(version) not in needed_by(others):
+        trash(version)
+        return
+    with storing(version):
+        (version / FILE).rename(version / KEPT)
+        sync(version)
+    clear_kept(version)
+
+
+def clear_kept(version: Path) -> None:
+    """Remove of a version that was dropped what nobody needs: all but its rows and who says which they are."""
+    for path in version.iterdir():
+        if path.name not in (KEPT, WHOLE, "rows", "tombstones"):
+            clear(path)
+
+
+def needed_by(versions: Sequence[Version]) -> Collection[int]:
+    """Return the numbers of the versions that some are read from; all where that is not known."""
+    if any(version.manifest.status == "damaged" for version in versions):
+        return range(1 << 62)
+    found: set[int] = set()
+    for version in versions:
+        with contextlib.suppress(ModelError):  # what it needs is gone
+            needed(Ancestor(version.number, version.folder, version.manifest), found)
+    return found
+
+
+def trash_whole(version: Path, readers: Sequence[Path]) -> bool:
+    """Remove the rows that were made whole of a version, unless somebody reads one of the versions that are read from them."""
+    with contextlib.ExitStack() as stack:
+        unread = all(stack.enter_context(unshared(reader / FILE)) for reader in readers)
+        if unread:
+            trash(version / WHOLE, version.parent)
+    return unread
+
+
+def trash(folder: Path, into: Path | None = None) -> None:
+    """Remove a folder: out of sight in one step, which is the one that counts, then from the disk.
+
+    Args:
+        into: the folder whose leftovers are looked after; the one above where None.
+    """
+    removed = (folder.parent if into is None else into) / f".trash-{uuid.uuid4().hex}"
     with storing(folder):
         folder.rename(removed)
+        sync(folder.parent)
         sync(removed.parent)
     clear(removed)

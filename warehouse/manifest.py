@@ -17,11 +17,12 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from ..platform.errors import ModelError
 from .durable import replace_text
-from .stored import Block, FileEntry, VectorsEntry, is_stored
+from .stored import FileEntry, VectorsEntry, check_files
 
 FORMAT, DEFAULTS = 3, 1  # of files, and of options that are not written
 CLASSES, VECTORS = "classes", "vectors"  # the label is one of several; values of slots have vectors, which are beside rows
-KNOWN = frozenset({CLASSES, VECTORS})
+DELTA = "delta"  # its rows are those that changed
+KNOWN = frozenset({CLASSES, VECTORS, DELTA})
 FILE = "manifest.json"
 
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged"]
@@ -191,7 +192,8 @@ class Manifest:
         epoch: of the driver that trains it; RESUME counts on.
         once: the names that it and those it goes on from learned under (WITH once), its own last.
         files: the files of its data, with their checksums; None of a version before format 3, which has none.
-        requires: what a reader must know beside this format, by name; docs/format.md has the names to come.
+        requires: what a reader must know beside this format, by name; docs/format.md has them.
+        base: the version before, whose rows those of this one change; None where it has all.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
         stream: what it learns from is a stream, of this name, whose splits are in the version's log of segments.
         position: how far it and those that it goes on from have learned from each stream, by its name.
@@ -252,6 +254,7 @@ class Manifest:
     once: tuple[str, ...] = ()
     files: tuple[FileEntry, ...] | None = field(default=None, metadata=many(FileEntry))
     requires: tuple[str, ...] = ()
+    base: int | None = None
     error: str | None = None
     xpsql: str = ""
     stream: str | None = None
@@ -262,7 +265,7 @@ class Manifest:
 
     @property
     def train_only(self) -> frozenset[str]:
-        """The dense parameters that predictions and exports do without."""
+        """The dense parameters that predictions do without."""
         return frozenset(entry.name for entry in self.dense if entry.train_only)
 
     @property
@@ -289,15 +292,14 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     replace_text(folder / FILE, json.dumps(values, indent=1, default=datetime.isoformat) + "\n")
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a version's folder.
+def read_manifest(folder: Path, name: str = FILE) -> Manifest:
+    """Read the manifest of a version's folder, by another name where it is kept under that.
 
     Raises:
         FileNotFoundError: there is none: the version is gone.
         ModelError: it is damaged, or of a newer format.
     """
-    path = folder / FILE
-    values = read_json(path)
+    values = read_json(path := folder / name)
     try:
         manifest = record(Manifest, values)
         check_names(manifest)
@@ -317,13 +319,11 @@ def check_names(manifest: Manifest) -> None:
     for name in (*(table.name for table in manifest.tables), *(vectors.name for vectors in manifest.vectors)):
         if not TABLE.fullmatch(name):
             raise ValueError(f"a table's name has letters, digits and _, got {name!r}")
+    if manifest.base is not None and not 0 < manifest.base < manifest.version:
+        raise ValueError(f"version {manifest.version} cannot change version {manifest.base}")
     if manifest.training and not TRAINING.fullmatch(manifest.training):
         raise ValueError(f"a training's name has 32 hexadecimal digits, got {manifest.training!r}")
-    for file in manifest.files or ():
-        if not is_stored(file.path):
-            raise ValueError(f"a file of a version is rows/TABLE/part-N.parquet and the like, got {file.path!r}")
-        for block in file.blocks:
-            Block.of(block)
+    check_files(manifest.files or ())
     if manifest.status not in get_args(Status):
         raise ValueError(f"a status is one of {', '.join(get_args(Status))}, got {manifest.status!r}")
 

@@ -11,14 +11,19 @@ from pathlib import Path
 
 from ..platform.errors import ModelError
 from .catalog import Catalog
+from .chains.links import KEPT
+from .chains.whole import adopt, drop_needless
 from .draft import DATA, Draft
 from .durable import clear, remove, replace_text
 from .folders import (
+    clear_kept,
     forget,
     last_number,
     leftovers,
+    needed_by,
     place_draft,
     read_version,
+    remove_version,
     renewed_lock,
     set_last_number,
     trash,
@@ -196,9 +201,10 @@ class Models(Catalog):
                     raise ModelError(f"Model {name} has no version {number}. Versions: {', '.join(map(str, left))}.")
                 self._check_unneeded(name, number)
                 interrupted = self._interrupted(name, number)
-                trash(folder / f"v{number}")
+                remove_version(folder / f"v{number}", [v for v in self.present(name) if v.number != number])
             for manifest, place in interrupted:
                 clear_checkpoints(manifest, place)
+            self._sweep(folder)
         finally:
             lock.release()
 
@@ -219,7 +225,9 @@ class Models(Catalog):
         lock = self._lock(name, "dropped")
         try:
             self._sweep(self._folder(name))
-            return self.retain(name, retained)
+            removed = self.retain(name, retained)
+            self._sweep(self._folder(name))  # what they alone were read from
+            return removed
         finally:
             lock.release()
 
@@ -230,7 +238,25 @@ class Models(Catalog):
         resumed = {number for m, _ in self._interrupted(name, None) for number in (m.version, m.parent)}
         kept = {version.number for version in found if version.served} | resumed
         old = [v.number for v in found if newest and v.number < newest[0] and v.number not in kept]
-        return [number for number in old if trash_unread(folder / f"v{number}")]
+        return [n for n in old if trash_unread(folder / f"v{n}", [v for v in self.present(name) if v.number != n])]
+
+    def keep_whole(self, name: str, number: int, newest: Version, written: Path) -> None:
+        """Let a version of changes have all its rows, and remove those of others that are not needed for it, under the model's
+        lock, which the caller has; where the version is gone, what was written goes too.
+
+        Args:
+            newest: the newest version that is read from it.
+            written: a folder with the rows, see chains.whole.write_whole.
+
+        Raises:
+            ModelError: the disk is full, or not writable.
+        """
+        folder = self._folder(name) / f"v{number}"
+        if not folder.exists():
+            clear(written)
+            return
+        adopt(written, folder)
+        drop_needless(newest)
 
     def _check_unneeded(self, name: str, number: int) -> None:
         """Require that no training which can be resumed goes on from a version."""
@@ -270,12 +296,15 @@ class Models(Catalog):
             for leftover in folder.glob(pattern):
                 clear(leftover)
         kept = {v.number: v for v in self.present(model_name(folder.name))}
+        needed = needed_by(list(kept.values()))
         for number, version in version_folders(folder):
             for leftover in version.glob(".*.json-*"):
                 clear(leftover)
-            if number not in kept:
+            if number not in kept and number in needed and (version / KEPT).exists():
+                clear_kept(version)
+            elif number not in kept:
                 with contextlib.suppress(ModelError):
-                    trash_unread(version)
+                    trash_unread(version, list(kept.values()))
             else:
                 for name in leftovers(kept[number].manifest):
                     clear(version / name)

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..platform.errors import ModelError
 from .durable import creating, storing, sync
@@ -42,6 +43,7 @@ STATISTICS = (
 )
 
 SHOWN = ("w", "offered")
+TOMBSTONES = pa.schema([pa.field("key", pa.int64(), nullable=False)])
 
 
 def rows_schema(table: TableEntry) -> pa.Schema:
@@ -61,29 +63,35 @@ class RowWriter:
 
     Args:
         path: of the file, in a folder that is there: who writes late leaves nothing in one that has been removed.
-        table: the table's name and columns.
+        table: the table's name and columns; None: keys alone are written, of rows that are gone.
         run: rows, in order of key, of so many slices become a row group, which readers can choose; 1024 where rows are in no
             order.
+        compression: by Parquet's name.
 
     Raises:
         ModelError: the disk is full, or the folder is not writable; the message names the file.
     """
 
-    def __init__(self, path: Path, table: TableEntry, run: int = NUM_SLICES) -> None:
+    def __init__(self, path: Path, table: TableEntry | None, run: int = NUM_SLICES, compression: str = "none") -> None:
         import pyarrow.parquet as pq
 
         self.path = path
-        self.schema = rows_schema(table)
+        self.schema = TOMBSTONES if table is None else rows_schema(table)
         self.rows = 0
         self._run = run
         self._last = -1
         self._groups: list[tuple[int, int]] = []
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
-        self._row_bytes = sum(kind.bit_width // 8 for _, kind in STATISTICS) + 4 * sum(table.columns.values())
+        self._row_bytes = sum(kind.bit_width // 8 for _, kind in STATISTICS)
+        self._row_bytes += 0 if table is None else 4 * sum(table.columns.values())
         with storing(self.path):
             self._writer = pq.ParquetWriter(
-                self.path, self.schema, compression="none", use_dictionary=["slot"], write_statistics=False
+                self.path,
+                self.schema,
+                compression=compression,
+                use_dictionary=["slot"] if table is not None else False,
+                write_statistics=False,
             )
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -139,8 +147,13 @@ class RowWriter:
 
 def slices_of(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the slice of each row's key."""
-    keys: np.ndarray[tuple[int], np.dtype[np.int64]] = batch.column(0).to_numpy()
-    return (keys.view(np.uint64) >> np.uint64(SLICE_SHIFT)).astype(np.int64)
+    return (keys_of(batch) >> np.uint64(SLICE_SHIFT)).astype(np.int64)
+
+
+def keys_of(batch: pa.RecordBatch) -> NDArray[np.uint64]:
+    """Return the key of each row, which is its first column."""
+    keys: NDArray[np.int64] = batch.column(0).to_numpy()
+    return keys.view(np.uint64)
 
 
 def group_bytes(path: Path) -> list[int]:

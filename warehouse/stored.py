@@ -24,7 +24,7 @@ NUM_SLICES = 1024  # a key's slice is its top ten bits
 SLICE_SHIFT = 54
 SUMS = ".sums"
 STORED = re.compile(
-    r"(rows/[A-Za-z0-9_]+|dense|candidates|trials|tree)/part-[^/]+\.parquet|package/model"
+    r"((rows|tombstones)/[A-Za-z0-9_]+|dense|candidates|trials|tree)/part-[^/]+\.parquet|package/model"
     r"|vectors/[A-Za-z0-9_]+/(values\.f32|keys-\d+\.u64|places-\d+\.i32)"
 )
 
@@ -119,6 +119,11 @@ class VersionFile(NamedTuple):
             return file.seek(0, os.SEEK_END)
 
     @property
+    def size(self) -> int:
+        """Its bytes, without reading it."""
+        return self.path.stat().st_size if self.file is None else sum(block.size for block in self.blocks)
+
+    @property
     def blocks(self) -> list[Block]:
         """Its blocks; none where it has no checksums."""
         return [] if self.file is None else [Block.of(text) for text in self.file.blocks]
@@ -209,6 +214,11 @@ def seal(path: Path, rows: int, runs: Sequence[tuple[int, int, int]]) -> None:
     sums_of(path).write_text(json.dumps({"rows": rows, "blocks": blocks}), encoding="utf-8")
 
 
+def run_of(rows: int, least: int = 1 << 12) -> int:
+    """Return how many slices lie in one block of a file, so that it has so many rows or more: a power of 2."""
+    return next((1 << bits for bits in range(7) if (rows << bits) // NUM_SLICES >= least), NUM_SLICES)
+
+
 def sums_of(path: Path) -> Path:
     return path.with_name(path.name + SUMS)
 
@@ -233,6 +243,19 @@ def collected(folder: Path, names: Sequence[str]) -> tuple[FileEntry, ...]:
             with contextlib.suppress(OSError):  # it only takes space
                 left.unlink()
     return tuple(files)
+
+
+def check_files(files: Sequence[FileEntry]) -> None:
+    """Refuse what is no list of a version's files.
+
+    Raises:
+        ValueError: says which.
+    """
+    for file in files:
+        if not is_stored(file.path):
+            raise ValueError(f"a file of a version is rows/TABLE/part-N.parquet and the like, got {file.path!r}")
+        for block in file.blocks:
+            Block.of(block)
 
 
 def is_stored(path: str) -> bool:

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..platform.errors import ModelError
+from .chains.links import WHOLE, Link, chain, whole_files
+from .chains.merge import changed, merged
 from .files import Folders
 from .manifest import Manifest
 from .package import FILE
 from .rows import check_parts, copy, read_rows, reading, stored_parts
-from .stored import VersionFile
+from .stored import NUM_SLICES, VersionFile
 from .trainings.checkpoints import Checkpoint, checkpoints_of
 from .trainings.progress import read_progress
 from .trainings.segments import read_passed
+
+if TYPE_CHECKING:
+    from ..platform.ps._native import Store
 
 
 @dataclass(frozen=True)
@@ -69,13 +74,30 @@ class Version(Folders):
             return "it cannot be resumed"
         return "RESUME MODEL begins again" if newest is None else f"RESUME MODEL goes on after {newest.examples:,}"
 
+    @property
+    def is_delta(self) -> bool:
+        """Whether it has the rows alone that it changed, of those of the version before."""
+        return self.manifest.base is not None
+
+    def chain(self) -> list[Link]:
+        """Return what its rows are read from; the first has all rows, and it is all where this is no delta.
+
+        Raises:
+            ModelError: one of them is gone or damaged.
+        """
+        return chain(self.folder, self.manifest)
+
+    def changed(self, links: Sequence[Link], table: str, seen: Store) -> Iterator[pa.RecordBatch]:
+        """Read the newest rows of a table that some versions of its chain have changed; see chains.merge.changed."""
+        return changed(links, self.manifest.table(table).name, None, range(NUM_SLICES), seen)
+
     def files(self, table: str) -> list[Path]:
-        """Return the Parquet files of a table's rows, checked: an engine reads them by itself.
+        """Return the Parquet files of a table's rows, checked, of the first of its chain: an engine reads them by itself.
 
         Raises:
             ModelError: no such table, a damaged file, or a version that was dropped meanwhile.
         """
-        parts = self._parts(table)
+        parts = self._parts(table, self.chain()[0] if self.is_delta else None)
         for part in parts:
             with reading(part.path):
                 part.check()
@@ -90,7 +112,11 @@ class Version(Folders):
         Raises:
             ModelError: no such table, a damaged file, or a version that was dropped meanwhile.
         """
-        return read_rows(self._parts(table), columns, slices)
+        if not self.is_delta:
+            return read_rows(self._parts(table), columns, slices)
+        links = self.chain()
+        self._parts(table, links[0])
+        return merged(links, table, columns, slices)
 
     def trial_rows(self) -> Iterator[pa.RecordBatch]:
         """Read the rows that features without one would have, as `rows` does those of the first table.
@@ -115,10 +141,22 @@ class Version(Folders):
         ]
 
     def everything(self) -> list[VersionFile]:
-        """Return all files of its data."""
-        names = [f"rows/{table.name}" for table in self.manifest.tables]
+        """Return all files of its data, those among them from which all its rows are read faster."""
+        names = [f"{kind}/{table.name}" for kind in ("rows", "tombstones") for table in self.manifest.tables]
         names += [f"vectors/{vectors.name}" for vectors in self.manifest.vectors]
-        return [part for name in (*names, "dense", "candidates", "trials", "package", "tree") for part in self._present(name)]
+        names += ["dense", "candidates", "trials", "package", "tree"]
+        own = [part for name in names for part in self._present(name)]
+        whole = whole_files(self.folder) or ()
+        return [*own, *(VersionFile(self.folder / WHOLE / file.path, file) for file in whole)]
+
+    def beneath(self, all_of_them: bool = False) -> list[VersionFile]:
+        """Return the files of other versions that it is read from: of those that were dropped, or of all.
+
+        Raises:
+            ModelError: one of them is gone or damaged.
+        """
+        links = [link for link in self.chain() if all_of_them or link.is_dropped] if self.is_delta else []
+        return [VersionFile(link.folder / file.path, file) for link in links for file in link.files]
 
     def copy(self, name: str, folder: Path) -> None:
         """Copy the files of one of its folders, see `stored`, as far as there are any; what is copied is checked.
@@ -133,9 +171,10 @@ class Version(Folders):
         """Return the files of a folder, as `stored` does; whether there is a package, a manifest without files does not say."""
         return [] if name == "package" and self.manifest.files is None and not self.package.exists() else self.stored(name)
 
-    def _parts(self, table: str) -> list[VersionFile]:
+    def _parts(self, table: str, link: Link | None = None) -> list[VersionFile]:
+        """Return the files of a table's rows; of a version of its chain where this is a delta."""
         folder = self.rows_of(self.manifest.table(table).name)
-        parts = self.stored(f"rows/{table}")
+        parts = self.stored(f"rows/{table}") if link is None or not self.is_delta else link.parts(f"rows/{table}")
         check_parts(folder, parts)
         return parts
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ..errors import ModelError
 from ..training.metrics import headlines
 from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
@@ -53,9 +56,11 @@ VERSIONS = pa.schema(
         ("status", pa.string()),
         ("served", pa.bool_()),
         ("parent", pa.int64()),
+        ("base", pa.int64()),
         ("once", pa.string()),
         ("examples", pa.int64()),
         ("features", pa.int64()),
+        ("bytes", pa.int64()),
         ("created", pa.timestamp("us", "UTC")),
         ("seconds", pa.float64()),
         ("error", pa.string()),
@@ -109,12 +114,29 @@ def versions_table(versions: Sequence[Version], with_model: bool) -> pa.Table:
     """Return a row for each version, with the headline metrics of its labels; the model's name comes first if wanted."""
     names = list(dict.fromkeys([*headlines(), *(name for version in versions for name in headlines_of(version))]))
     fields = [(field.name, field.type) for field in VERSIONS]
-    at = VERSIONS.names.index("features") + 1
+    at = VERSIONS.names.index("bytes") + 1
+    listed, counted = [], set[Path]()
     model = [("model", pa.string())] if with_model else []
     schema = pa.schema([*model, *fields[:at], *((name, pa.float64()) for name in names), *fields[at:]])
-    return pa.Table.from_pylist(
-        [{"model": version.manifest.model, **row_of_version(version, names)} for version in versions], schema
-    )
+    for version in versions:
+        row = row_of_version(version, names)
+        listed.append({"model": version.manifest.model, **row, "bytes": bytes_of(version, counted)})
+    return pa.Table.from_pylist(listed, schema)
+
+
+def bytes_of(version: Version, counted: set[Path]) -> int | None:
+    """Return the bytes of a version's files, and of those of versions that were dropped which it is read from.
+
+    Args:
+        counted: files that others count, to which these are added.
+    """
+    if version.manifest.status not in ("ready", "held"):
+        return None
+    with contextlib.suppress(ModelError, OSError):
+        new = {part.path: part for part in (*version.everything(), *version.beneath()) if part.path not in counted}
+        counted |= new.keys()
+        return sum(part.size for part in new.values())
+    return None  # CHECK MODEL says what is wrong
 
 
 def headlines_of(version: Version) -> list[str]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ...warehouse.draft import Draft
 from ...warehouse.durable import storing
 from ...warehouse.folders import newest_interrupted
-from ...warehouse.manifest import Manifest, TableEntry
+from ...warehouse.manifest import DELTA, Manifest, TableEntry
 from ...warehouse.models import Models
 from ...warehouse.rows import RowWriter, rows_schema
 from ...warehouse.version import Version
@@ -76,6 +76,8 @@ def _child(parent: Version, statement: str) -> Manifest:
         parent.manifest,
         statement=statement,
         parent=parent.number,
+        base=None,
+        requires=tuple(name for name in parent.manifest.requires if name != DELTA),
         splits=(),
         examples=0,
         metrics={},

@@ -18,6 +18,7 @@ from ..operators.lifetimes.feature_value import RECENT_CLICKS, RECENT_SHOWS, Sql
 from ..ps.keys import slot_seed
 from ..quoting import literal
 from ..udf.hashes import raw_id
+from .changes import register_rows
 
 if TYPE_CHECKING:
     from ..engines.base import Engine
@@ -55,9 +56,13 @@ def weights(version: Version, engine: Engine) -> Iterator[Relation]:
     views = {table.name: internal_name("rows") for table in tables}
     with contextlib.ExitStack() as stack:
         for table in tables:
-            stack.callback(engine.execute, f"DROP VIEW IF EXISTS {views[table.name]}")  # first: Ctrl-C may come when it is made
-            engine.register(views[table.name], version.files(table.name))
-        yield Relation(views, {table.name: _columns(version.manifest, table) for table in tables})
+            register_rows(version, table, engine, views[table.name], stack)
+        yield relation_of(version, views)
+
+
+def relation_of(version: Version, views: Mapping[str, str]) -> Relation:
+    """Return the weights in views of stored rows, by table."""
+    return Relation(views, {table.name: _columns(version.manifest, table) for table in version.manifest.tables})
 
 
 def _columns(manifest: Manifest, table: TableEntry) -> dict[str, str]:

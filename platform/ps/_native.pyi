@@ -593,11 +593,12 @@ class Store:
     def scan(self, begin: int, end: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
         """Return the keys and numbers of the rows present among numbers [begin, end), in order of number, as in memory."""
 
-    def begin_snapshot(self, full: bool) -> tuple[npt.NDArray[np.uint64], bool]:
+    def begin_snapshot(self, full: bool, reader: int = 0) -> tuple[npt.NDArray[np.uint64], bool]:
         """Begin to take the rows as they are now, while the store goes on changing; from the first one on, changes are tracked.
 
         Args:
-            full: of all rows; else of those written or created since the snapshot before began.
+            full: of all rows; else of those written or created since the snapshot before for the same reader began.
+            reader: 0 or 1, each of whom has changes of their own.
 
         Returns:
             The keys evicted since the snapshot before began, some of which may have rows again; none where this one is full.
@@ -607,6 +608,7 @@ class Store:
             RuntimeError: one is being taken.
         """
 
+    def pending(self, reader: int) -> int: ...
     def take(self, outs: npt.NDArray[np.uint8]) -> int:
         """Copy records of the snapshot that were not taken yet, in no order, and return how many; 0 ends it.
 

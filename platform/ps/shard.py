@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import TrainingError
 from .messages import NO_MOMENTS, Description, Gate, Keys, Mask, Pulled, Push, RefusedError
 from .moments import merged
-from .snapshot import LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
+from .snapshot import CHECKPOINTS, LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
 from .watch import Watch
 from .watermarks import RunRecord, Watermarks
@@ -116,17 +116,23 @@ class Shard:
         with self._lock:
             return self.watermarks.entries() if self.watermarks is not None else ()
 
-    def snapshot(self, full: bool) -> Snapshot:
+    def pending(self, reader: int) -> int:
+        """Return how many rows a snapshot for a reader would be of that is not asked to be full."""
+        with self._lock:
+            return sum(table.store.pending(reader) for table in self.tables.values())
+
+    def snapshot(self, full: bool, reader: int = CHECKPOINTS) -> Snapshot:
         """Begin to read the shard as it is now; one that was begun before and is not read to its end is cancelled.
 
         Args:
-            full: with all rows; else with those that changed since the snapshot before, as far as that is known.
+            full: with all rows; else with those that changed since the snapshot before for the same reader, as far as that is
+                known.
         """
         with self._lock:
             self._cancel()
             tables = {}
             for name, table in self.tables.items():
-                gone, whole = table.store.begin_snapshot(full)
+                gone, whole = table.store.begin_snapshot(full, reader)
                 tables[name] = TableState(layout_of(table.store.layout), table.since, whole, gone)
             state = State(
                 self.now,

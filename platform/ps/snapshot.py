@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 1 << 22
 MOST_KEPT = 0.2  # of a shard's memory: records that changed before they were read
 LEAST_KEPT_BYTES = 1 << 24
+CHECKPOINTS, VERSIONS = 0, 1  # for whom snapshots are: each gets what changed since their own snapshot before
 
 Records = NDArray[np.uint8]
 

@@ -18,19 +18,20 @@ Model = dict[int, dict[str, np.ndarray]]
 
 
 class SnapshotMachine(RuleBasedStateMachine):
-    """Changes a store, takes snapshots of it bit by bit meanwhile, and puts a chain of them into another store."""
+    """Changes a store, takes snapshots of it bit by bit meanwhile, and puts those for a reader into another store, a chain."""
 
     new_rows: NewRows = Store
     new_restored: NewRows = Store
 
     def __init__(self) -> None:
         super().__init__()
-        self.store, self.restored = type(self).new_rows(COLUMNS), type(self).new_restored(COLUMNS)
+        self.store = type(self).new_rows(COLUMNS)
+        self.restored = [type(self).new_restored(COLUMNS) for _ in range(2)]
         self.model: Model = {}
         self.then: Model | None = None
         self.keys: list[int] = []
         self.gone = np.empty(0, np.uint64)
-        self.known = False
+        self.known, self.reader = [False, False], 0
 
     @rule(keys=keys_list)
     def insert(self, keys: np.ndarray) -> None:
@@ -69,15 +70,17 @@ class SnapshotMachine(RuleBasedStateMachine):
                 self.model[key] = self.model[key] | {"count": self.model[key]["count"] + np.uint32(amount)}
 
     @precondition(lambda self: self.then is None)
-    @rule(full=st.booleans())
-    def begin(self, full: bool) -> None:
-        self.gone, whole = self.store.begin_snapshot(full)
-        assert whole == (full or not self.known)
+    @rule(full=st.booleans(), reader=st.sampled_from([0, 0, 1]))
+    def begin(self, full: bool, reader: int) -> None:
+        pending = self.store.pending(reader)
+        self.gone, whole = self.store.begin_snapshot(full, reader)
+        assert whole == (full or not self.known[reader])
+        self.pending = len(self.model) if whole else pending
         if whole:
-            self.restored = type(self).new_restored(COLUMNS)
+            self.restored[reader] = type(self).new_restored(COLUMNS)
             assert not len(self.gone)
-        self.then, self.keys, self.known = copy.copy(self.model), [], True
-        self.restored.evict(self.gone)
+        self.then, self.keys, self.known[reader], self.reader = copy.copy(self.model), [], True, reader
+        self.restored[reader].evict(self.gone)
 
     @precondition(lambda self: self.then is not None)
     @rule(rows=st.sampled_from([1, 7, 500, 5000]))
@@ -88,7 +91,7 @@ class SnapshotMachine(RuleBasedStateMachine):
         if not taken:
             self.finish()
             return
-        self.restored.put(records[:taken])
+        self.restored[self.reader].put(records[:taken])
         self.keys += records[:taken, :8].copy().view(np.uint64)[:, 0].tolist()
 
     @precondition(lambda self: self.then is not None)
@@ -101,16 +104,17 @@ class SnapshotMachine(RuleBasedStateMachine):
     @rule()
     def cancel(self) -> None:
         self.store.cancel_snapshot()
-        self.then, self.known = None, False
+        self.then, self.known[self.reader] = None, False
 
     def finish(self) -> None:
         assert self.then is not None
-        keys, rows = self.restored.keys()
+        restored = self.restored[self.reader]
+        keys, rows = restored.keys()
         assert keys.tolist() == sorted(self.then)
-        for name, values in gathered(self.restored, rows).items():
+        for name, values in gathered(restored, rows).items():
             expected = np.array([self.then[key][name] for key in keys.tolist()], values.dtype).reshape(values.shape)
             assert np.array_equal(values, expected)
-        assert len(set(self.keys)) == len(self.keys)
+        assert len(set(self.keys)) == len(self.keys) == self.pending
         assert self.store.kept_bytes == 0
         self.then = None
 

@@ -212,8 +212,8 @@ def test_a_file_that_the_manifest_names_elsewhere_is_refused(warehouse: Path) ->
 
 
 def test_a_version_that_needs_what_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
-    write_manifest(tmp_path, Manifest(requires=("delta",)))
-    with pytest.raises(ModelError, match=r"needs delta, which this xpsql does not know\. Install a newer"):
+    write_manifest(tmp_path, Manifest(requires=("later",)))
+    with pytest.raises(ModelError, match=r"needs later, which this xpsql does not know\. Install a newer"):
         read_manifest(tmp_path)
     assert json.loads((tmp_path / "manifest.json").read_text())["format"] == FORMAT
 

@@ -30,15 +30,69 @@ class Marks {
     }
 
     std::vector<uint64_t>& words() { return words_; }
+    const std::vector<uint64_t>& words() const { return words_; }
     size_t resident_bytes() const { return words_.capacity() * sizeof(uint64_t); }
 
   private:
     std::vector<uint64_t> words_;
 };
 
+// Which rows changed since one moment, for one who asks for them again and again.
+class Changes {
+  public:
+    explicit Changes(const Records& records) : records_(records) {}
+
+    bool tracking() const { return tracking_; }
+    bool known() const { return tracking_ && !forgot_; }
+    size_t resident_bytes() const { return rows_.resident_bytes() + gone_.capacity() * sizeof(uint64_t); }
+
+    size_t count() const {
+        size_t count = 0;
+        for (const uint64_t word : rows_.words()) count += static_cast<size_t>(__builtin_popcountll(word));
+        return count;
+    }
+
+    // Begins anew. Moves the rows changed until now to `rows`, and the keys evicted to `gone`; some may have rows again.
+    void turn(Marks& rows, std::vector<uint64_t>& gone) {
+        std::swap(rows, rows_);
+        rows_.words().assign(rows.words().size(), 0);
+        gone = std::exchange(gone_, {});
+        tracking_ = true;
+        forgot_ = false;
+    }
+
+    // Which rows changed is not known, until the next turn.
+    void forget() { forgot_ = true; }
+
+    void changed(Row row) { rows_.set(row); }
+
+    void evicting(Row row) {
+        rows_.clear(row);
+        if (forgot_) return;
+        // Beyond a share of the rows, a snapshot of all of them costs less than the list.
+        if (gone_.size() >= few_gone && gone_.size() * sizeof(uint64_t) * 8 > size_t{records_.end()} * records_.stride()) {
+            forgot_ = true;
+            gone_ = {};
+        } else {
+            gone_.push_back(records_.key(row));
+        }
+    }
+
+  private:
+    static constexpr size_t few_gone = 1 << 16;
+
+    const Records& records_;
+    bool tracking_ = false;
+    bool forgot_ = false;
+    Marks rows_;
+    std::vector<uint64_t> gone_;
+};
+
 class Snapshot {
   public:
-    explicit Snapshot(const Records& records) : records_(records) {}
+    static constexpr size_t num_readers = 2;  // checkpoints, and versions that are published
+
+    explicit Snapshot(const Records& records) : records_(records), readers_{Changes(records), Changes(records)} {}
 
     // A store that nobody asked to track its changes asks no more than this.
     bool tracking() const { return tracking_; }
@@ -46,34 +100,35 @@ class Snapshot {
     size_t kept_bytes() const { return num_kept_ * records_.stride(); }
 
     size_t resident_bytes() const {
-        return changed_.resident_bytes() + pending_.resident_bytes() + gone_.capacity() * sizeof(uint64_t) +
-               kept_.size() * kept_rows * records_.stride();
+        size_t bytes = pending_.resident_bytes() + kept_.size() * kept_rows * records_.stride();
+        for (const Changes& changes : readers_) bytes += changes.resident_bytes();
+        return bytes;
     }
 
-    // Begins a snapshot: of all rows, or of those changed since the one before. Returns whether it is of all, which it is as long
-    // as changes are not known. Sets `gone` to the keys evicted since the one before; some may have rows again.
-    bool begin(bool full, std::vector<uint64_t>& gone) {
-        full = full || !tracking_ || forgot_;
+    // How many rows a snapshot for a reader would be of.
+    size_t pending(size_t reader, size_t all) const { return readers_[reader].known() ? readers_[reader].count() : all; }
+
+    // Begins a snapshot: of all rows, or of those changed since the one before for the same reader. Returns whether it is of all,
+    // which it is as long as changes are not known. Sets `gone` to the keys evicted since the one before; some may have rows again.
+    bool begin(bool full, size_t reader, std::vector<uint64_t>& gone) {
+        full = full || !readers_[reader].known();
         pending_.words().clear();
+        readers_[reader].turn(pending_, gone);
         if (full) {
             std::vector<uint64_t>& words = pending_.words();
             words.resize((size_t{records_.end()} + 63) / 64);
             for (size_t i = 0; i < words.size(); ++i) words[i] = records_.live_word(i);
-            gone_.clear();
-        } else {
-            std::swap(pending_, changed_);
+            gone.clear();
         }
-        changed_.words().assign(pending_.words().size(), 0);
-        gone = std::exchange(gone_, {});
         cursor_ = 0;
+        reader_ = reader;
         tracking_ = active_ = true;
-        forgot_ = false;
         return full;
     }
 
-    // Gives up: what was pending is unknown from now on, so that the next snapshot is of all rows.
+    // Gives up: what was pending is unknown from now on, so that the next snapshot for its reader is of all rows.
     void cancel() {
-        forgot_ = forgot_ || active_;
+        if (active_) readers_[reader_].forget();
         finish();
     }
 
@@ -87,28 +142,23 @@ class Snapshot {
     }
 
     void writing(Row row) {
-        changed_.set(row);
+        created(row);
         if (active_ && pending_.test(row)) keep(row);
     }
 
-    void created(Row row) { changed_.set(row); }
+    void created(Row row) {
+        for (Changes& changes : readers_)
+            if (changes.tracking()) changes.changed(row);
+    }
 
     void evicting(Row row) {
         if (active_ && pending_.test(row)) keep(row);
-        changed_.clear(row);
-        if (forgot_) return;
-        // Beyond a share of the rows, a snapshot of all of them costs less than the list.
-        if (gone_.size() >= few_gone && gone_.size() * sizeof(uint64_t) * 8 > size_t{records_.end()} * records_.stride()) {
-            forgot_ = true;
-            gone_ = {};
-        } else {
-            gone_.push_back(records_.key(row));
-        }
+        for (Changes& changes : readers_)
+            if (changes.tracking()) changes.evicting(row);
     }
 
   private:
     static constexpr size_t kept_rows = 1024;
-    static constexpr size_t few_gone = 1 << 16;
     static constexpr size_t ahead = 16;
 
     void keep(Row row) {
@@ -162,13 +212,12 @@ class Snapshot {
     }
 
     const Records& records_;
-    bool tracking_ = false;
+    Changes readers_[num_readers];
+    bool tracking_ = false;         // for anybody
     bool active_ = false;
-    bool forgot_ = false;           // which rows changed is not known
-    Marks changed_;                 // rows written or created since the last snapshot began
+    size_t reader_ = 0;             // for whom the last snapshot is
     Marks pending_;                 // rows of this snapshot that are neither taken nor kept
     size_t cursor_ = 0;             // words of `pending_` before it are 0
-    std::vector<uint64_t> gone_;    // keys evicted since the last snapshot began
     std::deque<std::vector<uint8_t>> kept_;  // records as they were, in pieces of kept_rows
     size_t first_kept_ = 0;                  // records taken of the first piece
     size_t last_kept_ = 0;                   // records in the last piece

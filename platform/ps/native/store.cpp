@@ -321,17 +321,27 @@ nb::list layout(const Store& store) {
     return fields;
 }
 
-// The keys evicted between the snapshot before and the one that begins, and whether that one is of all rows.
-nb::tuple begin_snapshot(Store& store, bool full) {
+void check_reader(size_t reader) {
+    if (reader >= Snapshot::num_readers) throw nb::index_error("a snapshot is for reader 0 or 1");
+}
+
+// The keys evicted between the snapshot before for the same reader and the one that begins, and whether that one is of all rows.
+nb::tuple begin_snapshot(Store& store, bool full, size_t reader) {
+    check_reader(reader);
     if (store.snapshot().active()) throw std::runtime_error("a snapshot is being taken; take the rest of it, or cancel it");
     std::vector<uint64_t> gone;
     {
         nb::gil_scoped_release unlocked;
-        full = store.snapshot().begin(full, gone);
+        full = store.snapshot().begin(full, reader, gone);
     }
     Result<uint64_t> keys(gone.size());
     std::copy(gone.begin(), gone.end(), keys.data());
     return nb::make_tuple(keys.take(gone.size()), full);
+}
+
+size_t pending(const Store& store, size_t reader) {
+    check_reader(reader);
+    return store.snapshot().pending(reader, store.size());
 }
 
 size_t take(Store& store, const Out& outs) {
@@ -368,7 +378,8 @@ void bind_store(nb::module_& module) {
         .def("update", update, "rows"_a, "columns"_a, "values"_a, "added"_a, "amounts"_a, "raised"_a, "least"_a)
         .def("keys", keys, "slice_begin"_a = 0, "slice_end"_a = num_slices)
         .def("scan", scan, "begin"_a, "end"_a)
-        .def("begin_snapshot", begin_snapshot, "full"_a)
+        .def("begin_snapshot", begin_snapshot, "full"_a, "reader"_a = 0)
+        .def("pending", pending, "reader"_a)
         .def("take", take, "outs"_a)
         .def("cancel_snapshot", [](Store& store) { store.snapshot().cancel(); })
         .def("put", put, "records"_a)

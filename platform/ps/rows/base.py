@@ -103,11 +103,12 @@ class Rows(Protocol):
         """Return the keys and numbers of the rows present among numbers [begin, end), in order of number."""
         ...
 
-    def begin_snapshot(self, full: bool) -> tuple[NDArray[np.uint64], bool]:
+    def begin_snapshot(self, full: bool, reader: int = 0) -> tuple[NDArray[np.uint64], bool]:
         """Begin to take the rows as they are now, while they go on changing.
 
         Args:
-            full: of all rows; else of those written or created since the snapshot before began.
+            full: of all rows; else of those written or created since the snapshot before for the same reader began.
+            reader: 0 or 1, each of whom has changes of their own.
 
         Returns:
             The keys evicted since the snapshot before began, some of which may have rows again; none where this one is full.
@@ -116,6 +117,10 @@ class Rows(Protocol):
         Raises:
             RuntimeError: one is being taken.
         """
+        ...
+
+    def pending(self, reader: int) -> int:
+        """Return how many rows a snapshot for a reader would be of that is not asked to be full."""
         ...
 
     def take(self, outs: NDArray[np.uint8]) -> int:

@@ -54,11 +54,12 @@ class DictRows:
         self._records: dict[int, Record] = {}
         self._free: list[int] = []
         self._end = 0
-        self._changed: set[int] = set()
-        self._gone: set[int] = set()
+        self._changed: tuple[set[int], set[int]] = (set(), set())  # of each reader
+        self._gone: tuple[set[int], set[int]] = (set(), set())
         self._pending: dict[int, NDArray[np.uint8]] | None = None  # of a snapshot under way
         self._kept: set[int] = set()  # those of them that changed since
-        self._known = False
+        self._reader = 0
+        self._known = [False, False]
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -83,7 +84,7 @@ class DictRows:
         row = self._numbers[key] = self._free.pop()
         record = self._records[row] = np.zeros(1, self._dtype)
         record["key"] = key
-        self._changed.add(key)
+        self._change(key)
 
     def evict(self, keys: NDArray[np.uint64]) -> int:
         """See Rows."""
@@ -92,8 +93,9 @@ class DictRows:
             row = self._numbers.pop(key, None)
             if row is not None:
                 self._note(key)
-                self._changed.discard(key)
-                self._gone.add(key)
+                for changed, gone in zip(self._changed, self._gone, strict=True):
+                    changed.discard(key)
+                    gone.add(key)
                 self._free.append(row)
                 del self._records[row]
         return before - len(self)
@@ -165,17 +167,23 @@ class DictRows:
         rows = [row for row in range(begin, min(end, self._end)) if row in self._records]
         return np.array([int(self._records[row]["key"][0]) for row in rows], np.uint64), np.array(rows, np.uint32)
 
-    def begin_snapshot(self, full: bool) -> tuple[NDArray[np.uint64], bool]:
+    def begin_snapshot(self, full: bool, reader: int = 0) -> tuple[NDArray[np.uint64], bool]:
         """See Rows."""
         if self._pending is not None:
             raise RuntimeError("a snapshot is being taken; take the rest of it, or cancel it")
-        full = full or not self._known
+        full = full or not self._known[reader]
         # Bytes are copied, since a copy of fields leaves the gaps between them as its memory was.
-        wanted = self._numbers if full else self._changed
+        wanted = self._numbers if full else self._changed[reader]
         self._pending = {key: self._records[self._numbers[key]].view(np.uint8).copy() for key in wanted}
-        gone = np.array([] if full else sorted(self._gone), np.uint64)
-        self._changed, self._gone, self._known = set(), set(), True
+        gone = np.array([] if full else sorted(self._gone[reader]), np.uint64)
+        self._changed[reader].clear()
+        self._gone[reader].clear()
+        self._reader, self._known[reader] = reader, True
         return gone, full
+
+    def pending(self, reader: int) -> int:
+        """See Rows."""
+        return len(self._changed[reader]) if self._known[reader] else len(self)
 
     def take(self, outs: NDArray[np.uint8]) -> int:
         """See Rows."""
@@ -193,7 +201,7 @@ class DictRows:
     def cancel_snapshot(self) -> None:
         """See Rows."""
         if self._pending is not None:
-            self._pending, self._known = None, False
+            self._pending, self._known[self._reader] = None, False
             self._kept.clear()
 
     def put(self, records: NDArray[np.uint8]) -> None:
@@ -232,9 +240,13 @@ class DictRows:
 
     def _note(self, key: int) -> None:
         """Take note that a row is about to change."""
-        self._changed.add(key)
+        self._change(key)
         if self._pending is not None and key in self._pending:
             self._kept.add(key)
+
+    def _change(self, key: int) -> None:
+        for changed in self._changed:
+            changed.add(key)
 
     def _found(self, rows: NDArray[np.uint32]) -> Iterator[Record | None]:
         """Yield the records of rows, None for MISSING."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from ..versions import NamedVersion, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ....warehouse.stored import VersionFile
     from ....warehouse.version import Version
@@ -45,18 +47,32 @@ class CheckModel:
         chosen = [v for v in context.models.versions(model) if number is None or v.number == number]
         if number is not None and not chosen:
             context.models.find(model, number)  # raises what it says of one that is not there
-        return pa.Table.from_pylist([row for version in chosen for row in rows_of(version)], SCHEMA)
+        seen: set[Path] = set()
+        return pa.Table.from_pylist([row for version in chosen for row in rows_of(version, number is not None, seen)], SCHEMA)
 
 
-def rows_of(version: Version) -> Iterator[dict[str, Any]]:
-    """Yield what is found of each file of a version; of one whose manifest is damaged, that."""
+def rows_of(version: Version, alone: bool, seen: set[Path]) -> Iterator[dict[str, Any]]:
+    """Yield what is found of each file of a version; of one whose manifest is damaged, that.
+
+    Args:
+        alone: files of others, that it is read from, too; else of those alone that were dropped.
+        seen: files that were looked at, to which these are added.
+    """
     manifest = version.manifest
     if manifest.status == "damaged":
         yield {"version": version.number, "file": "manifest.json", "state": DAMAGED, "reason": manifest.error}
     if manifest.status not in ("ready", "held"):
         return
-    for part in version.everything():
-        name = part.path.relative_to(version.folder).as_posix()
+    try:
+        beneath = version.beneath(alone)
+    except ModelError as error:
+        beneath = []
+        yield {"version": version.number, "file": "manifest.json", "state": DAMAGED, "reason": str(error)}
+    for part in (*version.everything(), *beneath):
+        if part.path in seen:
+            continue
+        seen.add(part.path)
+        name = os.path.relpath(part.path, version.folder)
         known = None if part.file is None else part.file.rows or None
         yield {"version": version.number, "file": name, "rows": known, **found(part)}
 

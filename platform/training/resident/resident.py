@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +23,6 @@ from ....warehouse.version import Version
 from ...input.streams.feed import Feed
 from ...ps.client import LocalClient
 from ...ps.placement import slices_of
-from ...ps.shard import Shard
-from ...ps.snapshot import Snapshot
 from ...ps.watermarks import Watermarks
 from ..checkpoints.checkpointer import Checkpointer
 from ..checkpoints.driver_state import DriverState
@@ -35,8 +33,9 @@ from ..row_files.held import total
 from ..segment import Segment
 from ..train import manifest_of
 from .announcer import Announcer
+from .compaction import Compactor
 from .increment import Increment
-from .publication import copied, publish
+from .publication import Moment, Publisher
 from .publish import RETAINED
 from .workers import ResidentWorkers
 
@@ -80,6 +79,8 @@ class Resident:
         self._checkpointer: Checkpointer | None = None
         self._publishing: Future[Version] | None = None
         self._published = time.monotonic()
+        self._publisher = Publisher(prepared.recipe)
+        self._compactor = Compactor(models, self._plan.model, notes)
 
     @property
     def first(self) -> Increment:
@@ -121,7 +122,8 @@ class Resident:
         self._take_checkpoints(self._increment)
         self._increment.opened.set()
         with (
-            ThreadPoolExecutor(1, thread_name_prefix="xpsql-publish") as self._publisher,
+            self._compactor,
+            ThreadPoolExecutor(1, thread_name_prefix="xpsql-publish") as self._writer,
             ThreadPoolExecutor(self._prepared.places.workers, thread_name_prefix="xpsql-worker") as pool,
         ):
             try:
@@ -198,7 +200,7 @@ class Resident:
             self._check()
             self._tell()
             time.sleep(0.001)
-        snapshots = {number: shard.snapshot(True) for number, shard in self._shards.items()}
+        moment = self._publisher.take(self._shards, self._compactor.room)
         for number, shard in self._shards.items():
             shard.watermarks = Watermarks.fresh(slices_of(number, len(self._shards)), shard.dense.names, new.epoch)
         self._learned += old.examples
@@ -207,21 +209,16 @@ class Resident:
         self._increment, self._published = new, time.monotonic()
         new.opened.set()
         stood = time.monotonic() - arrived
-        self._publishing = self._publisher.submit(self._written, old, snapshots, stood)
+        self._publishing = self._writer.submit(self._written, old, moment, f"; learning stood still for {1000 * stood:.0f} ms")
         self._increments = [old, new]
 
-    def _written(self, increment: Increment, snapshots: Mapping[int, Snapshot], stood: float) -> Version:
+    def _written(self, increment: Increment, moment: Moment, how: str) -> Version:
         """Write and commit the version of an increment."""
-        num_shards = len(snapshots)
-        shards = {n: copied(snapshot, n, num_shards, self._prepared) for n, snapshot in snapshots.items()}
-        return self._committed(increment, shards, f"; learning stood still for {1000 * stood:.0f} ms")
-
-    def _committed(self, increment: Increment, shards: Mapping[int, Shard], how: str) -> Version:
         draft, plan = increment.draft, self._plan
         assert draft is not None  # it was begun before
         began = time.monotonic()
         increment.keep_notes(draft.folder)
-        failing = publish(self._of_version(increment), shards, draft, increment.monitor, self._models)
+        failing = self._publisher.publish(self._of_version(increment), moment, draft, increment.monitor, self._models)
         increment.draft = None
         number, announcer = draft.number, self._announcer
         seconds = time.monotonic() - began
@@ -230,8 +227,10 @@ class Resident:
             announcer.note(f"{failing} Learning goes on.")
         announcer.publish(number)
         announcer.state = "learning"
+        version = self._models.version(plan.model, number)
+        self._compactor.look(version)
         self._models.retain(plan.model, plan.retain or RETAINED)
-        return self._models.version(plan.model, number)
+        return version
 
     def _end(self) -> Version | None:
         """Publish what is learned, where anything is, when workers have learned what they have taken."""
@@ -246,7 +245,7 @@ class Resident:
         if increment.examples:
             if increment.draft is None:
                 self._begin_version(increment)
-            return self._committed(increment, self._shards, "")
+            return self._written(increment, self._publisher.take(self._shards, self._compactor.room), "")
         if increment.draft is not None:
             increment.draft.discard()
             increment.draft = None

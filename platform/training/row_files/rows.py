@@ -17,6 +17,7 @@ from ....warehouse.dense import read_dense, write_dense
 from ....warehouse.files import VersionFiles
 from ....warehouse.manifest import DenseEntry, TableEntry
 from ....warehouse.rows import rows_schema
+from ....warehouse.stored import run_of
 from ....warehouse.version import Version
 from ...cores import cores
 from ...errors import StatementError, no_number
@@ -40,7 +41,9 @@ from .held import Saved, merged_saved
 
 PART_ROWS = 1 << 19
 GROUP_ROWS = 1 << 12  # of the runs of slices that readers can choose
-GROUP_SLICES = (1, 2, 4, 8, 16, 32, 64)
+DELTA_GROUP_ROWS = 1 << 9
+Gone = Mapping[str, NDArray[np.uint64]]
+"""The keys of rows that went, by the name of a shard's table."""
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
 
 
@@ -208,15 +211,33 @@ def moments_of_version(version: Version, columns: Columns) -> Moments:
     return from_entry({field: [line[names.index(s)] if s in names else 0.0 for s in wanted] for field, line in kept.items()})
 
 
-def save(shards: Mapping[int, Shard], num_shards: int, files: VersionFiles, entries: Sequence[TableEntry]) -> Saved:
+def save(
+    shards: Mapping[int, Shard],
+    num_shards: int,
+    files: VersionFiles,
+    entries: Sequence[TableEntry],
+    gone: Mapping[int, Gone] | None = None,
+) -> Saved:
     """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about half a million, several at
-    once; and dense parameters, a file per shard that has any. Counted are the rows of the first table, which has all keys."""
+    once; and dense parameters, a file per shard that has any. Counted are the rows of the first table, which has all keys.
+
+    Args:
+        gone: where shards have the rows that changed, the keys of those that went, by shard.
+    """
     for number, shard in shards.items():
         shard.collect()
         save_candidates(shard, files, number, entries)
         if shard.dense.names:
             write_dense(files.dense, number, shard.dense.dump())
-    parts = [p for entry in entries for n, shard in shards.items() for p in parts_of(shard, slices_of(n, num_shards), n, entry)]
+    delta = gone is not None
+    parts = [
+        part
+        for entry in entries
+        for n, shard in shards.items()
+        for part in parts_of(shard, slices_of(n, num_shards), n, entry, delta)
+    ]
+    for number, keys in (gone or {}).items():
+        save_gone(shards[number], number, keys, files, entries)
 
     def write(part: SliceRun) -> Saved:
         saved = save_part(part, files)
@@ -235,16 +256,26 @@ class SliceRun(NamedTuple):
     shard: Shard
     slices: range
     run: int
+    compression: str
 
 
-def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry) -> list[SliceRun]:
+def save_gone(shard: Shard, number: int, gone: Gone, files: VersionFiles, entries: Sequence[TableEntry]) -> None:
+    """Write the keys of rows that went, ordered, for each table that had them."""
+    for entry in entries:
+        keys = next(gone[name] for name, table in shard.tables.items() if entry.name in table.programs.tables)
+        if len(keys):
+            with files.tombstone_writer(entry, number, run_of(len(keys), DELTA_GROUP_ROWS)) as writer:
+                writer.write(pa.record_batch([pa.array(np.sort(keys).view(np.int64))], schema=writer.schema))
+
+
+def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry, delta: bool) -> list[SliceRun]:
     """Cut a table of a shard into parts; they, and their numbers' order by key, are the same whatever the machine."""
     pieces = min(MAX_PARTS, len(slices), 1 + len(shard.holding(entry.name)) // PART_ROWS)
     bounds = [len(slices) * i // pieces for i in range(pieces + 1)]
     runs = [slices[first:stop] for first, stop in itertools.pairwise(bounds)]
-    of_slice = len(shard.holding(entry.name)) // len(slices)
-    group = next((size for size in GROUP_SLICES if size * of_slice >= GROUP_ROWS), NUM_SLICES)
-    return [SliceRun(entry, number * MAX_PARTS + i, shard, run, group) for i, run in enumerate(runs)]
+    group = run_of(len(shard.holding(entry.name)) * NUM_SLICES // len(slices), DELTA_GROUP_ROWS if delta else GROUP_ROWS)
+    compression = "zstd" if delta else "none"
+    return [SliceRun(entry, number * MAX_PARTS + i, shard, run, group, compression) for i, run in enumerate(runs)]
 
 
 def save_part(part: SliceRun, files: VersionFiles) -> Saved:
@@ -254,7 +285,7 @@ def save_part(part: SliceRun, files: VersionFiles) -> Saved:
         TrainingError: a weight is NaN, with which no prediction would be a number.
     """
     schema, low, high = rows_schema(part.entry), 0.0, 0.0
-    with files.writer(part.entry, part.number, part.run) as writer:
+    with files.writer(part.entry, part.number, part.run, part.compression) as writer:
         for keys, columns in part.shard.holding(part.entry.name).dump(part.entry.name, part.shard.now, part.slices):
             least, most = float(columns["w"].min()), float(columns["w"].max())
             if math.isnan(least):

@@ -1,0 +1,84 @@
+"""The rows of a chain: of each key those of the newest version that has one, unless it is gone since."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..rows import keys_of, read_rows, slices_of
+from ..stored import NUM_SLICES
+from .links import Link
+
+if TYPE_CHECKING:
+    from ...platform.ps._native import Store
+
+WINDOW_ROWS = 1 << 22
+"""Rows of changes that are told apart at once, by their keys in memory."""
+MISSING = np.uint32(0xFFFFFFFF)
+
+
+def merged(links: Sequence[Link], table: str, columns: Sequence[str] | None, slices: range | None) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a table of a chain, in no order; see read_rows.
+
+    Args:
+        slices: whose rows are read; None: all.
+
+    Raises:
+        ModelError: a file is damaged, or went while it was read.
+    """
+    for window in windows(links, table, slices, WINDOW_ROWS):
+        seen = new_keys()
+        yield from changed(links[1:], table, columns, window, seen)
+        for batch in keyed(links[0], table, columns, window):
+            yield from chosen(batch, seen.lookup(keys_of(batch)) == MISSING, columns, window)
+
+
+def changed(
+    links: Sequence[Link], table: str, columns: Sequence[str] | None, window: range, seen: Store
+) -> Iterator[pa.RecordBatch]:
+    """Read the newest rows of keys that versions of changes have; `seen` has the keys afterwards of all that they changed or
+    took away."""
+    for link in reversed(links):
+        for batch in keyed(link, table, columns, window):
+            yield from chosen(batch, seen.insert(keys_of(batch))[1], columns, window)
+        for batch in read_rows(link.parts(f"tombstones/{table}"), None, window):
+            seen.insert(keys_of(batch))
+
+
+def new_keys() -> Store:
+    """Return an empty set of keys."""
+    from ...platform.ps._native import Store  # a library, which few statements need
+
+    return Store([])
+
+
+def keyed(link: Link, table: str, columns: Sequence[str] | None, window: range) -> Iterator[pa.RecordBatch]:
+    """Read the rows of one version of a chain, their keys first."""
+    names = None if columns is None else ["key", *(name for name in columns if name != "key")]
+    return read_rows(link.parts(f"rows/{table}"), names, None if len(window) == NUM_SLICES else window)
+
+
+def chosen(
+    batch: pa.RecordBatch, mask: NDArray[np.bool_], columns: Sequence[str] | None, window: range
+) -> Iterator[pa.RecordBatch]:
+    """Yield some rows of a batch, those of a window among them, if there are any."""
+    if len(window) < NUM_SLICES:
+        at = slices_of(batch)
+        mask = mask & (at >= window.start) & (at < window.stop)
+    rows = batch if mask.all() else batch.filter(pa.array(mask))
+    if rows.num_rows:
+        yield rows if columns is None else rows.select(list(columns))
+
+
+def windows(links: Sequence[Link], table: str, slices: range | None, most: int) -> list[range]:
+    """Cut slices into runs in which versions of changes have so many rows at most, about."""
+    slices = range(NUM_SLICES) if slices is None else slices
+    rows = sum(part.file.rows for link in links[1:] for part in link.parts(f"rows/{table}") if part.file is not None)
+    count = max(1, min(len(slices), -(-rows * len(slices) // (NUM_SLICES * most))))
+    bounds = [len(slices) * i // count for i in range(count + 1)]
+    return [slices[start:stop] for start, stop in itertools.pairwise(bounds)]

@@ -1,0 +1,120 @@
+"""All rows of a version of changes, made beside it, so that it and those after it are read faster; docs/format.md has the
+arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ...platform.errors import ModelError
+from ..durable import storing, sync, sync_tree
+from ..files import VersionFiles
+from ..folders import trash_whole
+from ..rows import keys_of, rows_schema
+from ..stored import NUM_SLICES, collected, run_of
+from ..version import Version
+from .links import FILES, WHOLE, Ancestor, Link, files_text, lineage, rows_in, whole_files
+
+NEWEST_SHARE, NEWEST_LINKS = 0.2, 64
+"""From how many rows after all rows, as a share of these, or versions, the newest is read before all are made whole again."""
+OLDER_SHARE, OLDER_LINKS = 3.0, 300
+"""The same for any other version."""
+PART_ROWS = 1 << 19
+
+
+def rows_after(links: Sequence[Link]) -> float:
+    """Return how many rows come after all rows of a chain, as a share of these."""
+    return sum(link.rows for link in links[1:]) / max(links[0].rows, 1)
+
+
+def is_due(links: Sequence[Link]) -> bool:
+    """Return whether the newest version is read from so much that its rows are to be made whole."""
+    return rows_after(links) > NEWEST_SHARE or len(links) > NEWEST_LINKS
+
+
+def write_whole(version: Version, folder: Path, stopped: Callable[[], bool]) -> bool:
+    """Write all rows of a version, in order of key, to a folder; return whether it came to the end.
+
+    Args:
+        stopped: whether to leave it.
+
+    Raises:
+        ModelError: a file is damaged, or the disk is full.
+    """
+    files = VersionFiles(folder)
+    for table in version.manifest.tables:
+        schema, parts = rows_schema(table), version.chain()[0].parts(f"rows/{table.name}")
+        rows = sum(part.file.rows for part in parts if part.file is not None)
+        count = min(NUM_SLICES, 1 + rows // PART_ROWS)
+        bounds = [NUM_SLICES * i // count for i in range(count + 1)]
+        for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
+            if stopped():
+                return False
+            found = pa.Table.from_batches(version.rows(table.name, None, range(start, stop)), schema).combine_chunks()
+            with files.writer(table, number, run_of(rows)) as writer:
+                for batch in found.to_batches():
+                    writer.write(batch.take(pa.array(np.argsort(keys_of(batch), kind="stable"))))
+    return True
+
+
+def adopt(folder: Path, version: Path) -> None:
+    """Let a version have all its rows, which are written in a folder of the same filesystem: one step.
+
+    Raises:
+        ModelError: the version is gone, or has them already; or the disk is full.
+    """
+    with storing(folder):
+        text = files_text(collected(folder, ("rows",)))
+        (folder / FILES).write_text(text, encoding="utf-8")
+        sync_tree(folder)
+    with storing(version):
+        folder.rename(version / WHOLE)
+        sync(version)
+
+
+class Standing(NamedTuple):
+    """A version of a lineage, oldest first: how many rows it changed, and how many it has where all of them lie there."""
+
+    at: Ancestor
+    changed: int
+    all: int | None
+
+
+def drop_needless(newest: Version) -> list[int]:
+    """Remove whole rows that were made, as far as no version is read from too much without them, and nobody reads them.
+
+    Returns:
+        The numbers of their versions.
+    """
+    found = standings(newest)
+    wholes = [i for i, one in enumerate(found) if one.all is not None]
+    dropped, before = [], 0
+    for place in range(1, len(wholes) - 1):
+        first, here, after = wholes[before], wholes[place], wholes[place + 1]
+        between = found[first + 1 : after]
+        rows = sum(one.changed for one in between)
+        readers = [one.at.folder for one in found[here:]]  # those after, too, if they began before there was the next
+        few = rows <= OLDER_SHARE * max(found[first].all or 0, 1) and len(between) <= OLDER_LINKS
+        if few and found[here].at.manifest.base is not None and trash_whole(found[here].at.folder, readers):
+            dropped.append(found[here].at.number)
+        else:
+            before = place
+    return dropped
+
+
+def standings(newest: Version) -> list[Standing]:
+    """Return the versions that a version goes back to, as far as they are there."""
+    found = []
+    try:
+        for one in lineage(newest.folder, newest.manifest):
+            own, whole = rows_in(one.manifest.files or ()), whole_files(one.folder)
+            made = None if whole is None else rows_in(whole)
+            found.append(Standing(one, own, own if one.manifest.base is None else made))
+    except ModelError:  # nobody needs those before
+        pass
+    return found[::-1]
