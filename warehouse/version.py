@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..platform.errors import ModelError
-from .chains.links import WHOLE, Link, chain, whole_files
+from .chains.links import WHOLE, ChainLink, chain, whole_files
 from .chains.merge import changed, merged
 from .files import Folders
 from .manifest import Manifest
@@ -79,7 +79,7 @@ class Version(Folders):
         """Whether it has the rows alone that it changed, of those of the version before."""
         return self.manifest.base is not None
 
-    def chain(self) -> list[Link]:
+    def chain(self) -> list[ChainLink]:
         """Return what its rows are read from; the first has all rows, and it is all where this is no delta.
 
         Raises:
@@ -87,7 +87,7 @@ class Version(Folders):
         """
         return chain(self.folder, self.manifest)
 
-    def changed(self, links: Sequence[Link], table: str, seen: Store) -> Iterator[pa.RecordBatch]:
+    def changed(self, links: Sequence[ChainLink], table: str, seen: Store) -> Iterator[pa.RecordBatch]:
         """Read the newest rows of a table that some versions of its chain have changed; see chains.merge.changed."""
         return changed(links, self.manifest.table(table).name, None, range(NUM_SLICES), seen)
 
@@ -171,7 +171,7 @@ class Version(Folders):
         """Return the files of a folder, as `stored` does; whether there is a package, a manifest without files does not say."""
         return [] if name == "package" and self.manifest.files is None and not self.package.exists() else self.stored(name)
 
-    def _parts(self, table: str, link: Link | None = None) -> list[VersionFile]:
+    def _parts(self, table: str, link: ChainLink | None = None) -> list[VersionFile]:
         """Return the files of a table's rows; of a version of its chain where this is a delta."""
         folder = self.rows_of(self.manifest.table(table).name)
         parts = self.stored(f"rows/{table}") if link is None or not self.is_delta else link.parts(f"rows/{table}")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...warehouse.chains.links import Link
+from ...warehouse.chains.links import ChainLink
 from ...warehouse.chains.merge import new_keys
 from ...warehouse.manifest import TableEntry
 from ...warehouse.rows import RowWriter, keys_of
@@ -42,7 +42,7 @@ def register_rows(version: Version, table: TableEntry, engine: Engine, view: str
 
 
 def register_changes(
-    version: Version, links: Sequence[Link], table: TableEntry, engine: Engine, view: str, stack: ExitStack
+    version: Version, links: Sequence[ChainLink], table: TableEntry, engine: Engine, view: str, stack: ExitStack
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Make the newest rows that some versions of a chain have changed a temporary view, until a stack ends.
 

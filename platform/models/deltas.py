@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from ...warehouse.chains.links import Link, lineage
+from ...warehouse.chains.links import ChainLink, lineage
 from ...warehouse.version import Version
 from ..engines.base import internal_name
 from ..errors import ModelError
@@ -47,19 +47,19 @@ def export_delta(version: Version, base: Version, engine: Engine, table: str, re
         return engine.write_table(table, query, replace, format)
 
 
-def between(version: Version, base: Version) -> list[Link] | None:
+def between(version: Version, base: Version) -> list[ChainLink] | None:
     """Return the versions after one, up to another one, oldest first, which wrote down what they changed; None where one did
     not, or is gone."""
-    links: list[Link] = []
+    links: list[ChainLink] = []
     with contextlib.suppress(ModelError):
         for number, folder, manifest in lineage(version.folder, version.manifest):
             if folder == base.folder:
                 return links[::-1]
-            links.append(Link(number, folder, manifest.files or ()))
+            links.append(ChainLink(number, folder, manifest.files or ()))
     return None
 
 
-def written_down(version: Version, base: Version, links: Sequence[Link], engine: Engine, stack: ExitStack) -> str:
+def written_down(version: Version, base: Version, links: Sequence[ChainLink], engine: Engine, stack: ExitStack) -> str:
     """Return the query of a delta of what versions between two have written down."""
     tables = version.manifest.tables
     views = {table.name: internal_name("changed") for table in tables}

@@ -21,7 +21,7 @@ from xpsql.platform.input.streams import feed as feeds
 from xpsql.platform.input.streams import folder as folders
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.chains import merge, whole
-from xpsql.warehouse.chains.links import WHOLE, Link, lineage
+from xpsql.warehouse.chains.links import WHOLE, ChainLink, lineage
 from xpsql.warehouse.chains.merge import merged
 from xpsql.warehouse.dense import read_dense
 from xpsql.warehouse.manifest import Manifest
@@ -113,7 +113,7 @@ def test_changes_applied_to_the_first_version_give_the_last_which_is_that_of_a_j
     assert (len(versions), len(found), found[0].manifest.base) == (1 + PUBLICATIONS, PUBLICATIONS, None)
     assert any(file.path.startswith("tombstones/") for one in found for file in one.manifest.files or ())
     assert len(last.chain()) < PUBLICATIONS  # all rows were made beside one of them
-    links = [Link(one.number, one.folder, one.manifest.files or ()) for one in found]
+    links = [ChainLink(one.number, one.folder, one.manifest.files or ()) for one in found]
     for name in ("weights", "vectors"):
         assert table_of(merged(links, name, None, None)).equals(table_of(jobs.rows(name)))
         assert table_of(last.rows(name)).equals(table_of(jobs.rows(name)))

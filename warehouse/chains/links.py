@@ -26,7 +26,7 @@ WHOLE, FILES, KEPT = "whole", "files.json", "kept.json"
 SETTLED_SECONDS = 1.0
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """A version of a chain.
 
     Attributes:
@@ -60,7 +60,7 @@ def rows_in(files: Sequence[FileEntry]) -> int:
     return sum(file.rows for file in files if file.path.startswith(("rows/", "tombstones/")))
 
 
-def chain(folder: Path, manifest: Manifest) -> list[Link]:
+def chain(folder: Path, manifest: Manifest) -> list[ChainLink]:
     """Return what a version is read from, in that order; the first has all rows.
 
     Raises:
@@ -70,7 +70,7 @@ def chain(folder: Path, manifest: Manifest) -> list[Link]:
     for number, at, of in lineage(folder, manifest):
         whole = whole_files(at)
         own = [file for file in of.files or () if file.path.startswith(("rows/", "tombstones/"))]
-        links.append(Link(number, at, own) if whole is None else Link(number, at / WHOLE, whole))
+        links.append(ChainLink(number, at, own) if whole is None else ChainLink(number, at / WHOLE, whole))
         if whole is not None or of.base is None:
             return links[::-1]
     raise AssertionError("a lineage ends with a version that has all rows")

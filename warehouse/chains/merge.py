@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..rows import keys_of, read_rows, slices_of
 from ..stored import NUM_SLICES
-from .links import Link
+from .links import ChainLink
 
 if TYPE_CHECKING:
     from ...platform.ps._native import Store
@@ -22,7 +22,9 @@ WINDOW_ROWS = 1 << 22
 MISSING = np.uint32(0xFFFFFFFF)
 
 
-def merged(links: Sequence[Link], table: str, columns: Sequence[str] | None, slices: range | None) -> Iterator[pa.RecordBatch]:
+def merged(
+    links: Sequence[ChainLink], table: str, columns: Sequence[str] | None, slices: range | None
+) -> Iterator[pa.RecordBatch]:
     """Read the rows of a table of a chain, in no order; see read_rows.
 
     Args:
@@ -39,7 +41,7 @@ def merged(links: Sequence[Link], table: str, columns: Sequence[str] | None, sli
 
 
 def changed(
-    links: Sequence[Link], table: str, columns: Sequence[str] | None, window: range, seen: Store
+    links: Sequence[ChainLink], table: str, columns: Sequence[str] | None, window: range, seen: Store
 ) -> Iterator[pa.RecordBatch]:
     """Read the newest rows of keys that versions of changes have; `seen` has the keys afterwards of all that they changed or
     took away."""
@@ -57,7 +59,7 @@ def new_keys() -> Store:
     return Store([])
 
 
-def keyed(link: Link, table: str, columns: Sequence[str] | None, window: range) -> Iterator[pa.RecordBatch]:
+def keyed(link: ChainLink, table: str, columns: Sequence[str] | None, window: range) -> Iterator[pa.RecordBatch]:
     """Read the rows of one version of a chain, their keys first."""
     names = None if columns is None else ["key", *(name for name in columns if name != "key")]
     return read_rows(link.parts(f"rows/{table}"), names, None if len(window) == NUM_SLICES else window)
@@ -75,7 +77,7 @@ def chosen(
         yield rows if columns is None else rows.select(list(columns))
 
 
-def windows(links: Sequence[Link], table: str, slices: range | None, most: int) -> list[range]:
+def windows(links: Sequence[ChainLink], table: str, slices: range | None, most: int) -> list[range]:
     """Cut slices into runs in which versions of changes have so many rows at most, about."""
     slices = range(NUM_SLICES) if slices is None else slices
     rows = sum(part.file.rows for link in links[1:] for part in link.parts(f"rows/{table}") if part.file is not None)

@@ -18,7 +18,7 @@ from ..folders import trash_whole
 from ..rows import keys_of, rows_schema
 from ..stored import NUM_SLICES, collected, run_of
 from ..version import Version
-from .links import FILES, WHOLE, Ancestor, Link, files_text, lineage, rows_in, whole_files
+from .links import FILES, WHOLE, Ancestor, ChainLink, files_text, lineage, rows_in, whole_files
 
 NEWEST_SHARE, NEWEST_LINKS = 0.2, 64
 """From how many rows after all rows, as a share of these, or versions, the newest is read before all are made whole again."""
@@ -27,12 +27,12 @@ OLDER_SHARE, OLDER_LINKS = 3.0, 300
 PART_ROWS = 1 << 19
 
 
-def rows_after(links: Sequence[Link]) -> float:
+def rows_after(links: Sequence[ChainLink]) -> float:
     """Return how many rows come after all rows of a chain, as a share of these."""
     return sum(link.rows for link in links[1:]) / max(links[0].rows, 1)
 
 
-def is_due(links: Sequence[Link]) -> bool:
+def is_due(links: Sequence[ChainLink]) -> bool:
     """Return whether the newest version is read from so much that its rows are to be made whole."""
     return rows_after(links) > NEWEST_SHARE or len(links) > NEWEST_LINKS
 
@@ -77,7 +77,7 @@ def adopt(folder: Path, version: Path) -> None:
         sync(version)
 
 
-class Standing(NamedTuple):
+class LineageStep(NamedTuple):
     """A version of a lineage, oldest first: how many rows it changed, and how many it has where all of them lie there."""
 
     at: Ancestor
@@ -91,7 +91,7 @@ def drop_needless(newest: Version) -> list[int]:
     Returns:
         The numbers of their versions.
     """
-    found = standings(newest)
+    found = steps_of(newest)
     wholes = [i for i, one in enumerate(found) if one.all is not None]
     dropped, before = [], 0
     for place in range(1, len(wholes) - 1):
@@ -107,14 +107,14 @@ def drop_needless(newest: Version) -> list[int]:
     return dropped
 
 
-def standings(newest: Version) -> list[Standing]:
+def steps_of(newest: Version) -> list[LineageStep]:
     """Return the versions that a version goes back to, as far as they are there."""
     found = []
     try:
         for one in lineage(newest.folder, newest.manifest):
             own, whole = rows_in(one.manifest.files or ()), whole_files(one.folder)
             made = None if whole is None else rows_in(whole)
-            found.append(Standing(one, own, own if one.manifest.base is None else made))
+            found.append(LineageStep(one, own, own if one.manifest.base is None else made))
     except ModelError:  # nobody needs those before
         pass
     return found[::-1]
