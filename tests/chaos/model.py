@@ -28,9 +28,9 @@ def write_log(path: Path, rows: int) -> Path:
     return path
 
 
-def mistakes(session: xpsql.Session, log: Path, passes: int) -> list[str]:
-    """Return what is wrong with the counts of the model m; nothing where all is as in the data times the passes."""
-    data, wrong = pq.read_table(log), []
+def mistakes(session: xpsql.Session, log: Path, passes: int, copies: int = 1) -> list[str]:
+    """Return what is wrong with the counts of m; nothing where all is as in so many copies of the data, times the passes."""
+    data, wrong = pa.concat_tables([pq.read_table(log)] * copies), []
     rows = session.sql("SELECT slot, key, count, shows, clicks FROM ML.WEIGHTS(MODEL m)").arrow()
     for slot in ("user", "item"):
         grouped = data.group_by(slot).aggregate([("label", "count"), ("label", "sum")])

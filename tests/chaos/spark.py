@@ -29,7 +29,7 @@ from tests.java import EXECUTORS
 from tests.notes import Notes
 from tests.streams.broker import Broker, MockCluster
 from tests.training.processes import ProcessTasks
-from xpsql.platform.errors import XpsqlError
+from xpsql.platform.errors import StatementError, XpsqlError
 from xpsql.platform.scoring import prediction
 from xpsql.platform.training import parallelism
 
@@ -77,6 +77,8 @@ def tried(session: xpsql.Session, reporter: Notes, given: argparse.Namespace, lo
         killer.start()
         try:
             session.sql(scoring(log) if given.predict else statement(given, log))
+        except StatementError:
+            raise  # it cannot run, however often
         except XpsqlError as error:
             failed = str(error)
         finally:
@@ -85,25 +87,25 @@ def tried(session: xpsql.Session, reporter: Notes, given: argparse.Namespace, lo
     found: dict[str, Any] = {"seed": seed, "seconds": round(time.monotonic() - began, 1), "killed": killer.killed}
     found |= {"failed": failed, "notes": list(reporter.notes)}
     if not failed and not given.predict:
-        found["mistakes"] = mistakes(session, log, given.passes)
+        found["mistakes"] = mistakes(session, log, *((1, given.passes) if given.topic else (given.passes, 1)))
         info = session.sql("SELECT recovery_seconds FROM ML.TRAINING_INFO(MODEL m) WHERE recovery_seconds IS NOT NULL").arrow()
         found["recovery_seconds"] = [round(value, 1) for value in info["recovery_seconds"].to_pylist()]
     return found
 
 
 def statement(given: argparse.Namespace, log: Path) -> str:
-    settings = f"workers = 2, shards = 2, sync = '{given.sync}', passes = {given.passes}, batch_size = 100"
+    settings = f"workers = 2, shards = 2, sync = '{given.sync}', batch_size = 100"
     settings += f", checkpoint_seconds = {given.checkpoint_seconds}"
-    settings += ", until = 'available'" if given.topic else ""
+    settings += ", until = 'available'" if given.topic else f", passes = {given.passes}"
     return f"TRAIN OR REPLACE MODEL m USING xftrl WITH ({settings}) AS SELECT * FROM {given.topic or f'parquet.`{log}`'}"
 
 
-def topic_of(log: Path, stack: ExitStack) -> str:
-    """Return how a query reads a topic with the rows of the log, in a broker of this process."""
+def topic_of(log: Path, passes: int, stack: ExitStack) -> str:
+    """Return how a query reads a topic with the rows of the log, so many times, in a broker of this process."""
     broker = Broker(stack.enter_context(closing(MockCluster())))
     topic, rows = broker.topic(4), pq.read_table(log).to_pylist()
     for partition in range(4):
-        broker.produce(topic, [json.dumps(row).encode() for row in rows[partition::4]], partition)
+        broker.produce(topic, [json.dumps(row).encode() for row in rows[partition::4]] * passes, partition)
     return f"STREAM read_kafka(bootstrapServers => '{broker.bootstrap}', subscribe => '{topic}', schema => '{SCHEMA}')"
 
 
@@ -163,7 +165,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     log, reporter, tries = write_log(given.folder / "log.parquet", given.rows), Notes(), list[dict[str, Any]]()
     with ExitStack() as stack:
-        given.topic = topic_of(log, stack) if given.kafka else ""
+        given.topic = topic_of(log, given.passes, stack) if given.kafka else ""
         session = stack.enter_context(opened(given, reporter))
         expected = undisturbed(session, given, log)
         while not tries or (given.fault and sum(len(one["killed"]) for one in tries) < given.times):

@@ -81,7 +81,7 @@ def main(master: str, log: str, warehouse: str) -> None:
     with xpsql.connect(warehouse, engine="spark", master=master, conf=SETTINGS, reporter=SilentReporter()) as session:
         assert isinstance(session.engine, SparkEngine)
         assert session.engine.tasks.slots(4, True) == 4
-        found: dict[str, object] = {"executors": executors(session.engine, 2)}
+        found: dict[str, object] = {"executors": executors(session.engine, 4)}  # all slots: those of both
         query = f"SELECT * FROM parquet.`{log}`"
         session.sql(f"TRAIN MODEL m USING xftrl WITH (workers = 2, shards = 2, sync = 'bsp', batch_size = 100) AS {query}")
         session.sql(f"CREATE TABLE scored AS SELECT * FROM ML.PREDICT(MODEL m, ({query}))")
