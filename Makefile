@@ -39,8 +39,8 @@ demo: $(VENV)/.demo  ## Train on all flights that left New York in 2013, from SQ
 	rm -rf demo_warehouse
 	$(BIN)/xpsql run examples/flights.sql -D data=demo_data --warehouse demo_warehouse
 
-test: $(VENV)/.dev  ## Run every test, two files at a time.
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.dev  ## Run every test, three files at a time.
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-torch: $(VENV)/.torch  ## Run the tests of networks in PyTorch, which others skip; PIP_EXTRA_INDEX_URL may name one of CPU builds.
 	$(BIN)/python -m pytest tests/algorithms/bridges tests/examples/test_networks.py
@@ -49,7 +49,7 @@ oldest:  ## Run every test on the oldest versions of packages that pyproject.tom
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet uv
 	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct --editable '.[dev,examples]'
-	$(VENV)-oldest/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -W default
+	$(VENV)-oldest/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -W default
 
 check: $(VENV)/.dev  ## Lint, format and types.
 	$(BIN)/ruff check .

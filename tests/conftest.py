@@ -59,7 +59,7 @@ LONGEST = [
     "algorithms/test_spark",
     "training/test_resume",
 ]
-"""Files that take longest, in this order, before all others: so both processes of `make test` are busy to the end."""
+"""Files that take longest, in this order, before all others: so all processes of `make test` are busy to the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
