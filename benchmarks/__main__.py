@@ -27,7 +27,6 @@ from benchmarks.transport_figures import round_trips, shards
 QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000
 # Each with the least rows/s; see docs/benchmarks.md for whose figures these are.
 ALGORITHMS: dict[str, float | None] = {"fm": 108_000, "ffm": None, "xnn": 70_000, "xnn (dim = 16)": 58_000}
-XPS_SPEED = 70.9  # examples/s on a core, of about a hundred features each, as its article says
 SEQUENCES = 100_000
 CONSTANT_BYTES = 600 * 2**20
 # The fastest of absl::flat_hash_map, ankerl::unordered_dense and boost::unordered_flat_map: ns per key, see docs/benchmarks.md.
@@ -175,7 +174,6 @@ def many_slots(run: Run) -> Iterator[Figure]:
         run.xpsql.run(CROSSED.format(data=data))
         done = middle([run.xpsql.run(CROSSED.format(data=data)) for _ in range(run.rounds)])
     yield Figure("xnn, 100 slots: one core", num_rows(data) / done.seconds, "rows/s")
-    yield Figure("xnn, 100 slots: times XPS as published, 70.9 rows/s/core", num_rows(data) / done.seconds / XPS_SPEED, "x")
 
 
 def prediction(run: Run) -> Iterator[Figure]:
