@@ -15,7 +15,7 @@ from ..input.streams.base import VIEW, StreamQuery, StreamRelation
 from ..input.streams.sources import SOURCES, TABLE, read_source
 from ..options import Value
 from ..training.plan import DELAY, Settings
-from .clauses import Clauses
+from .clauses import Clauses, placing
 from .cursor import Cursor
 from .histories import calls_in
 from .query import Query
@@ -97,6 +97,17 @@ def read_by(stream: Streamed | None, query: Passage) -> Passage:
     return query if stream is None else stream.passage
 
 
+def check_delay(stream: Streamed, settings: Settings) -> None:
+    """Refuse a delay that is none, or that nothing waits for.
+
+    Raises:
+        StatementError: says what delays are for.
+    """
+    if settings.delay_seconds is not None and stream.relation.kind == "read_kafka":
+        message = f"{DELAY} joins files and tables, and a topic has neither. INSERT its messages into a table, and stream that."
+        raise StatementError(message, subject=DELAY)
+
+
 def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) -> None:
     """Refuse settings of streams where there is none, and a stream that does not say how long it is learned.
 
@@ -104,9 +115,9 @@ def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) 
         StatementError: says what to add or leave out.
     """
     check_published(stream, settings, given)
-    if stream is not None and settings.delay_seconds is not None and stream.relation.kind == "read_kafka":
-        message = f"{DELAY} joins files and tables, and a topic has neither. INSERT its messages into a table, and stream that."
-        raise StatementError(message, given["WITH"].value["delay"].position, DELAY)
+    if stream is not None:
+        with placing(given, stream.passage):
+            check_delay(stream, settings)
     if stream is None:
         written = given["WITH"].value if "WITH" in given else {}
         if (name := next((name for name in SETTINGS if name in written), None)) is not None:

@@ -111,5 +111,6 @@ def test_joins_are_refused_where_they_could_not_be_replayed(tmp_path: Path, sett
     arrives(tmp_path / "impressions", "a", impressions(0, 10), minutes=30)
     with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
         source = relation.format(tmp_path / "impressions")
-        with pytest.raises(StatementError, match=message):
+        with pytest.raises(StatementError, match=message) as refused:
             session.sql(f"TRAIN MODEL m USING xftrl LABEL click WITH ({settings}) AS SELECT id AS click FROM STREAM {source}")
+    assert refused.value.position is not None
