@@ -163,8 +163,9 @@ def by_cores(run: Run) -> Iterator[Figure]:
         rounds = [run.xpsql.alternate([(count, statement) for count in counts]) for _ in range(run.rounds)]
         done = [middle(runs) for runs in zip(*rounds, strict=True)]
         for count, one in zip(counts, done, strict=True):
-            yield Figure(f"{written}, {count} cores", num_rows(data) / one.seconds, "rows/s")
-            yield Figure(f"{written}, {count} cores: times one core", done[0].seconds / one.seconds, "x")
+            what = f"{written}, {count} {'core' if count == 1 else 'cores'}"
+            yield Figure(what, num_rows(data) / one.seconds, "rows/s")
+            yield Figure(f"{what}: times one core", done[0].seconds / one.seconds, "x")
 
 
 def many_slots(run: Run) -> Iterator[Figure]:
