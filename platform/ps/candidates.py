@@ -1,10 +1,10 @@
-"""Features that occurred but have no row: how often, in about eleven bytes each, and what they have earned.
+"""Admission of features: occurrence counts of features without a row, about eleven bytes each, and rows on trial.
 
 An exact counter of the key's other 54 bits in its slice, not a counting Bloom filter: at one false admission in a hundred the
 filter would take about five bytes where the rows that admission saves take 46 and more, and it could be neither divided among
 another number of shards, nor emptied of the features that were admitted, nor tested against a plain count.
 
-What a feature has earned is the row that it would have: any less would not tell what its optimizer makes of its gradients.
+A row on trial is the row that the feature would have: anything less would not show what its optimizer makes of its gradients.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Counted(NamedTuple):
 
 
 class Candidates:
-    """Counts occurrences of keys without rows, in this period of TIME and the one before; without periods, for ever.
+    """Counts occurrences of keys without rows in this period of TIME and the previous one; without periods, for ever.
 
     Args:
         counting: the length of a period.
@@ -84,7 +84,7 @@ class Candidates:
         )
 
     def load(self, counted: Counted, now: int) -> None:
-        """Put back counters that stood so at the TIME `now`."""
+        """Restore counters as they were at the TIME `now`."""
         self._period = int(now // self._within)
         for counter, chosen in ((self._current, ~counted.before), (self._before, counted.before)):
             counter.add(np.ascontiguousarray(counted.keys[chosen]), np.ascontiguousarray(counted.counts[chosen]))
@@ -112,7 +112,7 @@ class OnTrial(NamedTuple):
 
 
 class Trials:
-    """The rows that features without a row would have: they are judged by them, and read as absent.
+    """Trial rows of features without a row: admission judges a feature by its trial row, while pulls read it as absent.
 
     Args:
         new_rows: makes what keeps them.
@@ -150,7 +150,7 @@ class Trials:
         )
 
     def load(self, trials: OnTrial) -> None:
-        """Put back trials; a column that they lack is 0."""
+        """Restore trials; a missing column is 0."""
         rows, _ = self.store.insert(np.ascontiguousarray(trials.keys))
         values: Mapping[str, NDArray[Any]] = {"slot": trials.slots, **trials.statistics, **trials.columns}
         known = [name for name in values if name in self._columns]

@@ -19,7 +19,7 @@ A_co = TypeVar("A_co", covariant=True)
 
 
 class Handle(Protocol[A_co]):
-    """What a request that was started will return."""
+    """The pending result of a started request (a future)."""
 
     def result(self) -> A_co:
         """Wait for the answer and return it.
@@ -33,9 +33,9 @@ class Handle(Protocol[A_co]):
 class Client(Protocol):
     """Pulls and pushes the rows of one batch, whose keys are unique, and the dense parameters.
 
-    A request may be started ahead; those of one client are carried out in the order in which they were started. The arrays of
-    a push that was started must not change before its result, nor keys as long as they are used. A client serves one worker and
-    is not thread-safe.
+    Requests may be started ahead (pipelined); a client's requests are carried out in the order in which they were started. The
+    arrays of a started push must not change before its result, nor keys as long as they are in use. A client serves one worker
+    and is not thread-safe.
     """
 
     def pull(self, keys: Keys, size: int) -> Pulled:
@@ -55,7 +55,7 @@ class Client(Protocol):
         ...
 
     def leave(self, worker: int) -> None:
-        """Tell every shard that a worker pushes no more."""
+        """Notify every shard that a worker pushes no more."""
         ...
 
 
@@ -71,7 +71,7 @@ class Port(Protocol):
         ...
 
     def start_leave(self, worker: int) -> Handle[object]:
-        """Start telling that a worker pushes no more."""
+        """Start notifying the shard that a worker pushes no more."""
         ...
 
 
@@ -114,7 +114,7 @@ class Sharded:
         return All([port.start_push(part) for port, part in zip(self._ports, parts, strict=True)])
 
     def _placement(self, keys: Keys) -> Placement:
-        """Return where keys belong; a push has those of one of the last pulls."""
+        """Return which shard each key belongs to; a push has the keys of one of the last pulls."""
         placed = next((placed for placed in self._placed if placed.of is keys), None)
         if placed is None:
             placed = Placement(keys, len(self._ports), self._ladder)
@@ -150,7 +150,7 @@ class All(NamedTuple):
 
 
 class ReadyAnswer(NamedTuple, Generic[A]):
-    """An answer that is there."""
+    """An answer that is ready."""
 
     answer: A
 

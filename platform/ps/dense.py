@@ -34,11 +34,11 @@ MOST = 2**32 - 1
 
 
 class Lived(NamedTuple):
-    """What operators know of a parameter's life at an update.
+    """What an operator knows about a parameter at an update: its age and staleness.
 
     Attributes:
-        updates: that it has had, uint32[].
-        staleness: of those, how many since it was pulled, uint32[].
+        updates: how many updates it has had, uint32[].
+        staleness: how many of these updates came after it was pulled, uint32[].
         age_seconds: TIME since the last of them, float32[].
         pulled: its values as they were pulled.
     """
@@ -54,9 +54,11 @@ class DenseProgram:
 
     Args:
         specs: names differ.
-        optimizer: of those that name none; keeps a state for each array and sees it alone. None where there are none of them.
+        optimizer: for the parameters that name no optimizer of their own; keeps a state for each array and sees it alone. None
+            where every parameter names one.
         seed: of the arrays' first values.
-        operators: those of a statement that act on a parameter, in their order; none on those with an optimizer of their own.
+        operators: the operators of a statement that act on each parameter, in order; none act on a parameter with an optimizer
+            of its own.
 
     Attributes:
         seed: as given.
@@ -216,7 +218,7 @@ class ShardDense:
 
     Attributes:
         names: as given.
-        pulled, dated: of those, the ones whose values, and whose updates, as pulled, a push must bring.
+        pulled, dated: the parameters whose values, or whose update counts, as pulled, a push must bring.
     """
 
     def __init__(self, program: DenseProgram, names: Sequence[str]) -> None:
@@ -293,7 +295,7 @@ class ShardDense:
         A state that the version lacks starts as new.
 
         Args:
-            now: the newest TIME pushed before, from which ages count where nothing tells of a later one.
+            now: the newest TIME pushed before, from which ages count where no later one is known.
         """
         for name in self.names:
             self._updates[name] = int(stored.get((name, UPDATES), np.uint32(0)))

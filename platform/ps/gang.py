@@ -1,4 +1,4 @@
-"""Workers in step with each other (bsp): a shard holds a step until all of them have pushed."""
+"""A barrier group (gang) of workers for sync = 'bsp': a shard holds a step until all of them have pushed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HeldUp = Callable[[Sequence[int], float], None]
 
 
 class Gang:
-    """A shard for workers that make their steps together.
+    """A shard for workers that step together, behind a barrier.
 
     A push returns when every worker that is still at work has pushed, and the pushes of the step are applied in the order of
     the workers' numbers. So what the pulls of the next step see, and the model, do not depend on timing.
@@ -29,10 +29,11 @@ class Gang:
     Args:
         shard: what is pulled from and pushed to.
         num_workers: numbered from 0; each pushes once a step until it leaves.
-        held_up: told which workers the others have waited for, and how long, once for each step that takes so long.
+        held_up: called with the workers (stragglers) that the others wait for, and how long, once for each step that takes so
+            long.
 
     Attributes:
-        shard: as given.
+        shard: the shard, as given.
     """
 
     def __init__(self, shard: Shard, num_workers: int, held_up: HeldUp) -> None:
@@ -107,9 +108,9 @@ class Gang:
             self._at_work = set(self._workers)
 
     def hold(self) -> int:
-        """Apply no further step, until `standing` says which is the last or `release`; return how many are applied.
+        """Apply no further step until `standing` names the last one or `release` is called; return how many are applied.
 
-        A step that one shard has applied has been pushed to all of them, so all can come to stand at the furthest one's.
+        A step that one shard has applied has been pushed to all shards, so all can stop at the furthest shard's step.
         """
         with self._changed:
             self._last = self._step
@@ -120,7 +121,7 @@ class Gang:
         """Hold the gang after `at` steps for the length of a block; then it goes on.
 
         Raises:
-            TrainingError: it has not come to stand there within a minute, or the push of a worker failed.
+            TrainingError: it has not reached that step within a minute, or the push of a worker failed.
             LostError: it has ended.
         """
         with self._changed:
@@ -141,7 +142,7 @@ class Gang:
             self._apply_if_complete()
 
     def end(self) -> None:
-        """Let nobody wait any longer: there will be no further step."""
+        """Wake all waiting workers: there will be no further step."""
         with self._changed:
             self._error = self._error or LostError("The shard ends.")
             self._changed.notify_all()

@@ -57,7 +57,7 @@ def raw_keys(slot: str, ids: pa.Array) -> Keys:
 
 
 def raw_ids(keys: Keys) -> Keys:
-    """Return the ids that keys of raw_keys are of."""
+    """Return the ids of keys that raw_keys made."""
     ids = keys ^ (keys >> MIX_SHIFT)
     for factor in reversed(MIX_FACTORS):
         ids = ids * np.uint64(pow(int(factor), -1, 1 << 64))
@@ -125,7 +125,7 @@ def cross_keys(slot: str, members: Sequence[tuple[pa.Array, npt.NDArray[np.int64
 
 
 def texts(values: pa.Array, positions: npt.NDArray[np.int64], slot: str) -> tuple[Any, ...]:
-    """Return the memory of values' texts, as CAST AS STRING writes them, and where those at some positions stand."""
+    """Return the memory of values' texts, as CAST AS STRING writes them, and where the texts of some positions stand."""
     if not is_text(values.type):
         values, positions = as_text(values.take(pa.array(positions)), slot), np.arange(len(positions))
     values = with_offsets(values)
@@ -148,7 +148,7 @@ def as_text(values: pa.Array, slot: str) -> pa.Array:
 
 
 def as_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast values that are of another type; what casts takes 40 ms to load."""
+    """Cast values of another type; the module that casts takes 40 ms to load."""
     return values if values.type == kind else values.cast(kind)
 
 

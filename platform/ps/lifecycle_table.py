@@ -1,7 +1,7 @@
-"""Tables whose rows are admitted and expire.
+"""Tables whose rows are admitted and expire (admission and eviction).
 
-A row that has ended is absent to whoever asks, from the moment its operators say so; that its memory is taken back later, a
-few rows with each push, shows nowhere. So results do not depend on when that happens, nor on the number of shards.
+A row that has expired is absent for every reader from the moment its operators decide so; its memory is freed later, a few rows
+with each push, and no reader can notice. So results depend neither on when memory is freed nor on the number of shards.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class LivingTable(Table):
         self._store(self.store, rows, np.flatnonzero(started), columns, touched, counts, now)
 
     def _remember(self, touched: Touched, started: Mask, shut: Mask) -> None:
-        """Count the occurrences of keys without rows, and forget those that have one now."""
+        """Count the occurrences of keys without rows, and forget keys that have a row now."""
         if self.candidates is not None:
             self.candidates.remove(touched.keys[started])
             self.candidates.add(touched.keys[shut], touched.counts[shut])
@@ -154,7 +154,7 @@ class LivingTable(Table):
         return found
 
     def _try(self, given: Arguments, trial: Mask) -> None:
-        """Tell a program which features are on trial; their updates are no news to whoever pulled zeros."""
+        """Mark the features on trial for a program; their updates do not count as staleness for a worker that pulled zeros."""
         given.put({"@trial": trial})
         if "@seen" in given:
             given["@seen"][: len(trial)][trial] = MISSING

@@ -61,7 +61,7 @@ class Placement:
         return [whole[run] for run in self._runs]
 
     def padded(self, values: Floats) -> list[Floats]:
-        """Return the rows [n, dim] of each shard's keys as [its size, dim]; what follows the last is not said."""
+        """Return the rows [n, dim] of each shard's keys as [its size, dim]; values after the last row are undefined."""
         n = len(self._order)
         whole = empty((n + max(self.sizes), values.shape[1]), values.dtype)
         take_rows(values, self._order, whole)

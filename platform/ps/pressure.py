@@ -1,4 +1,4 @@
-"""What a shard does as its rows come near the memory that they are granted: it slows down, sweeps, and then says no."""
+"""Back-pressure: a shard whose rows approach their memory limit slows pushes down, sweeps, and at last refuses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Pressure:
     """Looks at the memory of a shard's rows ten times a second.
 
     From 85% of the limit on, what may expire is swept out, at most every ten seconds, and pushes are delayed while memory still
-    grows, the more the nearer the limit is, so that sweeps and a checkpoint under way get ahead of them. At 97% a push fails,
+    grows, the more the nearer the limit is, so that sweeps and a running checkpoint can keep up. At 97% a push fails,
     though it is applied: what the shard holds then is whole, and fit for a last checkpoint.
 
     Args:
@@ -29,7 +29,7 @@ class Pressure:
         limit_bytes: that its rows may take.
         describe: returns what the shard holds, read while no push is applied: one that grows a table writes its size in steps.
         sweep: removes every row that has ended.
-        notify: called once when pushes are slowed; and with the reason when there will be no more, before that push fails.
+        notify: called once when pushes are slowed, and with the reason when no more are accepted, before that push fails.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Pressure:
         """Delay the acknowledgement of a push that is applied, where memory is short.
 
         Raises:
-            TrainingError: there is none left; says how much is used by what, and what to do.
+            TrainingError: no memory is left; says how much is used by what, and what to do.
         """
         now = time.monotonic()
         if now - self._looked < LOOK_SECONDS:

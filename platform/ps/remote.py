@@ -24,7 +24,7 @@ Q = TypeVar("Q")
 
 
 class Awaited(NamedTuple, Generic[A]):
-    """An answer that travels."""
+    """A pending answer (a future)."""
 
     exchange: Exchange
     pending: PendingAnswer[A]
@@ -107,7 +107,7 @@ class RemoteClient(Sharded):
         """Make a call of all shards at once, and return their answers in order, however long they take.
 
         Raises:
-            LostError: a shard is lost, or nobody waits any longer; names it.
+            LostError: a shard is lost, or the wait was cancelled; names the shard.
         """
         pending = [connection.start(call, request) for connection in self._connections]
         for one in pending:

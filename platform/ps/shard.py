@@ -51,7 +51,7 @@ class Shard:
         self._slot_name = slot_name
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
-        self._read = threading.Condition(self._lock)  # told when a snapshot under way was read further
+        self._read = threading.Condition(self._lock)  # notified when a running snapshot was read further
 
     @property
     def first(self) -> Table:
@@ -72,7 +72,7 @@ class Shard:
         return pulled
 
     def push(self, push: Push) -> None:
-        """Apply one batch, once: one that it has is acknowledged and ignored.
+        """Apply one batch, once: a batch that is already applied is acknowledged and ignored.
 
         Raises:
             TrainingError: an operator that is set to fail on violations found one; names slot and key.
@@ -122,11 +122,11 @@ class Shard:
             return sum(table.store.pending(reader) for table in self.tables.values())
 
     def snapshot(self, full: bool, reader: int = CHECKPOINTS) -> Snapshot:
-        """Begin to read the shard as it is now; one that was begun before and is not read to its end is cancelled.
+        """Begin to read the shard as it is now; an earlier snapshot that is not read to its end is cancelled.
 
         Args:
-            full: with all rows; else with those that changed since the snapshot before for the same reader, as far as that is
-                known.
+            full: with all rows; else with the rows that changed since the previous snapshot for the same reader, as far as that
+                is known.
         """
         with self._lock:
             self._cancel()
@@ -163,7 +163,7 @@ class Shard:
             return taken
 
     def cancel(self, snapshot: Snapshot | None = None) -> None:
-        """Let a snapshot under way, or this one if it is, be read no further."""
+        """Cancel the running snapshot, or this one if it is running."""
         with self._lock:
             if snapshot is None or snapshot is self._snapshot:
                 self._cancel()
@@ -176,7 +176,7 @@ class Shard:
             self._read.notify_all()
 
     def _wait_for_room(self) -> None:
-        """Let a push wait while much of what it and others changed is kept for a snapshot; at last give the snapshot up."""
+        """Delay a push while much of what pushes changed is kept for a snapshot; at last give the snapshot up."""
         most = max(MOST_KEPT * self.memory_bytes, LEAST_KEPT_BYTES)
         if not self._read.wait_for(lambda: self._snapshot is None or self._kept_bytes <= most, READ_SECONDS):
             self._cancel()
@@ -186,7 +186,7 @@ class Shard:
         return sum(table.store.kept_bytes for table in self.tables.values())
 
     def leave(self, worker: int) -> None:
-        """Take note that a worker pushes no more; only a gang minds."""
+        """Note that a worker pushes no more; only a gang acts on it."""
 
     def describe(self) -> Description:
         """Return what it holds."""
@@ -196,7 +196,7 @@ class Shard:
             return Description(len(self), self.memory_bytes, self.now, dict(self.reports), self.moments, low, high)
 
     def watch(self) -> None:
-        """Know the range of weights from now on."""
+        """Track the range of weights from now on."""
         with self._lock:
             for table in self.tables.values():
                 table.watch = Watch()

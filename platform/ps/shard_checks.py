@@ -1,7 +1,7 @@
-"""What pulls and pushes must be to fit a shard.
+"""Validation of pulls and pushes against a shard, before anything is applied.
 
-So none makes it take more memory than the message's own length and the tables account for, or leaves it half changed. The same
-few microseconds for any number of keys.
+So no request makes the shard take more memory than the message's length and the tables account for, or leaves it half changed.
+The checks take the same few microseconds for any number of keys.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from .transport.checks import COUNT, WORD, check_names, check_shape, check_vecto
 
 
 def check_pull(keys: Keys, size: int) -> None:
-    """Require keys, and a size that a ladder pads so many to.
+    """Require one-dimensional keys, and a size that a ladder pads that many keys to.
 
     Raises:
-        TrainingError: they are others.
+        TrainingError: they do not fit.
     """
     n = check_vector("keys", keys)
     check_within(f"the padded size of {n} keys", size, range(n, most_padded(n) + 1))
@@ -26,14 +26,14 @@ def check_batch(batch: BatchId) -> None:
     """Require numbers of a batch that programs can draw from.
 
     Raises:
-        TrainingError: one lies beyond.
+        TrainingError: one is out of range.
     """
     for name, number in zip(BatchId._fields, batch, strict=True):
         check_within(f"{name} of a batch", number, COUNT if name == "before" else WORD)
 
 
 class PushChecks:
-    """What a push must be to fit a shard.
+    """Checks that a push fits a shard.
 
     Args:
         shard: whose tables and dense parameters it is for; they are there, empty or not.

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 PIECE_BYTES = 1 << 22
 MOST_KEPT = 0.2  # of a shard's memory: records that changed before they were read
 LEAST_KEPT_BYTES = 1 << 24
-CHECKPOINTS, VERSIONS = 0, 1  # for whom snapshots are: each gets what changed since their own snapshot before
+CHECKPOINTS, VERSIONS = 0, 1  # the readers of snapshots: each gets what changed since its own previous snapshot
 
 Records = NDArray[np.uint8]
 
 
 class TableState(NamedTuple):
-    """A table but for its rows.
+    """A table without its rows.
 
     Attributes:
         layout: of its records; they fit no other.
         since: as in Table.load.
-        full: whether all rows are read; else those that changed since the snapshot before.
+        full: whether all rows are read; else only rows that changed since the previous snapshot.
         gone: uint64[k], keys evicted since then; some may have rows again.
     """
 
@@ -51,7 +51,7 @@ class TableState(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that a shard holds but its rows.
+    """All that a shard holds except its rows.
 
     Attributes:
         now, examples, positives, reports, moments: as of Shard.

@@ -36,7 +36,7 @@ S = TypeVar("S")
 
 
 class Table:
-    """Rows on one shard, each with the columns of those of the algorithm's tables that have rows for the same keys. Its shard
+    """Rows on one shard; a row has the columns of all of the algorithm's tables that have rows for the same keys. Its shard
     applies one push at a time; pulls go on while a push computes.
 
     Args:
@@ -47,7 +47,7 @@ class Table:
     Attributes:
         lock: held while rows are read or written; the shard's tables share it.
         base_rate: mean label of all examples pushed so far; its shard sets it.
-        watch: told the range of weights, where somebody asks for it.
+        watch: receives the range of weights, where it is asked for.
         candidates: features without rows, where admission asks how often they occurred.
         trials: the rows that they would have, where admission asks what they have earned.
     """
@@ -111,8 +111,8 @@ class Table:
 
         Args:
             touched: the keys and what is known of them.
-            seen: uint32[n], the updates as pulled; None where no chain uses them.
-            pulled: table of the algorithm -> float32[size, dim], the weights as pulled; of those whose chain uses them.
+            seen: uint32[n], the update counts as pulled; None where no chain uses staleness.
+            pulled: table of the algorithm -> float32[size, dim], the weights as pulled; only tables whose chain uses them.
             gradients: table of the algorithm -> float32[size, dim], size >= n; the rest is ignored.
             now: newest TIME pushed to the shard, this push included, seconds.
             gate: what the first table has decided; None: this is the first, or it decides nothing.
@@ -141,7 +141,7 @@ class Table:
 
     def load(self, name: str, keys: Keys, columns: Mapping[str, NDArray[np.generic]], since: int) -> None:
         """Put rows of one of the algorithm's tables, of an earlier version, here. What the version lacks starts as new: columns
-        that the chain has, and those of the other tables until they are loaded.
+        of the chain that it lacks, and columns of the other tables until they are loaded.
 
         Args:
             keys: uint64[n], unique.
@@ -176,17 +176,17 @@ class Table:
                 yield self._piece(self.store, table, keys[at : at + size], rows[at : at + size], now, size)
 
     def fold(self, function: Callable[[Keys, NDArray[np.uint32]], S], merge: Callable[[S, S], S], initial: S, size: int) -> S:
-        """Return what a function gives of all rows, merged: so many at a time, or fewer, as they lie in memory.
+        """Fold a function over all rows, in pieces as they lie in memory, and return the merged result.
 
         Args:
-            function: of the keys of a piece and their rows, as visit has them; which rows there are must not change meanwhile.
+            function: of the keys of a piece and their rows, as in visit; no row may be created or removed during the fold.
         """
         for start in range(0, self.store.end, size):
             initial = merge(initial, function(*self.store.scan(start, start + size)))
         return initial
 
     def visit(self, keys: Keys, rows: NDArray[np.uint32], size: int, now: int) -> Mask:
-        """Return which of some rows have ended, bool[n], and tell the watch the range of the weights of the others.
+        """Return which of some rows have ended, bool[n], and report the range of the other rows' weights to the watch.
 
         Args:
             size: what they are padded to.
@@ -247,7 +247,7 @@ class Table:
         return given
 
     def _blank(self, given: Arguments, chosen: Mask) -> None:
-        """Set columns of the rows chosen to zero, in place: those of a row that has ended are still in memory."""
+        """Set columns of the rows chosen to zero, in place: the values of a row that has ended are still in memory."""
         if chosen.any():
             for name in self._numbers:
                 if name in given:
@@ -274,7 +274,7 @@ class Table:
         pulled: Mapping[str, Floats],
         gradients: Mapping[str, Floats],
     ) -> Pushed:
-        """Run the program of a push, all but whose weights and gradients is given.
+        """Run the program of a push, given all its inputs except weights and gradients.
 
         Raises:
             RefusedError: see push.
@@ -313,8 +313,8 @@ class Table:
 
         Args:
             store: that holds them.
-            created: where those are that it has created.
-            columns: the first of those stored, float32[size, dim], size >= n.
+            created: positions of the rows that it has created.
+            columns: the first stored columns, float32[size, dim], size >= n.
             counts: uint32[n], added to the rows' counts.
         """
         numbers = [self._numbers[name] for name in self.programs.stored[: len(columns)]]

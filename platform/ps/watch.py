@@ -8,8 +8,8 @@ import math
 class Watch:
     """Bounds of the weights of a table, from its pushes and from a sweep that visits every row again and again.
 
-    A row either was pushed or visited since the sweep began anew, or stands as it did in the round before: so the range of
-    what was seen in both rounds holds every weight. An extreme that is gone is forgotten after two rounds at most.
+    A row was either pushed or visited since the sweep began its round, or is unchanged since the round before: so the ranges
+    seen in both rounds together cover every weight. An extreme that is gone is forgotten after at most two rounds.
     """
 
     def __init__(self) -> None:

@@ -5,8 +5,8 @@ one, acknowledged and ignored if its batch is there already, and refused if one 
 shard, empty if need be, so a watermark speaks for all keys of its run of slices.
 
 A shard has one run: its own slices. After a restore on another number of shards it has one for each old shard that it took
-slices, dense parameters or statistics from, and the runs may stand at different batches; a push is then applied to those that
-lack it, until all stand at the same.
+slices, dense parameters or statistics from, and the runs may be at different batches; a push is then applied to the runs that
+lack it, until all are at the same batch.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RunRecord(NamedTuple):
 
 
 class Run:
-    """What stands at the same batches: slices, dense parameters, counts; attributes as of Entry."""
+    """Slices, dense parameters and counts that share one watermark; attributes as of Entry."""
 
     def __init__(self, slices: range, dense: Iterable[str], head: bool, applied: Applied) -> None:
         self.slices = slices
@@ -98,7 +98,7 @@ class Watermarks:
 
     @classmethod
     def fresh(cls, slices: range, dense: Iterable[str], epoch: int) -> Self:
-        """Return those of a shard that has applied nothing."""
+        """Return the watermarks of a shard that has applied nothing."""
         return cls([Run(slices, dense, True, {})], epoch)
 
     @classmethod
@@ -137,7 +137,7 @@ class Watermarks:
         return push if len(due) == len(self._runs) else restricted(push, due)
 
     def advance(self, batch: BatchId, due: Sequence[Run]) -> None:
-        """Note that a batch is applied to the runs that it was due for; runs that stand at the same become one."""
+        """Note that a batch is applied to the runs that it was due for; runs at the same batch are merged."""
         turn = Turn(batch.pass_number, batch.split)
         for run in due:
             run.applied[turn] = batch.batch + 1

@@ -1,4 +1,4 @@
-"""Arrays that start where XLA wants them: it uses those in place, and copies others before each call."""
+"""Aligned arrays: XLA uses them in place, and copies unaligned ones before each call."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ def rung(n: int) -> int:
 
 
 def most_padded(n: int) -> int:
-    """Return the largest size that a Ladder pads n entries to, with one that stands for none of them or without."""
+    """Return the largest size that a Ladder pads n entries to, with or without one entry that stands for none of them."""
     return max(LOWEST, WASTE * (n + 1))
 
 
 class Ladder:
-    """Sizes in use by one training, which are used again where they fit.
+    """The padded sizes that one training uses, reused where they fit.
 
     A batch takes the smallest size used before that holds it, unless that is over four times too large; a new size is a rung
     with some headroom, so that the batches of a log share one or two sizes. Padding never changes a result.

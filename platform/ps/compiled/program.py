@@ -1,9 +1,9 @@
 """A jitted function of named arrays, and the memory in which a call passes them.
 
-Passing an array to a compiled program costs as much as computing on thousands of rows, so those that take a word of four bytes
-a row stand in one array, one after another, after the numbers. Wider ones stand apart, since programs work longer on parts of
-an array, which costs more where there is much of it. That memory is filled in native code, since at hundreds of shards a batch
-is hundreds of calls with few rows each.
+Passing an array to a compiled program costs as much as computing on thousands of rows, so inputs of four bytes a row share one
+array, one after another, after the numbers. Wider ones stand apart, since programs work longer on parts of an array, which
+costs more where there is much of it. That memory is filled in native code, since at hundreds of shards a batch is hundreds of
+calls with few rows each.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Program:
         self._numbers = {name: kind for name, (kind, shape) in needed.items() if shape is None}
         self._together = {name: row for name, row in own.items() if row[0].itemsize * math.prod(row[1]) == WORD_BYTES}
         apart = {name: row for name, row in own.items() if name not in self._together}
-        if not rows:  # something must tell how many there are
+        if not rows:  # at least one input must give the number of rows
             apart["@mask"] = (np.dtype(np.bool_), ())
         self._num_passed = 1 + len(apart)
         others = {name: (np.dtype(inputs[name][0]), inputs[name][1] or ()) for name in beside if name not in rows}

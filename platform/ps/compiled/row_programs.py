@@ -1,4 +1,4 @@
-"""The jitted programs of rows: those of several tables that have rows for the same keys are one program.
+"""The jitted programs of rows: tables that have rows for the same keys share one program.
 
 A program is compiled from everything that it may know of a row. Most chains use little of it, so a program is traced once to
 see what its results depend on, and only that is gathered, padded and passed.
@@ -32,7 +32,7 @@ class PullOutput(NamedTuple):
     """What the program of a pull returns.
 
     Attributes:
-        weights: table -> float32[size, dim]; of those tables whose stored weights are not what is pulled.
+        weights: table -> float32[size, dim]; only tables whose pulled weights differ from the stored ones.
         offered: float32[size, k], what operators offer; None where they offer nothing.
         ended: bool[size], rows that have ended; None where none ever does.
     """
@@ -50,7 +50,7 @@ class Pushed(NamedTuple):
         report: float32[k], the sum over keys and tables of each transient column, in the order of `RowPrograms.transient`;
             None without any.
         failed: the first row that failed, or -1; None where no operator of a chain can fail.
-        ended: bool[size], rows that had ended before, and start anew; None where none does by these tables' operators.
+        ended: bool[size], rows that had ended before, and start anew; None where these tables' operators end no rows.
         admitted: bool[size], rows that may start; None where a row needs no admission.
         bounds: the least and the largest new weight, where asked for; None elsewhere.
     """
@@ -73,13 +73,13 @@ class RowPrograms:
     """The programs of rows. Shards share them.
 
     Args:
-        tables: those whose columns a row has; the first one decides which keys have rows, the others join it.
+        tables: the tables whose columns a row has; the first one decides which keys have rows, the others join it.
 
     Attributes:
         dims: column -> floats.
         stored: the names of the columns.
         transient: names of what operators count, of all tables together.
-        initial: of the columns that do not start at zero: see Programs.
+        initial: initial values of columns that do not start at zero: see Programs.
         pull: weights, what operators offer, and which rows have ended; with memory for what is pulled as it is stored.
         pulled_stored: the tables of which a pull returns a stored column as it is, and that column.
         push: see Pushed.

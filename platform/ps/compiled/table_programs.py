@@ -43,10 +43,10 @@ class Programs:
     Attributes:
         stored: the names of the float columns kept in rows.
         columns: their names there, where rows have columns of several tables: `vectors.w`.
-        transient: of those that are not, by which operators count.
-        dims: floats of each of those stored.
-        initial: of those that do not start at zero: keys uint32[n, 2] -> float32[n, dim], jitted.
-        read_dims: floats of each column that a version keeps: those stored, `w`, and what operators offer, if anything.
+        transient: names of the columns that are not stored, by which operators count.
+        dims: floats of each stored column.
+        initial: initial values of stored columns that do not start at zero: keys uint32[n, 2] -> float32[n, dim], jitted.
+        read_dims: floats of each column that a version keeps: the stored columns, `w`, and what operators offer, if anything.
         pulls_stored: what a pull returns is the stored column `w` and nothing else, so that no program need run.
         gated: a row needs admission to start.
         lives: rows are admitted or expire, by this table's operators or by the first's.

@@ -176,7 +176,7 @@ inline NumberColumn numbers(const ArrowSchema& schema, const ArrowArray& array, 
             continue;
         }
         const auto [begin, end] = view.range<int32_t>(b, most);
-        if (end - begin != column.dim) throw Unsupported{};  // told where the error names the row
+        if (end - begin != column.dim) throw Unsupported{};  // reported where the error names the row
         for (size_t i = begin; i < end; ++i) to.values.push_back(number(elements, i));
     }
     return to;

@@ -10,7 +10,7 @@ namespace xpsql {
 
 class MappedImage {
   public:
-    // Raises ValueError where the memory holds no image. over: None, or one whose rows count in place of those of the same keys.
+    // Raises ValueError where the memory holds no image. over: None, or an image whose rows replace rows of the same keys.
     MappedImage(In memory, const nb::object& over) : memory_(std::move(memory)), image_(opened(memory_)) {
         if (over.is_none()) return;
         over_memory_ = nb::cast<In>(over);

@@ -42,7 +42,7 @@ void check_within(Span<const int32_t> index, size_t end, const char* name) {
     if (!inside) throw nb::index_error((std::string(name) + " leaves the rows").c_str());
 }
 
-// Values of multi-valued and weighted slots, and what each counts for; those of an example stand in their order.
+// Values of multi-valued and weighted slots, and what each counts for; values of an example keep their order.
 std::vector<float> shares(Span<const int32_t> example, Span<const int32_t> slot, Span<const float> weight, size_t batch, size_t slots,
                           Pooling pooling) {
     std::vector<float> found(weight.data, weight.data + weight.size);

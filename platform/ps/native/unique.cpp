@@ -52,8 +52,8 @@ void check_range(const int32_t* values, size_t n, int32_t least, size_t end, con
     throw std::invalid_argument(message);
 }
 
-// Codes of a batch, and where the index of each goes: those of slots with one value for each owner, and further values of owners. An
-// owner is an example, or a group of examples with the same codes.
+// Codes of a batch, and where the index of each goes: first slots with one value for each owner, then further values of owners.
+// An owner is an example, or a group of examples with the same codes.
 class Occurrences {
   public:
     Occurrences(const In& scalar, const In& bag, const In& bag_owner, size_t owners, const Out& scalar_index, const Out& bag_index)

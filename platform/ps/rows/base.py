@@ -107,12 +107,12 @@ class Rows(Protocol):
         """Begin to take the rows as they are now, while they go on changing.
 
         Args:
-            full: of all rows; else of those written or created since the snapshot before for the same reader began.
+            full: of all rows; else of rows written or created since the previous snapshot for the same reader began.
             reader: 0 or 1, each of whom has changes of their own.
 
         Returns:
             The keys evicted since the snapshot before began, some of which may have rows again; none where this one is full.
-            And whether it is full: the first is, and one after a snapshot that was cancelled; others may be.
+            And whether it is full: the first is, and the one after a cancelled snapshot; others may be.
 
         Raises:
             RuntimeError: one is being taken.
@@ -120,7 +120,7 @@ class Rows(Protocol):
         ...
 
     def pending(self, reader: int) -> int:
-        """Return how many rows a snapshot for a reader would be of that is not asked to be full."""
+        """Return how many rows an incremental snapshot for a reader would have."""
         ...
 
     def take(self, outs: NDArray[np.uint8]) -> int:

@@ -1,6 +1,6 @@
 """Rows in a dict: the protocol in its plainest form, one record at a time, without JAX.
 
-It is what other implementations are held against, and what a simulation keeps rows in; it is much slower than
+Other implementations are tested against it, and the simulation keeps its rows in it; it is much slower than
 the native store, whose records have the same layout, so that either takes snapshots of the other.
 """
 
@@ -57,7 +57,7 @@ class DictRows:
         self._changed: tuple[set[int], set[int]] = (set(), set())  # of each reader
         self._gone: tuple[set[int], set[int]] = (set(), set())
         self._pending: dict[int, NDArray[np.uint8]] | None = None  # of a snapshot under way
-        self._kept: set[int] = set()  # those of them that changed since
+        self._kept: set[int] = set()  # rows of the snapshot that changed since
         self._reader = 0
         self._known = [False, False]
 
@@ -112,7 +112,7 @@ class DictRows:
             if name in arguments:
                 given = arguments[name]
                 if given.nbytes != len(given) * np.dtype(dtype).itemsize * dim:
-                    raise TypeError(f"input {name} is not as the column")
+                    raise TypeError(f"input {name} does not match its column")
                 if len(rows) > len(given):
                     raise ValueError(f"the arguments have {len(given)} rows, got {len(rows)}")
                 out = given.view(dtype).reshape(len(given), dim)
@@ -235,11 +235,11 @@ class DictRows:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of records, those of a snapshot under way among them."""
+        """Bytes of records, including records of a running snapshot."""
         return (len(self._records) + len(self._pending or ())) * self.row_bytes
 
     def _note(self, key: int) -> None:
-        """Take note that a row is about to change."""
+        """Note that a row is about to change."""
         self._change(key)
         if self._pending is not None and key in self._pending:
             self._kept.add(key)
@@ -294,7 +294,7 @@ def listed(values: NDArray[Any], name: str, dtype: type[np.generic]) -> list[int
 
     Raises:
         TypeError: it is of another dtype.
-        ValueError: it has not one dimension.
+        ValueError: it does not have exactly one dimension.
     """
     if values.dtype != dtype:
         raise TypeError(f"{name} must be a C-contiguous array {np.dtype(dtype)}[n], got {values.dtype}{list(values.shape)}")

@@ -1,4 +1,4 @@
-"""How the ends of a job reach each other, as a protocol: sockets (over_sockets.py), or a network that a test simulates.
+"""The transport protocol of a job (RPC): sockets (over_sockets.py), or a network that a test simulates.
 
 The driver chooses one where it makes a cluster; it travels to the tasks with the job's contact, and nothing else makes a
 connection or a server for a job.
@@ -91,7 +91,7 @@ class ShardsClient(Protocol):
         """Make a call of all shards at once, and return their answers in order, however long they take.
 
         Raises:
-            LostError: a shard is lost, or nobody waits any longer; names it.
+            LostError: a shard is lost, or the wait was cancelled; names the shard.
         """
         ...
 
@@ -101,10 +101,10 @@ class ShardsClient(Protocol):
 
 
 class CallServer(Protocol):
-    """What answers calls until it is closed; a context manager.
+    """An RPC server that answers calls until it is closed; a context manager.
 
     Attributes:
-        address: what clients are told.
+        address: where clients reach it.
     """
 
     address: Address
@@ -132,7 +132,7 @@ class Transport(Protocol):
             peer: the server, for messages, such as "the coordinator of ctr v3".
 
         Raises:
-            LostError: nobody is there, or somebody else.
+            LostError: nothing listens there, or something else does.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""What requests must be, beside what their declarations say, before anything acts on them.
+"""Validation of requests beyond their declared types, before anything acts on them.
 
-The types of values and of arrays are checked where bytes become messages (codec.py). These are for lengths, shapes and ranges,
-which a handler holds against what its server has before it changes anything. None reads the elements of an array.
+The types of values and of arrays are checked where bytes become messages (codec.py). These checks are for lengths, shapes and
+ranges, which a handler compares with what its server has before it changes anything. None reads the elements of an array.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check_within(what: str, number: int, allowed: range) -> None:
     """Require a number in a range.
 
     Raises:
-        TrainingError: it lies beyond.
+        TrainingError: it is out of range.
     """
     if number not in allowed:
         raise refused(what, f"in [{allowed.start}, {allowed.stop})", number)
@@ -36,7 +36,7 @@ def check_shape(what: str, array: Any, shape: tuple[int, ...]) -> None:
     """Require an array, NumPy's or JAX's, of a shape.
 
     Raises:
-        TrainingError: it has another one.
+        TrainingError: its shape differs.
     """
     if array.shape != shape:
         raise refused(what, list(shape), list(array.shape))

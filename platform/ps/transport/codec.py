@@ -1,4 +1,4 @@
-"""Messages as bytes: a table of contents and the raw buffers of its arrays, after the declaration of the message.
+"""Serialization of messages: a table of contents and the raw buffers of arrays, with the message's declaration as the schema.
 
 A message is a NamedTuple. Its fields are int, float, bool, str, bytes, NumPy arrays, or others that NumPy reads (`jax.Array |
 NDArray[...]`, which arrive as NumPy's), other NamedTuples, `X | None`, tuples `tuple[X, ...]` and mappings `dict[str, X]`. The

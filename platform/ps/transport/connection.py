@@ -53,7 +53,7 @@ class PendingAnswer(Generic[A]):
         self._error, self.over = error, True
 
     def look(self) -> A | None:
-        """Return the answer, None while it is not there.
+        """Return the answer, None while it is pending.
 
         Raises:
             XpsqlError: the server's, or the connection is lost.
@@ -77,7 +77,7 @@ class Connection:
         outgoing: requests of which some has still to go.
 
     Raises:
-        LostError: nobody is there, or somebody else.
+        LostError: nothing listens there, or something else does.
     """
 
     def __init__(self, peer: str, address: Address, secret: bytes, limits: ConnectionLimits, public: str | None) -> None:
@@ -95,7 +95,7 @@ class Connection:
         seconds = self._limits.handshake_seconds
         try:
             sock = connect(address, seconds, None if public is None else client_context(public))
-        except (OSError, UnicodeError) as error:  # a name may be none that can be looked up
+        except (OSError, UnicodeError) as error:  # the host name may not be one that can be looked up
             raise LostError(f"Cannot connect to {self.peer}: {error}.") from error
         try:
             introduce(SocketStream(sock, seconds), secret, seen_by_client(sock))
@@ -149,7 +149,7 @@ class Connection:
 
         Args:
             events: what is expected of it, as poll gives them.
-            seconds: how long the first answer is waited for.
+            seconds: how long to wait for the first answer.
         """
         try:
             if events & select.POLLOUT:
@@ -229,11 +229,11 @@ class Exchange:
         if not self.ready(pending, seconds):
             raise LostError(f"No answer to {pending.call.name} from {pending.connection.peer} within {seconds:g} s.")
         answer = pending.look()
-        assert answer is not None  # it is ready
+        assert answer is not None  # ready
         return answer
 
     def ready(self, pending: PendingAnswer[Any], seconds: float) -> bool:
-        """Wait until an answer is there, or will never be, no longer than `seconds`; return whether it is so."""
+        """Wait until an answer is there, or will never be, for at most `seconds`; return whether it is."""
         if pending.over:
             return True
         start = time.monotonic()

@@ -1,4 +1,4 @@
-"""Room for connections: each takes one of the files that a process may have open, and a thread where it is served."""
+"""Limits on open connections: each takes one of a process's file descriptors, and a thread where it is served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def make_room(connections: int) -> None:
     """Let this process have so many connections: raise its limit of open files where that is too low.
 
     Raises:
-        TrainingError: it may not be raised so far; says how far it must be.
+        TrainingError: the hard limit is lower; says how far it must be raised.
     """
     files = connections + OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -36,7 +36,7 @@ def suffices(limit: int, files: int) -> bool:
 def room_for(connections: int) -> ConnectionLimits:
     """Make room for so many connections of a job's tasks, and return what their server grants them.
 
-    It takes twice as many, as those of tasks that are lost may linger beside those that replace them.
+    It takes twice as many, as connections of lost tasks may linger beside those of their replacements.
 
     Raises:
         TrainingError: see make_room.

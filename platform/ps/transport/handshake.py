@@ -7,8 +7,8 @@
 HMAC is HMAC-SHA256 under the secret's SHA-256, since HMAC itself takes a key and the same key with zeros after it for one.
 Each end's nonce is in both proofs, so none can be replayed; the word tells them apart, so none can be reflected. The channel is
 what both ends see of their connection (sockets.py): with TLS the server's certificate, or else the name of a Unix socket. So a
-proof is worth nothing to who stands between with another certificate, or under that name, and passes on what each says.
-What follows on the connection is protected against others on the network only with TLS.
+proof is worthless to a man in the middle that has another certificate, or listens under that name, and passes messages on. What
+follows on the connection is protected against others on the network only with TLS.
 
 Source: Krawczyk, Bellare, Canetti, HMAC: Keyed-Hashing for Message Authentication, RFC 2104; the exchange is ISO/IEC 9798-4's
 mutual authentication with check functions, three passes. The channel with TLS is tls-server-end-point of RFC 5929.
@@ -34,7 +34,7 @@ NONCE_BYTES = 32
 
 
 class Verdict(IntEnum):
-    """What a server thinks of a client."""
+    """A server's verdict on a client."""
 
     WELCOME = 0
     REFUSED = 1
@@ -58,10 +58,11 @@ def welcome(stream: Stream, secret: bytes, channel: bytes, enter: Callable[[], b
 
     Args:
         channel: what the server sees of the connection.
-        enter: called once the client has proved itself, before it is told; False: there is no room for it.
+        enter: called once the client has proved itself, before it is let in; False: there is no room for it.
 
     Raises:
-        WireError: the client is of another kind or version, does not know the secret, or there is no room; it has been told.
+        WireError: the client is of another kind or version, does not know the secret, or there is no room; the client has been
+            notified.
     """
     hello = HELLO.pack(MAGIC, VERSION, Verdict.WELCOME, secrets.token_bytes(NONCE_BYTES))
     stream.send(hello)
@@ -78,13 +79,13 @@ def welcome(stream: Stream, secret: bytes, channel: bytes, enter: Callable[[], b
 
 
 def turn_away(stream: Stream, verdict: Verdict) -> None:
-    """Tell a client that it does not come in; it may have gone."""
+    """Notify a client that it is refused; it may have gone."""
     with contextlib.suppress(OSError):
         stream.send(HELLO.pack(MAGIC, VERSION, verdict, bytes(NONCE_BYTES)))
 
 
 def introduce(stream: Stream, secret: bytes, channel: bytes) -> None:
-    """Make oneself known to a server and check it; the client's side.
+    """Authenticate with a server and check it in turn; the client's side.
 
     Args:
         channel: what the client sees of the connection.

@@ -1,8 +1,8 @@
-"""A server of typed calls: shards for workers, the coordinator for tasks.
+"""An RPC server of typed calls: shards serve workers, the coordinator serves tasks.
 
 A thread serves each connection: it reads a request, answers it and reads the next, so requests of one connection may be sent
-ahead and are answered in order. A peer that is not of the job, or sends what is no request, is refused, logged and closed; the
-others do not notice.
+ahead and are answered in order. A peer from outside the job, or one that sends no valid request, is logged and its connection
+closed; other peers are not affected.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Server:
         name: for messages and threads, such as "shard 3".
         handlers: of the calls that it answers.
         secret: of the job; clients must know it.
-        host: where it listens, and what clients are told; other hosts reach it only under a name that is not this host's alone.
+        host: where it listens, and the address that clients get; other hosts reach it only under a name that they can resolve.
         limits: what it grants its clients.
         certificate: for TLS; None for none.
     """
@@ -80,7 +80,7 @@ class Server:
 
     @property
     def num_connections(self) -> int:
-        """Connections at this moment, those that still prove themselves included."""
+        """Connections at this moment, including those still in their handshake."""
         with self._lock:
             return len(self._connections)
 
@@ -89,7 +89,7 @@ class Server:
         self._when_closed[threading.current_thread()] = closed
 
     def close(self) -> None:
-        """Stop within a second or so: calls that are being answered are, if they take less than half of it."""
+        """Stop within about a second: calls that are being answered finish if they take less than half of it."""
         if self._closing.is_set():
             return
         self._closing.set()
@@ -182,7 +182,7 @@ class Server:
             self._known.discard(threading.current_thread())
 
     def _met(self, sock: socket.socket, who: str, stack: contextlib.ExitStack) -> Pipe | None:
-        """Let a client prove itself; return the way of frames, None where it is refused."""
+        """Authenticate a client; return its pipe of frames, None where it is refused."""
         try:
             opened = self._opened(sock, stack)
             stream = SocketStream(opened, self._limits.handshake_seconds)
@@ -194,7 +194,7 @@ class Server:
             return None
 
     def _enter(self) -> bool:
-        """Count the connection of this thread among those that have proved themselves, if there is room."""
+        """Count this thread's connection as authenticated, if there is room."""
         thread = threading.current_thread()
         with self._lock:
             if len(self._known) >= self._limits.connections:
@@ -213,7 +213,7 @@ class Server:
             encrypted = stack.enter_context(self._tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
             with self._lock:
                 self._connections[threading.current_thread()] = encrypted
-            if threading.current_thread() not in self._strangers:  # it was put out in between, when there was nothing to shut
+            if threading.current_thread() not in self._strangers:  # it was evicted in between, when there was nothing to shut
                 raise WireError("it was put out")
             encrypted.do_handshake()
         except (ssl.SSLError, TimeoutError) as error:
@@ -229,7 +229,7 @@ class Server:
         """Answer the next request; False if the client has closed the connection instead.
 
         Raises:
-            WireError: what came is no request that this server knows; the client has been notified.
+            WireError: the request is not one that this server knows; the client has been notified.
         """
         number, seconds = 0, self._limits.stall_seconds
         try:

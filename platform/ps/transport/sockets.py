@@ -2,7 +2,7 @@
 
 A server listens on TCP and, on Linux and without TLS, on a Unix socket of the abstract namespace, which leaves no file behind,
 however the server ends, and which clients on the same host prefer. Others may listen under its name, once the server is gone or
-in a container: clients look whether a process of their own user does, and the handshake is bound to the name. With TLS all goes
+in a container: clients check that a process of their own user does, and the handshake is bound to the name. With TLS all goes
 through TCP.
 """
 
@@ -207,7 +207,7 @@ class Pipe(Protocol):
         """Return the next frame; None while it is not complete.
 
         Raises:
-            WireError: it is none within the limits.
+            WireError: it is not a frame within the limits.
             OSError: the connection is lost.
         """
         ...
@@ -273,7 +273,7 @@ def await_frame(end: Pipe, seconds: float) -> Frame | None:
         seconds: from its first to its last byte.
 
     Raises:
-        WireError: it is none within the limits, ends before its end, or takes too long.
+        WireError: it is not a frame within the limits, ends before its end, or takes too long.
         OSError: the connection is lost.
     """
     deadline = None

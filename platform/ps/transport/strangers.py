@@ -1,4 +1,4 @@
-"""Connections that have not proved themselves: few, and for a short time, so that they take nothing from those that have."""
+"""Unauthenticated connections: few, and for a short time, so that they take nothing from authenticated ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REPORT_SECONDS = 1.0
 
 
 class Strangers:
-    """The connections of one server that still have to prove themselves; thread-safe, but one thread makes room.
+    """The connections of one server that have not authenticated yet; thread-safe, but one thread makes room.
 
     Args:
         most: at once.
@@ -33,7 +33,7 @@ class Strangers:
         self._changed = threading.Condition()
 
     def make_room(self) -> None:
-        """Put out the oldest where there are as many as may be, once it has had a moment."""
+        """Evict the oldest connection when the limit is reached, once it has had a moment."""
         with self._changed:
             while len(self._since) >= self._most:
                 oldest, since = next(iter(self._since.items()))
@@ -53,7 +53,7 @@ class Strangers:
             return thread in self._since
 
     def leave(self, thread: threading.Thread) -> bool:
-        """Take out a connection that has proved itself, or has failed to; False if it was put out before."""
+        """Take out a connection that has proved itself, or has failed to; False if it was evicted before."""
         with self._changed:
             self._changed.notify_all()
             return self._since.pop(thread, None) is not None
@@ -65,7 +65,7 @@ class Strangers:
             self._tell_at_times()
 
     def look(self) -> float | None:
-        """Put out those whose time is over; return the seconds until there may be more to do, None while there is nothing."""
+        """Evict connections whose time is over; return the seconds until the next may be due, None while there is none."""
         with self._changed:
             now = time.monotonic()
             for thread, since in list(self._since.items()):

@@ -1,4 +1,4 @@
-"""Frames: how requests and answers stand on a connection.
+"""The wire format: frames of requests and answers on a connection.
 
 A frame is a header of 48 bytes, little-endian, then the table of contents of its message, zeros up to a multiple of 64 bytes,
 then the arrays, each at a multiple of 64 bytes from the first (see codec.py):
