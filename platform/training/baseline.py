@@ -1,8 +1,8 @@
-"""Where the intercept of a new model begins: at the score of a model that knows only the mean of the labels.
+"""The initial intercept (bias) of a new model: the score of a model that knows only the mean of the labels.
 
 From a score of 0, a prediction of 1/2 for everything, the first batches of a log with few clicks would teach every feature what
-is true of all examples. Vectors and layers need that push to begin to differ where clicks are many, so most of their algorithms
-begin at the mean only where it is rare, or the statement gives one (docs/quality.md, Few clicks).
+is true of all examples. Vectors and layers need that push to begin to differ where positives are frequent, so most of their
+algorithms begin at the mean only where positives are rare, or where the statement gives one (docs/quality.md, Few clicks).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Doubles = NDArray[np.float64]
 SPLITS = 8
 ROWS = 1 << 14
 RARE = 0.05
-MOST = 0.999  # of a label's mean where the one before it in a chain is 1, by the beginnings of splits
+MOST = 0.999  # of a label's mean where the previous label of a chain is 1, estimated from the beginnings of splits
 
 
 def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits: Sequence[Split]) -> tuple[float, ...]:
@@ -46,7 +46,7 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
         begins = algorithm.begins_at_mean or min(shares) < RARE
         return tuple(map(algorithm.baseline, shares)) if begins else ()
     if given is not None:
-        others = 0.0 if algorithm.chained else algorithm.baseline(given)  # what follows in a chain has another mean
+        others = 0.0 if algorithm.chained else algorithm.baseline(given)  # later labels of a chain have another mean
         return (algorithm.baseline(given), *[others] * (len(columns.labels) - 1))
     means = mean_labels(columns, scan, splits, algorithm.classifier)
     if algorithm.late:
@@ -60,25 +60,25 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
 
 
 def mean_labels(columns: Columns, scan: Scan, splits: Sequence[Split], binary: bool) -> list[float]:
-    """Return the weighted mean of each label, by the beginnings of some splits all over the input.
+    """Return the weighted mean of each label, estimated from the beginnings of some splits all over the input.
 
     Args:
-        binary: labels are 0 or 1, and either is thought to occur once more than it does, so that no mean is 0 or 1.
+        binary: labels are 0 or 1; each is counted once more than it occurs (Laplace smoothing), so that no mean is 0 or 1.
     """
     labels, weights = beginnings(columns, scan, splits)
-    known = np.isfinite(labels) & np.isfinite(weights)  # what is not is told with its row, once it is learned from
+    known = np.isfinite(labels) & np.isfinite(weights)  # another label is reported with its row when it is learned from
     if binary:
         known &= (labels >= 0) & (labels <= 1)
     labels, weights = np.where(known, labels, 0), np.where(known, weights, 0)
     total = weights.sum(axis=1)
-    unknown = 0.5 if binary else 0.0  # where every example that is looked at has weight 0
+    unknown = 0.5 if binary else 0.0  # where every sampled example has weight 0
     mean = np.where(total > 0, (labels * weights).sum(axis=1) / np.where(total > 0, total, 1), unknown)
     examples = known.sum(axis=1)
     return [float(value) for value in ((mean * examples + 1) / (examples + 2) if binary else mean)]
 
 
 def class_shares(columns: Columns, scan: Scan, splits: Sequence[Split]) -> list[float]:
-    """Return the weighted share of each class, by the same rows; each is thought to occur once more than it does."""
+    """Return the weighted share of each class, estimated from the same rows with Laplace smoothing."""
     assert columns.classes is not None
     (numbers,), weights = beginnings(columns, scan, splits)
     known, classes = np.isfinite(numbers) & np.isfinite(weights), len(columns.classes.values)
@@ -87,7 +87,7 @@ def class_shares(columns: Columns, scan: Scan, splits: Sequence[Split]) -> list[
 
 
 def beginnings(columns: Columns, scan: Scan, splits: Sequence[Split]) -> tuple[Doubles, Doubles]:
-    """Return float64[num_labels, n] labels, and float64[n] weights, of the beginnings of some splits."""
+    """Return the labels float64[num_labels, n] and weights float64[n] at the beginnings of some splits."""
     chosen = sorted({len(splits) * i // SPLITS for i in range(SPLITS)})
     wanted = [*columns.labels, *([columns.weight] if columns.weight else [])]
     tables = [table for i in chosen if (table := beginning(scan, splits[i], wanted)) is not None]
@@ -96,6 +96,6 @@ def beginnings(columns: Columns, scan: Scan, splits: Sequence[Split]) -> tuple[D
 
 
 def beginning(scan: Scan, split: Split, wanted: Sequence[str]) -> pa.Table | None:
-    """Return the first rows of a split that filters leave of its first rows; None where they are cut off whole."""
+    """Return what filters leave of a split's first rows; None where they leave nothing."""
     with closing(scan.read(split, wanted, ROWS)) as tables:
         return expanded(table) if (table := next(tables, None)) is not None else None

@@ -1,4 +1,4 @@
-"""Operators held to their contract while they are traced: shapes are kept, and what fails is named."""
+"""Contract checks of operators while they are traced: shapes must be kept, and errors name the operator."""
 
 from __future__ import annotations
 

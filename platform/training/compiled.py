@@ -27,7 +27,7 @@ def prepare_jax() -> None:
     """Set JAX up for many small programs, before it is first used."""
     # A program that is handed to another thread costs two switches of threads, which here take longer than some programs.
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
-    # Programs need no note of the Python lines that they come from, which takes longer to write than some take to compile.
+    # Programs need no record of the Python lines that they come from: writing it takes longer than compiling some of them.
     jax.config.update("jax_traceback_in_locations_limit", 0)  # type: ignore[no-untyped-call]
     keep_compiled()
     pass_over_modules()
@@ -54,14 +54,15 @@ def share_work(threads: int) -> None:
 
 @functools.cache
 def pass_over_modules() -> None:
-    """Let the garbage collector pass over what there is, once: hundreds of thousands of objects of modules, which stay."""
+    """Freeze the objects that exist, so that the garbage collector skips them: hundreds of thousands of objects of modules,
+    which stay."""
     gc.freeze()
     atexit.register(gc.unfreeze)  # modules end in order
 
 
 def keep_compiled() -> None:
-    """Let JAX keep compiled programs in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR says where: compiling takes
-    longer than learning from a small log.
+    """Let JAX keep compiled programs in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR names another: compiling
+    takes longer than learning from a small log.
 
     Programs hold instructions of the processor they were compiled on, so each kind of processor has a folder of its own.
     """
@@ -81,7 +82,7 @@ def keep_compiled() -> None:
 
 @contextlib.contextmanager
 def compilations(count: Callable[[float], None]) -> Iterator[None]:
-    """Report every program that JAX makes in this process meanwhile: the seconds that it took to compile, or to find in the
+    """Report every program that JAX makes in this process during the block: the seconds to compile it, or to find it in the
     cache folder."""
 
     def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:

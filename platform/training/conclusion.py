@@ -1,4 +1,4 @@
-"""The end of a training: what is noticed of it, whether its version may be served, and the commit."""
+"""The end of a training: warnings, the release gate, and the commit of the version."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ MUCH_WORSE = 1.2
 
 
 def conclude(prepared: Prepared, draft: Draft, held: Held, monitor: Monitor, models: Models) -> str | None:
-    """Commit a version whose rows are written; the condition of release compares with the version served when it is judged.
+    """Commit a version whose rows are written; the release condition compares it with the version that is served at that
+    moment.
 
     Returns:
-        Why the version is held, in a sentence; None where it is ready.
+        Why the release gate holds the version, in a sentence; None where it is ready.
     """
     plan, columns = prepared.plan, prepared.columns
     metrics = monitor.metrics.first
@@ -87,7 +88,7 @@ def conclude(prepared: Prepared, draft: Draft, held: Held, monitor: Monitor, mod
 
 
 def by_hand(model: str, number: int) -> str:
-    """Return how a version that is held is served all the same."""
+    """Return how to serve a held version nevertheless."""
     return (
         f"promote it by hand with ALTER MODEL {model} PROMOTE VERSION {number}: later versions go on from it then, until "
         "PROMOTE LAST"
@@ -95,37 +96,37 @@ def by_hand(model: str, number: int) -> str:
 
 
 def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
-    """Say that a classifier saw labels of one kind only."""
+    """Return a warning that a classifier saw only one label value."""
     labels = prepared.columns.labels if prepared.recipe.algorithm.classifier else ()
     if not labels or not metrics.examples or metrics.label_rate not in ((0,) if prepared.plan.late else (0, 1)):
         return None
     return (
-        f"LABEL {labels[0]} is {metrics.label_rate:.0f} in all {metrics.examples:,} examples: nothing tells them apart, and "
-        "auc is NULL. Look at what the query makes of it, or whether its filter leaves the others out."
+        f"LABEL {labels[0]} is {metrics.label_rate:.0f} in all {metrics.examples:,} examples: there is nothing to learn, and "
+        "auc is NULL. Check how the query computes the label, and whether its filter removes the other value."
     )
 
 
 def passed_over(prepared: Prepared, draft: Draft) -> str | None:
-    """Say how many messages of a topic, or lines of files, were no rows."""
+    """Report how many messages of a topic, or lines of files, could not be decoded as rows."""
     if prepared.segment is None or not (count := num_skipped(draft.folder)):
         return None
     of = "message" if isinstance(prepared.segment.splits[0], entries.MessageRange) else "line"
-    return f"Passed over {count:,} {plural(of, count)}: {draft.folder / SKIPPED} says which, and why."
+    return f"Skipped {count:,} {plural(of, count)}: {draft.folder / SKIPPED} lists them with the reason."
 
 
 def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
-    """Say that predictions while learning were worse than one number for all, as those of weights that diverge are; None where
-    they were not, or are no probabilities of the label as it is."""
+    """Return a warning that predictions during training were worse than a constant, as they are when weights diverge; None
+    where they were not, or where predictions are not probabilities of the label."""
     options = prepared.plan.algorithm.options
     entropy, rate = metrics.as_dict()["normalized_entropy"], metrics.label_rate
     weighted = getattr(options, "positive_weight", 1.0) != 1 or getattr(options, "loss", "") == "focal"
-    told = f"the mean label {rate:.4g}" if prepared.recipe.algorithm.classifier else "the share of each class"
+    constant = f"the mean label {rate:.4g}" if prepared.recipe.algorithm.classifier else "the share of each class"
     if entropy is None or weighted or metrics.examples < ENOUGH_EXAMPLES or entropy < MUCH_WORSE:
         return None
     names = ", ".join(slot.name for slot in prepared.columns.raw)
     unscaled = f", or divide the numbers of {names}, which are learned as they are, so that most are below 1" if names else ""
     return (
-        f"While learning, predictions were worse than {told} for every example would have been: "
+        f"While learning, predictions were worse than {constant} for every example would have been: "
         f"normalized_entropy is {entropy:.2f}. Lower the learning rate{unscaled}."
     )
 
@@ -138,9 +139,9 @@ def evaluation_of(monitor: Monitor, held: Held) -> dict[str, float | None]:
 
 
 def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
-    """Return the metrics of the version served, those over its windows where it has any; None where none is served.
+    """Return the metrics of the served version, over its windows where it has any; None where none is served.
 
-    One that SHRINK made has none: they are those of the version that it was made of.
+    A version that SHRINK made has no metrics of its own: the metrics of its source version are returned.
     """
     versions = models.present(name)
     manifests = {version.number: version.manifest for version in versions}
@@ -164,7 +165,7 @@ def base_rate(monitor: Monitor, prepared: Prepared) -> float:
 
 
 def position_of(prepared: Prepared) -> dict[str, Mapping[str, Any]]:
-    """Return how far a version and those that it goes on from have learned from streams."""
+    """Return how far a version and its ancestors have learned from streams."""
     before = prepared.parent.position if prepared.parent is not None else {}
     segment = prepared.segment
     return dict(before) if segment is None else {**before, segment.stream.name: segment.position}

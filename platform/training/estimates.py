@@ -1,4 +1,4 @@
-"""What a training is expected to need, estimated from the beginning of its input."""
+"""Estimates of a training's time and memory, from the beginning of its input."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def row_bytes(programs: Programs) -> int:
 
 
 def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder) -> int:
-    """Return about how many features an input has, judged by how many its first rows have and how they grew there.
+    """Return about how many features an input has, extrapolated from how their number grows in its first rows.
 
     The number of distinct values among n grows like a power of n.
 
@@ -69,7 +69,7 @@ def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns, en
 
 
 def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder) -> str | None:
-    """Say in how many slots neighbouring rows agree at the beginning of an input; None where that saves too little."""
+    """Return in how many slots neighbouring rows agree at the beginning of an input; None where that saves too little."""
     tables = (table for split in splits for table in scan.read(split, columns.inputs, CHUNK_ROWS) if table.num_rows)
     for table in tables:
         runs = encoder.compacted(encoder.scored(table)).runs

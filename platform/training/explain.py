@@ -111,8 +111,8 @@ def scan_of(query: StreamQuery, plan: Plan, engine: Engine, models: Models, pare
 def slot_rows(columns: Columns) -> list[tuple[str, str]]:
     shared = {slot.name: f", uses the rows of {slot.source}" for slot in columns.slots if slot.source != slot.name}
     crossed = {slot.name: f", crosses {', '.join(slot.members)}" for slot in columns.crosses}
-    told = shared | crossed
-    return [(f"slot {s.name}", f"{s.kind} ({s.type}){told.get(s.name, '')}") for s in columns.slots]
+    relations = shared | crossed
+    return [(f"slot {s.name}", f"{s.kind} ({s.type}){relations.get(s.name, '')}") for s in columns.slots]
 
 
 def role_rows(columns: Columns) -> list[tuple[str, str]]:

@@ -44,9 +44,7 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
         message = f"{VALIDATE} holds rows out of a query that ends, and a stream does not. Judge it by EVALUATE EVERY."
         raise StatementError(message, subject=VALIDATE)
     if plan.late and plan.validate.share is not None:
-        message = (
-            f"{VALIDATE} needs the labels that examples have in the end, and LATE ones come twice. Give a query of such rows."
-        )
+        message = f"{VALIDATE} needs final labels, and LATE examples come twice. Give a query of rows with final labels."
         raise StatementError(message, subject=VALIDATE)
     learns = algorithm.learns
     if not isinstance(learns, Online):

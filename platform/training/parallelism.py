@@ -1,4 +1,4 @@
-"""How many shards and workers a training or prediction has, and whether there is room for them."""
+"""The degree of parallelism: how many shards and workers a training or prediction has, and whether there are slots for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CORES_PER_WORKER = 2
 """In this process: one for the worker, one for the thread that reads for it (docs/scaling.md, The cores of one machine)."""
 ROWS_PER_TASK = 200_000
 ROWS_PER_THREAD = 500_000
-"""A worker in this process is worth its loss of determinism where it has so many rows: about two seconds."""
+"""Another worker in this process is worth the loss of determinism from so many rows on: about two seconds of work."""
 ROWS_PER_SHARD = 1_000_000
 BYTES_PER_SHARD = 64 * 2**20
 WHOLE_ROWS = 1 << 16
@@ -36,12 +36,13 @@ DEFAULT_BATCH_SIZES = (
     (50_000, 256),
     (0, 64),
 )
-"""From how many rows on a training takes how many examples per update, where the statement does not say."""
+"""Default batch sizes: from so many rows on, so many examples per update."""
 WHOLE_BATCH_WORKERS = 4
-"""So many workers take whole batches; what more of them have under way at once would be too much of the log."""
+"""Up to so many workers take whole batches; with more, too much of the log would be under way at once."""
 
 MOST_PULLS_AHEAD = 1
-"""Pulls of a worker under way while it computes; more hide no more of what a shard takes (docs/scaling.md, Pulling ahead)."""
+"""Pulls that a worker has under way while it computes; more hide no more of a shard's latency (docs/scaling.md, Pulling
+ahead)."""
 LEAST_ROWS_AHEAD = 61
 """Pulls go ahead where the log has so many rows for each one under way: below that accuracy is lost."""
 
@@ -61,7 +62,7 @@ class Sizes(NamedTuple):
 
 
 def in_step(settings: Settings, places: Places) -> bool:
-    """Return whether shards apply the steps of workers as wholes, so that all of them can stand at the same one.
+    """Return whether shards apply steps as wholes, so that all of them can stop after the same step.
 
     With bsp they do; and for one worker, whose results depend on no timing: of several shards, which get a push one after the
     other, some would have it in a checkpoint, or when the worker is lost, and others not.
@@ -82,8 +83,7 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     """Return how many shards and workers a training has.
 
     Args:
-        tasks: where they run; None: in this process, one shard and as many workers as its cores keep busy where the statement
-            does not say.
+        tasks: where they run; None: in this process, by default with one shard and as many workers as its cores keep busy.
         serves: it needs shards.
 
     Raises:
@@ -108,19 +108,19 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
 
 
 def threads(settings: Settings, serves: bool) -> int:
-    """Return how many workers the cores of this machine keep busy: one where the results would otherwise depend on the machine
-    though the statement asks for workers in step, all cores where they depend on nothing."""
+    """Return how many workers the cores of this machine keep busy: one where results would otherwise depend on the machine
+    although the statement asks for workers in step, one per core where results depend on nothing."""
     if not serves:
         return cores()
     return max(1, cores() // CORES_PER_WORKER) if settings.sync == "asp" else 1
 
 
 def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places, offers: bool, tasks: Tasks | None) -> Sizes:
-    """Return the sizes that a training runs with; TRAIN, CONTINUE, EXPLAIN and all kinds of algorithms have them from here.
+    """Return the sizes that a training runs with; TRAIN, CONTINUE, EXPLAIN and all kinds of algorithms use it.
 
     Args:
         rows: of each split, before filters.
-        places: most of them, from places_of.
+        places: at most, from places_of.
         offers: operators offer something of features, counted batch by batch in the order of all examples.
         tasks: where they run; None: in this process.
     """
@@ -148,7 +148,7 @@ def batch_size(settings: Settings, rows: int, workers: int, large: bool, least: 
 
 
 def fitting(places: Places, settings: Settings, rows: int, turns: int, each: int) -> Places:
-    """Return fewer shards and workers for a small input, where the statement does not say: each would wait for the others.
+    """Return fewer shards and workers for a small input, where the statement does not set them: each would wait for the others.
 
     Args:
         rows: of the input, before filters.
@@ -160,7 +160,7 @@ def fitting(places: Places, settings: Settings, rows: int, turns: int, each: int
 
 
 def scoring_places(tasks: Tasks, weight_bytes: int, turns: int) -> Places:
-    """Return how many shards and workers a prediction has.
+    """Return how many shards and workers a prediction uses.
 
     Args:
         weight_bytes: what the shards hold together.

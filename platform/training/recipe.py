@@ -72,15 +72,15 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     """Make the parts of a plan; equal plans over equal slots get the same ones, so that a CONTINUE compiles nothing.
 
     Raises:
-        StatementError: more labels than the algorithm learns, operators in an order that cannot work, or a base rate that the
-            algorithm has no use for.
+        StatementError: more labels than the algorithm learns, operators in an order that cannot work, or a base rate that has
+            no effect on the algorithm.
     """
     operators = tuple(UsedOperator(parts.OPERATOR.find(use.name, None), use.options, use.on) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
     made = part_of(plan), plan.algorithm.options, columns.layout
     recipe = make(*made, plan.late, operators, numbers, plan.settings.seed)
     if len(plan.labels) > 1 and (plan.late or not recipe.algorithm.multi_label):
-        learner = "LATE is said of one" if plan.late else f"{plan.algorithm.name} learns one"
+        learner = "LATE takes one label" if plan.late else f"{plan.algorithm.name} learns one"
         message = f"{LABEL} names {len(plan.labels)} columns; {learner}. Train a model for each."
         raise StatementError(message, subject=LABEL)
     if columns.classes is not None and (recipe.algorithm.loss is None or not recipe.algorithm.loss.multiclass):
@@ -94,14 +94,14 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
 
 
 def idle(plan: Plan, recipe: Recipe) -> frozenset[str]:
-    """Return the options of the algorithm without effect: they set its own optimizers, and OPERATORS names another one."""
+    """Return the options of the algorithm that have no effect: they set its own optimizers, and OPERATORS names another one."""
     if recipe.optimizer is None:
         return frozenset()
     return of_optimizer(type(plan.algorithm.options)) & {name.lower() for name in plan.algorithm.given}
 
 
 def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
-    """Refuse a mean that labels cannot have, or that the algorithm does not begin with."""
+    """Refuse a base rate that labels cannot have, or that has no effect on the algorithm."""
     given = plan.settings.base_rate
     if given is None:
         return
@@ -118,7 +118,7 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
 
 
 def check_release(plan: Plan, algorithm: Algorithm) -> None:
-    """Refuse a condition of release that no training can meet, as it names a metric that is never known."""
+    """Refuse a release condition that names a metric which is never known: no training could meet it."""
     leaves = [leaf for leaf in plan.release.tree.leaves() if leaf.kind != "number"] if plan.release is not None else []
     labels = {label.lower() for label in plan.labels}
     for leaf in leaves:
@@ -151,7 +151,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
 
     Raises:
         StatementError: see columns_of, check_offered, recipe_of and check_release; labels that are learned in another unit than
-            those of the version that it continues.
+            in the continued version.
     """
     columns = columns_of(schema, plan.roles, parent)
     # Before operators are made: JAX runs where one is probed.
@@ -200,7 +200,7 @@ def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
 
 
 def check_crosses(plan: Plan, columns: Columns) -> None:
-    """Refuse crosses where the algorithm changes examples: those of a row that it makes would be another's."""
+    """Refuse crosses where the algorithm changes examples: the crosses of a row that it makes would be another row's."""
     if not columns.crosses:
         return
     learns = planned(plan, columns.layout).learns
@@ -252,7 +252,7 @@ def make(
 
 
 def check_on(used: UsedOperator, operator: Operator, algorithm: Algorithm) -> None:
-    """Refuse an operator on tables that the algorithm does not have, or on which it means nothing.
+    """Refuse an operator on tables that the algorithm does not have, or on which it has no effect.
 
     Raises:
         StatementError: names the operator and what it can act on.
@@ -264,7 +264,7 @@ def check_on(used: UsedOperator, operator: Operator, algorithm: Algorithm) -> No
             message = f"{subject} is to act on {name}, which the algorithm does not have.{suggestion(name, valid)}"
             raise StatementError(message, subject=subject)
     if used.on and (operator.lives or operator.offers or operator.counts):
-        raise StatementError(f"{subject} speaks for a feature, whatever tables it has rows in. Leave ON out.", subject=subject)
+        raise StatementError(f"{subject} acts on a feature in all tables. Leave ON out.", subject=subject)
     if DENSE in used.on and not operator.dense:
         what = "has the algorithm's optimizer" if operator.optimizer else "has no rows of features, which it acts on"
         raise StatementError(f"{subject} is to act on {DENSE}, which {what}. Leave {DENSE} out of ON.", subject=subject)
@@ -308,7 +308,7 @@ def statistics_of_rows(names: tuple[str, ...]) -> Operator:
 
 
 def options_in(manifest: Manifest) -> dict[str, Any]:
-    """Return the options of a trained version's algorithm, with those that it did not say and that are others now."""
+    """Return the options of a trained version's algorithm: as given then, and defaults as they were then."""
     options = dict(manifest.algorithm.options)
     part = parts.ALGORITHM.find(manifest.algorithm.name, None)
     return options if manifest.defaults else written_before(part.options, options)

@@ -1,4 +1,4 @@
-"""What a training takes of a stream: from where its parent ended, to where the stream has come."""
+"""The segment of a stream that a training learns: from its parent's position to the newest data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class Segment(NamedTuple):
-    """What a training takes of a stream.
+    """The part of a stream that a training takes.
 
     Attributes:
         stream: where it is taken from.
-        scan: how it is read; of a stream that is joined, what the query's rows were written to.
-        splits: all that it learns from, and those without rows; of a stream that is joined, those that the query read.
+        scan: how it is read; for a joined stream, the files that the query's rows were written to.
+        splits: all splits that it learns from, and splits without rows; for a joined stream, the splits that the query read.
         before: the position that its parent ended at.
     """
 
@@ -43,7 +43,7 @@ class Segment(NamedTuple):
         return self.stream.after(self.before, self.splits)
 
     def beside(self, folder: Path) -> Segment:
-        """Return the same, which writes down in the folder of its version what it passes over."""
+        """Return the same segment, which records in its version's folder what it skips."""
         return self._replace(scan=self.scan.beside(folder)) if isinstance(self.scan, SegmentScan) else self
 
 
@@ -52,7 +52,7 @@ def cut(query: StreamQuery, parent: Version | None, warehouse: Path, forgives: b
 
     Raises:
         StatementError: the query cannot run or is not row by row, or the parent learned from another stream.
-        DataError: what was learned from is not what it was, or cannot be read.
+        DataError: data that was learned from has changed, or cannot be read.
     """
     stream = opened(query.relation, warehouse, forgives)
     before = begin_of(stream, parent, forgives)
@@ -94,7 +94,8 @@ def taken(
 def is_passed(
     stream: InputStream, query: StreamQuery, splits: Sequence[Split], parent: Version | None, after: Position
 ) -> bool:
-    """Return whether splits have no row to learn from: nobody need look at them again, and the parent keeps how far that is.
+    """Return whether splits have no row to learn from, so that they need not be read again; the parent then keeps that
+    position.
 
     Args:
         after: the position that they lead to.
@@ -107,7 +108,7 @@ def is_passed(
         return False
     if parent is not None:
         if isinstance(scan, SegmentScan):
-            is_empty(scan.beside(parent.folder), rows)  # read once more, so that what is passed over is written down
+            is_empty(scan.beside(parent.folder), rows)  # read once more, so that what is skipped is recorded
         write_passed(parent.folder, {**read_passed(parent.folder), stream.name: after})
     return True
 
@@ -116,7 +117,7 @@ def cut_again(query: StreamQuery, parent: Version | None, folder: Path, forgives
     """Return what the log of an interrupted version says that it takes.
 
     Args:
-        staged: of a stream that is joined, what the query's rows were written to.
+        staged: for a joined stream, the files that the query's rows were written to.
 
     Raises:
         StatementError: the query cannot run any more.
@@ -131,7 +132,7 @@ def cut_again(query: StreamQuery, parent: Version | None, folder: Path, forgives
 
 
 def begin_of(stream: InputStream, parent: Version | None, forgives: bool) -> Position:
-    """Return where a stream is begun: where the parent ended.
+    """Return the position where a stream begins: where the parent ended.
 
     Raises:
         StatementError: the parent learned from other streams and not from this one; says how much.

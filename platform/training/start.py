@@ -1,4 +1,4 @@
-"""The start of a training: the engine looks at its query while JAX is loaded, which takes either some tenths of a second."""
+"""The start of a training: the engine analyses its query while JAX is loaded; each takes some tenths of a second."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
-    """Run a training statement; see train.train, whose result this is."""
+    """Run a training statement; returns the result of train.train."""
     if plan.stream is not None:
         from .streaming import train_stream
 
@@ -29,7 +29,7 @@ def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.
 
 
 def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
-    """Go on with a training that was interrupted; see train.resume, whose result this is, and staying.reside_again."""
+    """Resume an interrupted training; returns the result of train.resume or staying.reside_again."""
     if plan.publish is not None:
         from .resident.staying import reside_again
 

@@ -1,4 +1,4 @@
-"""How a training learns: by the kind of its algorithm. This is the one place that tells the kinds apart."""
+"""How a training learns, by the kind of its algorithm. This is the only place that distinguishes the kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Strategy(Protocol):
     """A way to learn; a module of its room."""
 
     def check(self, plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, tasks: Tasks | None) -> None:
-        """Refuse what a statement asks and this way to learn cannot give, before anything starts.
+        """Refuse what this strategy cannot do, before anything starts.
 
         Args:
             parent: the version that is continued.
@@ -35,7 +35,7 @@ class Strategy(Protocol):
         ...
 
     def cost(self, prepared: Prepared) -> Cost:
-        """Return what a training costs, judged by a sample of its input, which is learned from here and forgotten.
+        """Return what a training costs, judged by a sample of its input, which is learned and forgotten.
 
         Raises:
             DataError: what would stop the training at that sample.

@@ -1,4 +1,4 @@
-"""The start of a training from a stream: it answers at once where nothing has come."""
+"""The start of a training from a stream: it returns at once where nothing has arrived."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ STATUS = "nothing new"
 
 
 def idle(relation: StreamRelation, parent: Version, warehouse: Path, forgives: bool, reporter: Reporter) -> pa.Table | None:
-    """Return what a statement answers where nothing came since its parent; None where something may have."""
+    """Return the result of a statement where nothing arrived since its parent; None where something may have."""
     stream = opened(relation, warehouse, forgives)
     before = begin_of(stream, parent, forgives)
     return None if stream.waits(before) else nothing(stream, before, parent, reporter)
 
 
 def train_stream(plan: Plan, query: StreamQuery, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
-    """Run a training statement on what has come in a stream; see train.train.
+    """Run a training statement on what has arrived in a stream; see train.train.
 
     Raises:
         StatementError: a new model has nothing to learn from.
@@ -52,7 +52,7 @@ def train_stream(plan: Plan, query: StreamQuery, engine: Engine, models: Models,
 
 
 def nothing(stream: InputStream, before: Position, parent: Version, reporter: Reporter) -> pa.Table:
-    """Return the row of a training statement that had nothing to learn, and say so."""
+    """Return the row of a training statement that had nothing to learn, and report it."""
     manifest = parent.manifest
     reporter.note(
         f"Nothing to learn has come in {stream.name} since version {parent.number} of {manifest.model}, which has learned "

@@ -158,7 +158,7 @@ def test_messages_that_are_no_rows_are_passed_over_and_written_down(tmp_path: Pa
             none,
         ]
         assert session.sql(ROWS).arrow()["count"].to_pylist() == [300]
-    assert any(note.startswith("Passed over 9 messages: ") for note in notes.said)
+    assert any(note.startswith("Skipped 9 messages: ") for note in notes.said)
 
 
 def test_columns_that_the_query_does_not_read_may_hold_anything(session: xpsql.Session, broker: Broker) -> None:

@@ -127,7 +127,7 @@ def test_a_late_click_is_a_click_and_no_show(engine: str, request: pytest.Fixtur
         ("USING xftrl (loss = 'squared') LABEL label LATE", "loss = 'logloss'"),
         ("USING xftrl (positive_weight = 2) LABEL label LATE", "without positive_weight"),
         ("USING owlqn LABEL label LATE", "owlqn learns otherwise"),
-        ("USING multi_task LABEL label, user LATE", "LATE is said of one"),
+        ("USING multi_task LABEL label, user LATE", "LATE takes one label"),
     ],
 )
 def test_late_labels_are_refused_where_they_would_mean_nothing(

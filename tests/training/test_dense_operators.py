@@ -149,7 +149,7 @@ def test_on_is_stored_with_the_model_and_goes_on(session: xpsql.Session) -> None
         ("xftrl", "safety ON dense, ftrl", "safety", "to act on dense, which the algorithm does not have. Valid: weights"),
         (XNN, "adagrad ON dense", "adagrad", "to act on dense, which has the algorithm's optimizer"),
         (XNN, "decay (n = 0.9) ON dense, adagrad", "decay", "has no rows of features"),
-        (XNN, "admit (min_count = 2) ON vectors, adagrad", "admit", "speaks for a feature"),
+        (XNN, "admit (min_count = 2) ON vectors, adagrad", "admit", "acts on a feature"),
     ],
 )
 def test_what_an_operator_cannot_act_on_is_refused_with_its_place(

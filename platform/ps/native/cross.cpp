@@ -86,7 +86,7 @@ NumpyVector<uint64_t> hash_cross(const nb::sequence& members, const nb::object& 
             keys[i] = hash.key();
         }
     }
-    if (!inside) throw nb::value_error("positions must be valid for values, and offsets must ascend and stay within data");
+    if (!inside) throw nb::value_error("positions must be those of values, and offsets ascend and stay within data");
     return keys.take(n);
 }
 

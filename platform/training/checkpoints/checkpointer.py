@@ -1,4 +1,4 @@
-"""Taking checkpoints beside a training: when, full or incremental, and what becomes of one that fails."""
+"""Taking checkpoints during a training: when, full or incremental, and what happens to one that fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_LINKS = 16
 
 
 class Taken(NamedTuple):
-    """What all shards wrote, each as it was at one moment, and how far the training was by then."""
+    """What all shards wrote, each as of one moment, and how far the training was by then."""
 
     parts: list[CheckpointPart]
     driver: DriverState
@@ -46,14 +46,14 @@ class Checkpointer:
     """Takes a checkpoint every so many seconds in a thread of its own; a context manager.
 
     One that fails (a full disk) is reported and removed, and the training goes on: the one before it is still there. After a
-    full checkpoint come incremental ones, until together they are as large.
+    full checkpoint come incremental ones, until they are together as large as the full one.
 
     A training that is interrupted (Ctrl-C, SIGTERM) gets a last one.
 
     Args:
         checkpoints: where they go.
         epoch: of this driver.
-        seconds: between the end of one and the begin of the next; 0: none is taken by itself.
+        seconds: between the end of one checkpoint and the start of the next; 0: none is taken automatically.
         taker: of the training's shards.
         note: called with what fails.
     """
@@ -78,7 +78,7 @@ class Checkpointer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._ended.set()
-        while self._thread.is_alive():  # it may be between two looks when it is told
+        while self._thread.is_alive():  # the flag may be set between two checks
             self._taker.cancel()
             self._thread.join(0.1)
         if isinstance(error, KeyboardInterrupt) and self._seconds:
@@ -105,7 +105,7 @@ class Checkpointer:
         """Take a checkpoint now.
 
         Raises:
-            XpsqlError: it could not be written; what there was of it is removed.
+            XpsqlError: it could not be written; its partial files are removed.
         """
         with self._busy:
             self._number += 1

@@ -1,4 +1,4 @@
-"""What the driver of a training knows, as a checkpoint keeps it beside the shards."""
+"""The driver's state in a checkpoint, beside the shards'."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class DriverState(NamedTuple):
     """How far a training is.
 
     Attributes:
-        finished: how many batches each turn has, of those that are finished.
+        finished: how many batches each finished turn has.
         counted: how many batches of each turn the metrics have.
-        tallies: of all examples of the first pass that are counted, of each label.
+        tallies: for each label, of all counted examples of the first pass.
         windows: of the evaluation.
-        open: what was seen of windows that were open, as far as the driver knows.
+        open: batches seen so far in open windows, as far as the driver knows.
         examples: counted, of all passes.
         seconds: of work so far.
-        validated: the passes whose rows held out were scored.
+        validated: the passes after which the validation rows were scored.
         kept: the rows of the best of them, written beside the version's; None without patience.
     """
 

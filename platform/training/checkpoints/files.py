@@ -246,7 +246,7 @@ def restore_candidates(shard: Shard, source: OldShard) -> None:
 
 
 def restore_rows(shard: Shard, table: str, source: OldShard, place: Storage) -> None:
-    """Put the rows of a part's table into a shard: those of its last full checkpoint, then what changed, link by link."""
+    """Put the rows of a part's table into a shard: first the last full checkpoint, then the changes, link by link."""
     store = shard.tables[table].store
     shard.tables[table].since = source.state.tables[table].since
     whole = (source.slices.start, source.slices.stop) == source.part.slices

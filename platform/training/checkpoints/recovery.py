@@ -1,4 +1,4 @@
-"""What a training has lost and recovered from."""
+"""Recovery: which tasks a training has lost, and how often it recovered."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class Recoveries:
-    """Counts losses, tells of recoveries, and gives up where a training loses again and again without progress.
+    """Counts lost tasks, reports recoveries, and gives up when tasks are lost again and again without progress.
 
     Args:
-        monitor: is told; what it has counted, and what checkpoints hold, is how far the training has come.
+        monitor: receives reports; its counts, and what checkpoints hold, measure the training's progress.
     """
 
     def __init__(self, monitor: Monitor) -> None:
@@ -39,7 +39,8 @@ class Recoveries:
             silent_seconds: since it was last heard of; recovery took that long already.
 
         Raises:
-            TrainingError: it is the eleventh one of the same since the training last made progress; says what they were.
+            TrainingError: it is the eleventh loss of the same tasks since the training last made progress; lists the last
+                errors.
         """
         with self._lock:
             progress = (self._applied, sum(self._monitor.counted.values()))
@@ -70,7 +71,7 @@ class Recoveries:
 
 
 def begun_again(attempt: Callable[[Recoveries], T], monitor: Monitor) -> T:
-    """Return what an attempt returns; where its tasks are lost it begins again, the same.
+    """Return what an attempt returns; when its tasks are lost, start the same attempt again.
 
     Raises:
         TrainingError: see Recoveries.lost.

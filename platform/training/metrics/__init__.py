@@ -1,4 +1,4 @@
-"""What is measured while learning and scoring, and the gate that judges it. A metric is a file and a line in METRICS."""
+"""Metrics of training and evaluation, and the release gate that judges them. A metric is a file and a line in METRICS."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METRICS: tuple[Metric, ...] = (
 
 
 def metrics_for(traits: frozenset[str]) -> tuple[Metric, ...]:
-    """Return the metrics that mean something where the traits of base.py hold; of classes those that are of classes alone."""
+    """Return the metrics that are defined where the traits of base.py hold; for classes only metrics of classes."""
     several, late = "multiclass" in traits, "late" in traits
     return tuple(
         metric
@@ -42,7 +42,7 @@ def metrics_for(traits: frozenset[str]) -> tuple[Metric, ...]:
 
 
 def metric_names(grouped: bool) -> tuple[str, ...]:
-    """Return the names of all metrics, in their order; of those that need groups only where there are any."""
+    """Return the names of all metrics, in order; metrics that need groups only where there are groups."""
     return tuple(dict.fromkeys(metric.name for metric in METRICS if grouped or "groups" not in metric.needs))
 
 

@@ -1,4 +1,4 @@
-"""What a metric is.
+"""The contract of a metric.
 
 A metric has a name, the traits of examples that it needs, a statistic, and its value as a function of that. A statistic is what
 is counted: it begins at `zero`, takes in examples by `add`, and what several workers counted becomes one by `merge`, in any
@@ -45,7 +45,7 @@ class Statistic(NamedTuple):
         zero: gives the state of no examples.
         add: state and sample -> state.
         merge: two states -> one.
-        check: raises TrainingError where a state that came from elsewhere is none.
+        check: raises TrainingError where a state from elsewhere is invalid.
         packed: state -> the same, small enough to be sent and kept.
         take_out: state and a sample that was added to it, or to what it is merged with -> state without it; None: it cannot.
     """
@@ -66,7 +66,7 @@ class Metric(NamedTuple):
         help: what it is, for the reference.
         needs: traits.
         counts: its statistic.
-        value: of a state; None where it means nothing.
+        value: of a state; None where it is undefined.
         headline: SHOW VERSIONS and the progress of a training show it.
     """
 
@@ -104,7 +104,7 @@ def check_doubles(name: str, state: State, count: int) -> None:
     """Require the state of a statistic that is one float64[count].
 
     Raises:
-        TrainingError: it is none.
+        TrainingError: it is invalid.
     """
     found = [(array.dtype.name, array.shape) for array in state]
     if found != [("float64", (count,))]:

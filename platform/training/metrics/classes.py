@@ -11,10 +11,10 @@ THRESHOLD = 0.5
 
 def confusion(labels: Doubles, predictions: Doubles, threshold: float) -> tuple[int, int, int, int]:
     """Return how many examples are true positives, false positives, false negatives and true negatives."""
-    positive, told = labels > 0, predictions >= threshold
-    right, told_positive = int(np.count_nonzero(positive & told)), int(np.count_nonzero(told))
+    positive, predicted = labels > 0, predictions >= threshold
+    right, predicted_positive = int(np.count_nonzero(positive & predicted)), int(np.count_nonzero(predicted))
     missed = int(np.count_nonzero(positive)) - right
-    return right, told_positive - right, missed, len(labels) - told_positive - missed
+    return right, predicted_positive - right, missed, len(labels) - predicted_positive - missed
 
 
 def terms(sample: Sample) -> tuple[int, ...]:
@@ -26,19 +26,19 @@ DECISIONS = sums("decisions", 4, terms)
 
 
 def accuracy(state: State) -> float | None:
-    """Return the part of the decisions that are right."""
+    """Return the share of decisions that are right."""
     right, _, _, rest = state[0]
     return ratio(right + rest, state[0].sum())
 
 
 def precision(state: State) -> float | None:
-    """Return the part of those predicted positive that are."""
+    """Return the share of examples predicted positive that are positive."""
     right, wrong, _, _ = state[0]
     return ratio(right, right + wrong)
 
 
 def recall(state: State) -> float | None:
-    """Return the part of the positives that are predicted so."""
+    """Return the share of positives that are predicted positive."""
     right, _, missed, _ = state[0]
     return ratio(right, right + missed)
 
@@ -50,7 +50,7 @@ def f1(state: State) -> float | None:
 
 
 CLASSES = frozenset({"classes"})
-ACCURACY = Metric("accuracy", "part of the examples predicted right, at a threshold of 0.5", CLASSES, DECISIONS, accuracy)
-PRECISION = Metric("precision", "part of those predicted positive that are, at 0.5", CLASSES, DECISIONS, precision)
-RECALL = Metric("recall", "part of the positives that are predicted so, at 0.5", CLASSES, DECISIONS, recall)
+ACCURACY = Metric("accuracy", "share of examples predicted right, at a threshold of 0.5", CLASSES, DECISIONS, accuracy)
+PRECISION = Metric("precision", "share of examples predicted positive that are positive, at 0.5", CLASSES, DECISIONS, precision)
+RECALL = Metric("recall", "share of positives that are predicted positive, at 0.5", CLASSES, DECISIONS, recall)
 F1 = Metric("f1", "harmonic mean of precision and recall, at 0.5", CLASSES, DECISIONS, f1)

@@ -35,7 +35,7 @@ MAE = Metric(
     "mae", "mean absolute difference of label and prediction", frozenset(), DIFFERENCES, lambda s: ratio(s[0][3], s[0][0])
 )
 RMSE = Metric("rmse", "root of the mean squared difference", frozenset(), DIFFERENCES, rmse)
-PCOPC = Metric("pcopc", "sum of predictions by sum of labels", frozenset({"labels"}), DIFFERENCES, pcopc)
+PCOPC = Metric("pcopc", "sum of predictions divided by the sum of labels", frozenset({"labels"}), DIFFERENCES, pcopc)
 
 
 def add_spread(state: State, sample: Sample) -> State:
@@ -67,12 +67,12 @@ SPREAD = Statistic("spread", lambda: (np.zeros(4),), add_spread, merge_spread, l
 
 
 def r2(state: State) -> float | None:
-    """Return the part of the labels' variance that predictions explain."""
+    """Return the share of the labels' variance that predictions explain."""
     unexplained = ratio(state[0][3], state[0][2])
     return None if unexplained is None else 1 - unexplained
 
 
-R2 = Metric("r2", "part of the variance of labels that predictions explain", frozenset({"labels", "numbers"}), SPREAD, r2)
+R2 = Metric("r2", "share of the labels' variance that predictions explain", frozenset({"labels", "numbers"}), SPREAD, r2)
 
 
 def relative(sample: Sample) -> tuple[float, ...]:
@@ -84,7 +84,7 @@ def relative(sample: Sample) -> tuple[float, ...]:
 
 MAPE = Metric(
     "mape",
-    "mean absolute difference by the label's size, without labels of 0",
+    "mean absolute difference divided by the label's size, without labels of 0",
     frozenset({"labels", "numbers"}),
     sums("relative differences", 2, relative),
     lambda s: ratio(s[0][1], s[0][0]),

@@ -1,4 +1,4 @@
-"""Conditions of RELEASE WHEN: which numbers they name, and whether they hold.
+"""Release gates (RELEASE WHEN): the metrics that a condition names, and whether it holds.
 
 A condition is a tree whose leaves are numbers and metrics. A comparison with a metric of the version served (`previous.auc`)
 is unknown where no version is served yet, and a condition that is unknown holds: there is nothing to be worse than.
@@ -17,7 +17,7 @@ Metrics = Mapping[str, float | None]
 """By name: `auc` of the first label, `auc(buy)` of any; labels in lower case."""
 
 VALIDATION = "validation."
-"""How the metrics of rows held out begin."""
+"""The prefix of metrics of the validation rows."""
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -35,7 +35,7 @@ ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
 
 
 class Node(NamedTuple):
-    """A part of a condition.
+    """A node of a condition's tree.
 
     Attributes:
         kind: `number`, `metric`, `previous`, a sign of COMPARISONS or ARITHMETIC, `and`, `or` or `not`.
@@ -82,7 +82,7 @@ class Condition(NamedTuple):
         return ", ".join(f"{name} is {value:.6g}" for name, value in self.named(metrics, previous) if value is not None)
 
     def named(self, metrics: Metrics, previous: Metrics | None) -> list[tuple[str, float | None]]:
-        """Return the metrics that it names with their values; those of a version served only where one is."""
+        """Return the metrics that it names with their values; metrics of the served version only where one is served."""
         found: dict[str, float | None] = {}
         for leaf in self.tree.leaves():
             if leaf.kind == "metric":
@@ -120,10 +120,10 @@ def number(node: Node, metrics: Metrics, previous: Metrics | None) -> float:
 
 
 def judged(values: Metrics, validation: Metrics, labels: Sequence[str]) -> dict[str, float | None]:
-    """Return the metrics of all labels, see `flat`, as conditions name them: those of the first label by its name, too.
+    """Return the metrics of all labels, see `flat`, as conditions name them: the first label's also by its name.
 
     Args:
-        validation: of the rows held out.
+        validation: metrics of the validation rows.
     """
     found = {FORMER.get(name.lower(), name.lower()): value for name, value in values.items()}
     found |= {f"{VALIDATION}{name.lower()}": value for name, value in validation.items()}

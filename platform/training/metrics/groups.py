@@ -1,7 +1,7 @@
-"""Metrics within groups of examples: those of one user or session.
+"""Metrics within groups of examples, such as the examples of one user or session.
 
-The state is float64[2], sums over the groups that are over, and three arrays for each sample of those that are not: groups,
-labels and predictions. Packing ends all groups: one that goes on counts as another.
+The state is float64[2], sums over finished groups, and three arrays for each sample of open groups: groups, labels and
+predictions. Packing finishes all groups: a group that continues afterwards counts as another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def merge(one: State, other: State) -> State:
 
 
 def packed(state: State) -> State:
-    """Return a state whose groups are over."""
+    """Return a state whose groups are all finished."""
     if len(state) == 1:
         return state
     groups, labels, predictions = (np.concatenate(state[first::3]) for first in (1, 2, 3))
@@ -69,7 +69,7 @@ def gauc_sums(
 GROUPS = Statistic("groups", lambda: (np.zeros(2),), add, merge, lambda state: check_doubles("groups", state, 2), packed)
 GAUC = Metric(
     "gauc",
-    "mean AUC within groups, by their examples; where there is GROUP",
+    "mean AUC within groups, weighted by their examples; with GROUP",
     frozenset({"classes", "groups"}),
     GROUPS,
     lambda s: ratio(*packed(s)[0]),

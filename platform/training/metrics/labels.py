@@ -10,7 +10,7 @@ Values = dict[str, float | None]
 
 
 def key(metric: str, label: str | None) -> str:
-    """Return how a metric of a label is called among those of all; None: the first label's."""
+    """Return the name of a label's metric among the metrics of all labels; None: the first label's."""
     return metric if label is None else f"{metric}({label})"
 
 
@@ -24,7 +24,7 @@ def flat(by_label: Mapping[str, Values]) -> Values:
 
 
 def divided(values: Mapping[str, float | None], labels: Sequence[str]) -> dict[str, Values]:
-    """Return what `flat` was given, and with the first label all that is no metric of another one."""
+    """Undo `flat`: return the metrics by label; the first label's mapping has all that is no metric of another one."""
     others = {label: f"({label})" for label in labels[1:]}
     first = {name: value for name, value in values.items() if not name.endswith(tuple(others.values()))}
     found = dict.fromkeys(labels[:1], first)

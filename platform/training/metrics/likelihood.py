@@ -26,7 +26,7 @@ LIKELIHOOD = sums("likelihood", 3, terms)
 
 
 def normalized_entropy(state: State) -> float | None:
-    """Return the log loss by that of the mean label as every prediction.
+    """Return the log loss divided by the log loss of predicting the mean label for every example.
 
     Source: He et al., Practical Lessons from Predicting Clicks on Ads at Facebook, ADKDD 2014, equation 1.
     """
@@ -41,5 +41,5 @@ def normalized_entropy(state: State) -> float | None:
 CLASSES = frozenset({"classes"})
 LOGLOSS = Metric("logloss", "mean log loss", CLASSES, LIKELIHOOD, lambda s: ratio(s[0][2], s[0][0]), headline=True)
 NORMALIZED_ENTROPY = Metric(
-    "normalized_entropy", "logloss by that of the mean label for every example", CLASSES, LIKELIHOOD, normalized_entropy
+    "normalized_entropy", "logloss divided by the logloss of the mean label", CLASSES, LIKELIHOOD, normalized_entropy
 )

@@ -22,7 +22,7 @@ Floats = NDArray[np.float32]
 
 
 class Tally(NamedTuple):
-    """Metrics of a label as they travel: what several workers counted adds up exactly.
+    """Partial aggregates of a label's metrics, which workers send and the driver adds up exactly.
 
     Attributes:
         examples: how many.
@@ -36,7 +36,7 @@ class Tally(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What predictions are measured against.
+    """The labels that predictions are measured against.
 
     Attributes:
         labels: their names, the first first; one empty name where there are none.
@@ -65,7 +65,7 @@ class Targets(NamedTuple):
 
     @property
     def final(self) -> Targets:
-        """The same of examples that come once, with the labels that they have in the end; without groups."""
+        """The same for examples that come once, with their final labels; without groups."""
         return self._replace(traits=self.traits - {"groups", "late"})
 
     @property
@@ -106,10 +106,10 @@ class Metrics:
         return Tally(self.examples, self._label_sum, states)
 
     def take(self, tally: Tally) -> None:
-        """Take in what another counted.
+        """Merge another's tallies.
 
         Raises:
-            TrainingError: it is no tally of this label's.
+            TrainingError: it is not a tally of this label.
         """
         self.check(tally)
         self.examples += tally.examples
@@ -121,7 +121,7 @@ class Metrics:
         """Require a tally of what is counted here.
 
         Raises:
-            TrainingError: it is none.
+            TrainingError: it is invalid.
         """
         check_within("the examples of a tally", tally.examples, COUNT)
         check_names("the statistics of a tally", tally.states, self._statistics, self._statistics)
@@ -129,13 +129,13 @@ class Metrics:
             statistic.check(tally.states[name])
 
     def as_dict(self) -> Values:
-        """Return the metrics by name, as ML.EVALUATE shows them; None where one means nothing."""
+        """Return the metrics by name, as ML.EVALUATE shows them; None where one is undefined."""
         self._settle()
         values: Values = dict.fromkeys(metric_names("groups" in self._traits))
         return {"examples": self.examples, **values, **{m.name: m.value(self._states[m.counts.name]) for m in self._metrics}}
 
     def some(self, names: Iterable[str]) -> dict[str, float]:
-        """Return some of the metrics by name, those that mean something."""
+        """Return some of the metrics by name, without undefined ones."""
         self._settle()
         wanted = [metric for metric in self._metrics if metric.name in names]
         values = {metric.name: metric.value(self._states[metric.counts.name]) for metric in wanted}
@@ -159,7 +159,7 @@ class Metrics:
 
     @property
     def shown(self) -> float:
-        """The examples; those whose labels come late once each."""
+        """The number of examples; one whose label comes late counts once."""
         return self.examples - (self.label_sum if "late" in self._traits else 0)
 
     def _settle(self) -> None:
@@ -185,7 +185,7 @@ class LabelMetrics:
     """Running metrics of all labels.
 
     Attributes:
-        first: those of the first label.
+        first: the metrics of the first label.
     """
 
     def __init__(self, targets: Targets) -> None:
@@ -195,7 +195,7 @@ class LabelMetrics:
 
     @classmethod
     def of(cls, targets: Targets, tallies: Iterable[Sequence[Tally]]) -> Self:
-        """Return the metrics of what several counted: a tally of each label from each."""
+        """Return the metrics of several sources: a tally of each label from each."""
         metrics = cls(targets)
         for one in tallies:
             metrics.take(one)
@@ -213,10 +213,10 @@ class LabelMetrics:
         return tuple(metrics.tally() for metrics in self._by_label.values())
 
     def take(self, tallies: Sequence[Tally]) -> None:
-        """Take in what another counted.
+        """Merge another's tallies.
 
         Raises:
-            TrainingError: they are no tallies of these labels.
+            TrainingError: they are not tallies of these labels.
         """
         self.check(tallies)
         for metrics, tally in zip(self._by_label.values(), tallies, strict=True):
@@ -226,7 +226,7 @@ class LabelMetrics:
         """Require a tally of each label, of what is counted here.
 
         Raises:
-            TrainingError: they are none.
+            TrainingError: they are invalid.
         """
         if len(tallies) != len(self._by_label):
             raise refused("the tallies", f"{len(self._by_label)}, one of each label", len(tallies))

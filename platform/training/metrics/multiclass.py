@@ -17,10 +17,11 @@ def zero() -> State:
 
 
 def add(state: State, sample: Sample) -> State:
-    """Take in a sample: of each class its examples, those predicted so, and those of both; and the sum of log losses."""
+    """Take in a sample: for each class the numbers of its examples, of predictions of it, and of right ones; and the sum of log
+    losses."""
     labels, (rows, classes) = sample.labels.astype(np.int64), sample.predictions.shape
-    told = sample.predictions.argmax(axis=1)
-    counts = [np.bincount(of, minlength=classes) for of in (labels, told, labels[labels == told])]
+    predicted = sample.predictions.argmax(axis=1)
+    counts = [np.bincount(of, minlength=classes) for of in (labels, predicted, labels[labels == predicted])]
     chosen = sample.predictions[np.arange(rows), labels]
     loss = -np.log(np.maximum(chosen, PROBABILITY_LIMIT)).sum()
     return merge(state, (np.stack(counts, axis=1).astype(np.float64), np.array([loss])))
@@ -37,7 +38,7 @@ def check(state: State) -> None:
     """Require a state of this statistic.
 
     Raises:
-        TrainingError: it is none.
+        TrainingError: it is invalid.
     """
     found = [(array.dtype.name, array.shape) for array in state]
     if len(state) != 2 or found != [("float64", (len(state[0]), 3)), ("float64", (1,))]:
@@ -45,7 +46,7 @@ def check(state: State) -> None:
 
 
 def accuracy(state: State) -> float | None:
-    """Return the part of the examples that are predicted right."""
+    """Return the share of examples that are predicted right."""
     return ratio(state[0][:, 2].sum(), state[0][:, 0].sum())
 
 
@@ -55,7 +56,7 @@ def logloss(state: State) -> float | None:
 
 
 def normalized_entropy(state: State) -> float | None:
-    """Return the log loss by that of the share of each class as every prediction."""
+    """Return the log loss divided by the log loss of predicting the classes' shares for every example."""
     counts = state[0][:, 0]
     if np.count_nonzero(counts) < 2:
         return None
@@ -72,12 +73,12 @@ def by_class(state: State, over: Doubles, under: Doubles) -> float | None:
 
 
 def precision(state: State) -> float | None:
-    """Return the part of those predicted to be of a class that are, averaged over classes."""
+    """Return the share of predictions of a class that are right, averaged over classes."""
     return by_class(state, state[0][:, 2], state[0][:, 1])
 
 
 def recall(state: State) -> float | None:
-    """Return the part of a class's examples that are predicted so, averaged over classes."""
+    """Return the share of a class's examples that are predicted right, averaged over classes."""
     return by_class(state, state[0][:, 2], state[0][:, 0])
 
 
@@ -89,10 +90,10 @@ def f1(state: State) -> float | None:
 CLASSES = frozenset({"multiclass"})
 COUNTED = Statistic("multiclass", zero, add, merge, check)
 MULTICLASS = (
-    Metric("logloss", "of classes: mean log loss of the label's class", CLASSES, COUNTED, logloss, headline=True),
-    Metric("normalized_entropy", "of classes: logloss by that of their shares", CLASSES, COUNTED, normalized_entropy),
-    Metric("accuracy", "of classes: part of the examples whose likeliest class is theirs", CLASSES, COUNTED, accuracy),
-    Metric("precision", "of classes: its mean over classes", CLASSES, COUNTED, precision),
-    Metric("recall", "of classes: its mean over classes", CLASSES, COUNTED, recall),
-    Metric("f1", "of classes: its mean over classes", CLASSES, COUNTED, f1),
+    Metric("logloss", "for classes: mean log loss of the label's class", CLASSES, COUNTED, logloss, headline=True),
+    Metric("normalized_entropy", "for classes: logloss by the logloss of their shares", CLASSES, COUNTED, normalized_entropy),
+    Metric("accuracy", "for classes: share of examples whose likeliest class is the label", CLASSES, COUNTED, accuracy),
+    Metric("precision", "for classes: its mean over classes", CLASSES, COUNTED, precision),
+    Metric("recall", "for classes: its mean over classes", CLASSES, COUNTED, recall),
+    Metric("f1", "for classes: its mean over classes", CLASSES, COUNTED, f1),
 )

@@ -1,8 +1,8 @@
 """Metrics of a training, pass by pass.
 
 In the first pass every example is predicted before anything has learned from it; in later ones the model has seen each before,
-and how well it recalls them says nothing of new ones. So the first pass is what a version is judged by, and a later one is a
-curve of its own.
+and how well it recalls them says nothing of new ones. So a version is judged by the first pass, and a later pass has a curve of
+its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Floats = NDArray[np.float32]
 
 
 class PassTally(NamedTuple):
-    """What was counted of each label in one pass, numbered from 0."""
+    """The tallies of each label in one pass, numbered from 0."""
 
     pass_number: int
     tallies: tuple[Tally, ...]
@@ -30,7 +30,7 @@ class PassMetrics:
 
     Args:
         targets: what predictions are measured against, without groups.
-        keeps_all: those between them are kept as well, so that `tallies` has all that was counted.
+        keeps_all: passes between them are kept as well, so that `tallies` has everything.
 
     Attributes:
         newest: the number of the pass that was counted last.
@@ -60,17 +60,17 @@ class PassMetrics:
         self._of(pass_number).add(labels, predictions)
 
     def take(self, tallies: Iterable[PassTally]) -> None:
-        """Take in what another counted.
+        """Merge another's tallies.
 
         Raises:
-            TrainingError: they are no tallies of these labels.
+            TrainingError: they are not tallies of these labels.
         """
         for pass_number, found in tallies:
             self._of(pass_number).take(found)
             self.examples += found[0].examples
 
     def tallies(self) -> tuple[PassTally, ...]:
-        """Return what was counted of each pass that is kept."""
+        """Return the tallies of each pass that is kept."""
         return tuple(PassTally(number, metrics.tallies()) for number, metrics in self._passes.items())
 
     def go_on(self, first: Sequence[Tally], examples: int) -> None:
@@ -79,7 +79,7 @@ class PassMetrics:
         self.newest, self.examples = 0, examples
 
     def _of(self, pass_number: int) -> LabelMetrics:
-        """Return the metrics of a pass; what comes late of one that is over counts as examples alone."""
+        """Return the metrics of a pass; reports that come late for a finished pass count only as examples."""
         if pass_number > self.newest:
             self.newest = pass_number
             if not self._keeps_all:

@@ -4,8 +4,8 @@ Up to 65,536 examples are kept, and metrics are exact. Beyond that two histogram
 bins of the prediction's logit in [-16, 16]: sums of histograms merge exactly, and ties within a bin count one half.
 
 The state is (predictions float32[n], positive bool[n]), (histograms int64[2, 65536],) while it grows, or packed,
-(bins int32[k], counts int64[2, k]) without the empty bins. Where an example is taken out again whose prediction was another one
-then, a bin may have less than none.
+(bins int32[k], counts int64[2, k]) without the empty bins. Where an example is taken out again and its prediction has changed,
+a bin's count may be negative.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Curve(NamedTuple):
     """Examples by prediction, ascending.
 
     Attributes:
-        predictions: float64[k], distinct; of bins the middles.
+        predictions: float64[k], distinct; for bins their middles.
         negatives, positives: int64[k], examples at each.
     """
 
@@ -145,8 +145,8 @@ def pr_auc(state: State) -> float | None:
     if not total:
         return None
     right = np.cumsum(positives[::-1])
-    told = right + np.cumsum(negatives[::-1])
-    precise = right / np.maximum(told, 1)  # the highest may have been learned again at other scores
+    predicted = right + np.cumsum(negatives[::-1])
+    precise = right / np.maximum(predicted, 1)  # the highest may have been learned again at other scores
     return float(np.clip((positives[::-1] * precise).sum() / total, 0, 1))
 
 

@@ -1,4 +1,4 @@
-"""What is remarkable of a model's slots: features that tell nothing of examples to come, or cost most of the memory."""
+"""Warnings about slots: features that cannot generalise to new examples, or that take most of the memory."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from ...input.splits import CHUNK_ROWS
 from ...input.vocabulary import ABSENT
 
 NEAR = 0.9
-"""From this share of distinct values on a slot is thought to have one for each row, and of all features, to have most."""
+"""From this share of distinct values on, a slot counts as having one per row; from this share of all features on, as having
+most."""
 ENOUGH_ROWS = 1000
 ENOUGH_FEATURES = 100_000
 MOST_ROWS = 1 << 20
-"""Stored rows that are looked at; their keys are hashes, so the first ones are as all are."""
+"""How many stored rows are sampled; keys are hashes, so the first rows represent all."""
 
 
 class SlotCounts(NamedTuple):
-    """Features and their occurrences, by number of slot, and where they were counted, in words."""
+    """Features and their occurrences by slot number, and a text that says where they were counted."""
 
     features: Mapping[int, int]
     occurrences: Mapping[int, int]
@@ -33,7 +34,7 @@ class SlotCounts(NamedTuple):
 
 
 def seen_at_first(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder) -> SlotCounts | None:
-    """Return what the first piece of an input has; None where filters leave nothing of it."""
+    """Count the slots in the first piece of an input; None where filters leave nothing of it."""
     for split in splits:
         with closing(scan.read(split, columns.inputs, CHUNK_ROWS)) as tables:
             for table in tables:
@@ -47,7 +48,7 @@ def seen_at_first(scan: Scan, splits: Sequence[Split], columns: Columns, encoder
 
 
 def seen_in(version: Version, passes: int) -> SlotCounts:
-    """Return what a version has stored, by the first of its rows where they are many.
+    """Count the slots in a version's rows, or in the first of them where they are many.
 
     Args:
         passes: how often each example was learned from.
@@ -71,24 +72,24 @@ def counted(slots: np.ndarray) -> dict[int, int]:
 
 
 def remarks(columns: Columns, seen: SlotCounts | None) -> list[str]:
-    """Return what a user should know of the slots, with the remedy."""
+    """Return the warnings about slots, each with a remedy."""
     dates = [slot.name for slot in columns.scalar if slot.type == "date"]
-    told = [
-        f"Slot {name} is a DATE, and each day is a feature of its own: nothing is known of days to come. Select "
+    warnings = [
+        f"Slot {name} is a DATE, and each day is a feature of its own: the model knows nothing about future days. Select "
         f"dayofweek({name}), month({name}) or the days since an event in its place, or IGNORE it."
         for name in dates
     ]
     if seen is None:
-        return told
+        return warnings
     alone = {slot.name for slot in columns.scalar if slot.name not in dates and one_each(seen, slot.number)}
-    told += [
+    warnings += [
         f"Slot {slot.name} has {seen.features[slot.number]:,} features in {seen.occurrences[slot.number]:,} values of "
         f"{seen.where}, nearly one for each: what is learned of one is of no use to another. IGNORE it, or select what recurs "
         f"of it, such as substring({slot.name}, 1, 4) or hash_bucket({slot.name}, 1000)."
         for slot in columns.scalar
         if slot.name in alone
     ]
-    return told + [
+    return warnings + [
         f"Slot {slot.name} has {seen.features[slot.number] / total(seen, columns):.0%} of all features of {seen.where}, so it "
         "takes that part of the memory. OPERATORS (admit (min_count = 5)) keeps those that recur, SHRINK MODEL removes the "
         "others from a model that is there."
@@ -98,7 +99,7 @@ def remarks(columns: Columns, seen: SlotCounts | None) -> list[str]:
 
 
 def one_each(seen: SlotCounts, number: int) -> bool:
-    """Return whether nearly every value of a slot is another."""
+    """Return whether nearly all values of a slot are distinct."""
     values = seen.occurrences.get(number, 0)
     return values >= ENOUGH_ROWS and seen.features.get(number, 0) >= NEAR * values
 

@@ -1,4 +1,4 @@
-"""The metrics of rows held out, pass by pass, which pass is the best, and early stopping."""
+"""Validation metrics pass by pass, the best pass, and early stopping."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .metrics import LabelMetrics, Tally, Targets
 
 
 class Validated(NamedTuple):
-    """What a pass came to.
+    """The validation result of a pass.
 
     Attributes:
         pass_number: from 0.
         examples: learned from so far, in all passes.
-        tallies: of the rows held out, of each label.
+        tallies: of the validation rows, for each label.
     """
 
     pass_number: int
@@ -41,9 +41,9 @@ class Validations:
         self._targets = targets
 
     def restore(self, passes: Sequence[Validated], written: int | None) -> None:
-        """Go on from the passes that a checkpoint knows, and the one whose rows were written by then.
+        """Continue from a checkpoint's passes, and the pass whose rows were written by then.
 
-        A best pass whose rows were not is scored again: it was the last one.
+        A best pass whose rows were not written is scored again: it was the last one.
         """
         self.passes = list(passes)
         if self.patience is not None and self.kept is not None and self.kept.pass_number != written:
@@ -63,7 +63,7 @@ class Validations:
 
     @property
     def over(self) -> bool:
-        """Whether it is time to stop."""
+        """Whether to stop early."""
         kept = self.kept
         return self.patience is not None and kept is not None and len(self.passes) - 1 - kept.pass_number >= self.patience
 

@@ -2,8 +2,8 @@
 
 After every m batches of a pass the next n are a window: batch b is in window b div (m + n) where b mod (m + n) >= m. What a
 window has of each split is measured by itself, since another worker may learn from the next one. A training step's predictions
-are made before its update, so a window costs no scoring of its own. After a loss, a batch that some shard has already is left
-out of its window: rows that have learned from it predict it too well.
+are made before its update, so a window costs no scoring of its own. After a task is lost, a batch that some shard has already
+applied is left out of its window: rows that have learned from it predict it too well.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Window(NamedTuple):
     Attributes:
         pass_number, split, number: which window it is.
         batches: how many it has.
-        missing: how many it should have beside those: batches that some shard had when they were measured.
+        missing: how many batches it lacks: some shard had applied them before they were measured.
         tallies: of its examples, of each label; groups end with a window.
-        segments: value of the BY column -> its tallies; those with the most examples, at most 100.
+        segments: value of the BY column -> its tallies; the segments with the most examples, at most 100.
     """
 
     pass_number: int
@@ -53,7 +53,7 @@ class Window(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was seen of a window: its batches so far, one after the other.
+    """The part of a window that was seen so far, batch by batch.
 
     Attributes:
         pass_number, split, number: which window it is.
@@ -112,7 +112,7 @@ class Schedule(NamedTuple):
         return (batch.id.pass_number, batch.id.split, number) if place >= self.evaluate.every else None
 
     def passed(self, batch: Batch) -> int:
-        """Return how many batches of its split a batch's window has up to it."""
+        """Return how many batches of its split a batch's window has, up to this one."""
         at = self._number(batch)
         begin = max(at // self.period * self.period + self.evaluate.every, self.before[batch.id.split])
         return at - begin + 1
@@ -150,7 +150,7 @@ class Collector:
         targets: what predictions are measured against.
         learned: called with every batch and its predictions.
         closed: called with every window.
-        begun: windows that were open when a training was interrupted; whoever goes on with one takes it out.
+        begun: windows that were open when a training was interrupted; the worker that continues one takes it out.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Collector:
     def learned(self, batch: Batch, predictions: Floats) -> None:
         """Take in a batch that was learned from, with the predictions made before.
 
-        A window is told before its last batch is, so that who knows the batch knows the window.
+        A window is reported before its last batch, so that whoever knows the batch knows the window.
         """
         if self._schedule is not None:
             self._collect(batch, predictions, self._schedule)
@@ -206,13 +206,13 @@ class Collector:
 
 
 def nothing(key: Key, num_labels: int, num_outputs: int) -> Seen:
-    """Return that nothing was seen of a window yet."""
+    """Return the empty state of a window."""
     labels, predictions = (np.empty((lines, 0), np.float32) for lines in (num_labels, num_outputs))
     return Seen(*key, 0, labels, predictions, np.empty(0, np.int64), np.empty((0, 1), np.uint32))
 
 
 def seen(key: Key, batch: Batch, predictions: Floats) -> Seen:
-    """Return a batch as what was seen of its window."""
+    """Return a batch as a part of its window."""
     facets = batch.facets
     groups = np.empty(0, np.int64) if facets is None else facets.groups.view(np.int64)
     texts = np.empty(0, "<U1") if facets is None else facets.segments.astype("<U")
@@ -223,7 +223,7 @@ def seen(key: Key, batch: Batch, predictions: Floats) -> Seen:
 
 
 def joined(parts: Sequence[Seen]) -> Seen:
-    """Return what was seen of one window, in order."""
+    """Join the parts of one window, in order."""
     labels, predictions, groups = (
         np.concatenate([getattr(one, name) for one in parts], axis=-1) for name in ("labels", "predictions", "groups")
     )

@@ -1,4 +1,4 @@
-"""What learning batch by batch costs: a few batches are read, encoded and learned from, and forgotten."""
+"""The cost of learning batch by batch: a few batches are read, encoded, learned from, and forgotten."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .worker import Worker
 
 MOST = 32
 AT_ONCE = 0.5
-"""Of the shorter of reading and learning, the part that is not hidden behind the longer one where both have a core."""
+"""The part of the shorter of reading and learning that does not overlap with the longer one where both have a core."""
 
 
 def cost(prepared: Prepared) -> Cost:
-    """Return what a pass costs, by a sample of the first batches, which are learned from twice: once so that what is compiled
-    for them is there, and again, as long as there is time, to measure."""
+    """Return the cost of a pass, from a sample of its first batches. They are learned from twice: once to compile the programs,
+    and again, as long as there is time, to measure."""
     share_work(cores())
     features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
     size = estimated_bytes(prepared.recipe, features)
@@ -44,7 +44,7 @@ def cost(prepared: Prepared) -> Cost:
 
 def first_batches(prepared: Prepared) -> tuple[list[Batch], float, float]:
     """Return batches of the first pieces of the input, and the seconds that reading and encoding took for so many rows; the
-    first piece of several is not counted, as it warms up what others find warm."""
+    first of several pieces is not counted, as it warms up caches."""
     encoder, size = prepared.encoder, prepared.batch_size
     found: list[Batch] = []
     spent: list[tuple[float, float]] = []

@@ -27,7 +27,7 @@ Done = Callable[[Batch, NDArray[np.float32]], None]
 
 
 class Upcoming(NamedTuple):
-    """What a worker comes to next: a batch, and its pull if that is under way; or the end of a turn."""
+    """A worker's next item: a batch, with its pull if that is under way; or the end of a turn."""
 
     item: Batch | End
     pulling: Handle[Pulled] | None
@@ -42,7 +42,7 @@ class Worker:
         recipe: what is learned.
         done: called after each batch whose push is sent, with its predictions float32[num_labels, examples].
         ended: called after each turn, when all shards have acknowledged all of its batches.
-        clock: told the steps of learning.
+        clock: measures the steps of learning.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Worker:
         self._number = number
         self._client = client
         learns = recipe.algorithm.learns
-        assert isinstance(learns, Online)  # those that learn otherwise have no workers of this kind
+        assert isinstance(learns, Online)  # algorithms that learn otherwise have no such workers
         self._step = learn_step(recipe.algorithm)
         self._returned: Sequence[str] = [name for rows in row_programs(recipe.programs) for name in rows.needs_pulled]
         self._dense_returned = recipe.dense.pulled
@@ -77,19 +77,19 @@ class Worker:
     def learn_ahead(
         self, batches: Coming[Batch | End], begin: Callable[[], bool], depth: int, wanted: Callable[[Batch | End], bool]
     ) -> None:
-        """Learn as `learn` does, but while a batch is computed on, the pulls of as many of the next as `depth` are under way,
-        and as many pushes of those before. What a pull brings lacks that many updates of this worker's own, beside others'.
+        """Learn as `learn` does, but pipelined: while a batch is computed, the pulls of the next `depth` batches and as many
+        earlier pushes are under way. So a pull lacks that many of this worker's own updates, beside others'.
 
         Args:
-            batches: those that are not there yet are not waited for.
-            wanted: tells of a batch, or an end, whether this worker is to learn it; else it is left out.
+            batches: batches that are not ready yet are not waited for.
+            wanted: returns whether this worker is to learn a batch, or an end; else it is left out.
         """
         self._learn_all(self._pulled_ahead(batches, depth, wanted), begin, False, depth)
 
     def _pulled_ahead(
         self, batches: Coming[Batch | End], depth: int, wanted: Callable[[Batch | End], bool]
     ) -> Generator[Upcoming, None, None]:
-        """Yield what comes, once the pulls of what follows it are under way."""
+        """Yield each item once the pulls of the following ones are under way."""
         coming: deque[Upcoming] = deque()
         while True:
             while len(coming) <= depth and (batches.ready or not coming):
@@ -109,7 +109,7 @@ class Worker:
         return self._client.start_pull(batch.keys, batch.size)
 
     def _learn_all(self, upcoming: Iterable[Upcoming], begin: Callable[[], bool], paced: bool, under_way: int) -> None:
-        """Learn what comes.
+        """Learn all items.
 
         Args:
             under_way: pushes whose answers are not awaited before the next batch is computed on.
@@ -165,7 +165,7 @@ class Worker:
         gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
         positives = int(np.count_nonzero(batch.label[0, : batch.examples] > 0))
         counts, examples = batch.counts, batch.examples
-        if self._late:  # what is clicked was counted when it was shown
+        if self._late:  # a clicked example was counted when it was shown
             counts, examples = counts - batch.clicks, examples - positives
         touched = Touched(batch.keys, batch.slots, counts, batch.clicks, batch.time_seconds, batch.id, examples, positives)
         weights = {name: pulled.weights[name] for name in self._returned}

@@ -1,4 +1,4 @@
-"""What learning by another package costs: it learns from the first examples, and from four times as many."""
+"""The cost of learning by another package: it learns from the first examples, and from four times as many."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COPIES = 3  # of the matrix: its parts, the whole, and the package's
 
 
 def cost(prepared: Prepared) -> Cost:
-    """Return what learning costs: what takes the same time however many examples there are, and what is in proportion."""
+    """Return the cost of learning: a fixed part, and a part in proportion to the number of examples."""
     every = sum(split.rows for split in prepared.splits)
     learned(prepared, FEW)  # the package loads
     few, first = learned(prepared, FEW)

@@ -31,7 +31,8 @@ WAIT_SECONDS = 0.5
 
 
 class EncodedCategories(NamedTuple):
-    """A worker has encoded its examples: their categories, where all meet, of the first worker, and what operators keep."""
+    """A worker has encoded its examples: their categories, where all meet (from the first worker), and what operators
+    keep."""
 
     worker: int
     features: KeyedFeatures
@@ -41,13 +42,13 @@ class EncodedCategories(NamedTuple):
 
 
 class NumbersRequest(NamedTuple):
-    """A worker asks for the numbers of its categories."""
+    """A worker's request for the numbers of its categories."""
 
     worker: int
 
 
 class Numbers(NamedTuple):
-    """Those numbers once they are known, and where the workers meet."""
+    """The numbers of a worker's categories once they are known, and where the workers meet."""
 
     known: bool
     numbers: NDArray[np.float32]
@@ -72,7 +73,7 @@ LEARNED = Method("learned", LearnedModel, Acknowledged)
 
 
 def learn_part(job: Job, task: Task) -> None:
-    """Be worker `task.number`: learn from the examples of some splits, together with the others.
+    """Run worker `task.number`: learn from the examples of some splits, together with the other workers.
 
     Raises:
         XpsqlError: of data, another worker or the driver; the driver has been notified if it can be.
@@ -87,11 +88,11 @@ def learn_part(job: Job, task: Task) -> None:
         gathering = learner_of(prepared).gathering(count, host) if receives else contextlib.nullcontext(0)
         with gathering as port:
             member.call(HAVE, EncodedCategories(number, examples.features, host, port, examples.kept), CALL_SECONDS)
-            while not (told := member.call(ASK, NumbersRequest(number), CALL_SECONDS)).known:
+            while not (learned := member.call(ASK, NumbersRequest(number), CALL_SECONDS)).known:
                 if member.ended.is_set():
                     raise EndedError
-            peers = Peers(number, told.host, told.port) if count > 1 else None
-            model, tallies = examples.learn(told.numbers, task.cores, peers)
+            peers = Peers(number, learned.host, learned.port) if count > 1 else None
+            model, tallies = examples.learn(learned.numbers, task.cores, peers)
             told_model = np.frombuffer(model if number == 0 else b"", np.uint8)
             member.call(LEARNED, LearnedModel(number, told_model, tallies), CALL_SECONDS)
 
@@ -104,7 +105,7 @@ class Company:
 
     Attributes:
         handlers: how the driver answers.
-        kept: what operators keep of features, of the only worker where they keep anything; known with the features.
+        kept: what operators keep of features, from the only worker, where they keep anything; known with the features.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -139,8 +140,8 @@ class Company:
             self._numbers = [numbers[places] for places in self._places]
             self._changed.notify_all()
         wait_until(self._changed, lambda: len(self._learned) == self._num_workers, check)
-        told = [self._learned[number] for number in range(self._num_workers)]
-        return told[0].model.tobytes(), [one.tallies for one in told]
+        learned = [self._learned[number] for number in range(self._num_workers)]
+        return learned[0].model.tobytes(), [one.tallies for one in learned]
 
     def _have(self, have: EncodedCategories) -> Acknowledged:
         check_vectors(have.features._asdict())

@@ -1,4 +1,4 @@
-"""Learning by another package: what a statement may ask of it, and where it runs."""
+"""The strategy of algorithms that are another package: its checks, and where it runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, tasks: Tasks | None) -> None:
-    """See Strategy: refuse what a package cannot do, beside what means nothing where there are no batches."""
+    """See Strategy: refuse what a package cannot do, and clauses that have no effect without batches."""
     for operator in used_operators(plan):
         if not operator.offers:
             solved.refuse_operator(plan, operator, NO_BATCHES)

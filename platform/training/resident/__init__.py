@@ -1,1 +1,1 @@
-"""A training that stays: it learns what comes in a stream, and makes versions while it learns."""
+"""Resident (continuous) training: it learns what arrives in a stream, and publishes versions while it learns."""

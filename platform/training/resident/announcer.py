@@ -1,4 +1,4 @@
-"""What a training that stays says of itself, and who asks it to stop: STOP MODEL, Ctrl-C, SIGTERM."""
+"""Progress of a resident training for other processes, and requests to stop it: STOP MODEL, Ctrl-C, SIGTERM."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 TELL_SECONDS = 1.0
 RATE_SECONDS = 10.0
-"""Over which the speed is measured."""
+"""The period over which the speed is measured."""
 
 
 class Lag:
-    """How far a training is behind its stream: rows that have come and are not learned, and seconds."""
+    """How far a training is behind its stream: rows that have arrived and are not learned, and seconds."""
 
     def __init__(self) -> None:
         self.rows, self.seconds = 0, 0.0
@@ -36,13 +36,12 @@ class Lag:
 
 
 class Announcer:
-    """A training that stays, as others see it.
+    """A resident training, as other processes see it.
 
     Args:
-        residence: where it is told.
+        residence: where progress is published.
         stream: what it learns from.
-        reporter: of the session; told by one thread at a time.
-        told: waits for nobody else to be told.
+        reporter: of the session; called by one thread at a time.
     """
 
     def __init__(self, residence: Residence, stream: str, reporter: Reporter) -> None:
@@ -74,12 +73,12 @@ class Announcer:
             self._reporter.finish(message)
 
     def publish(self, number: int) -> None:
-        """Take note of a version that is committed."""
+        """Note that a version is committed."""
         self.version, self.published, self._told = number, time.time(), 0.0
         self.versions += 1
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
-        """Show progress: the examples of all increments, metrics of the one under way, and what nobody else knows."""
+        """Show progress: the examples of all increments, metrics of the current one, and the lag."""
         more: dict[str, float] = {"lag_rows": self.lag.rows}
         if self.version is not None:
             more["version"] = self.version
@@ -87,7 +86,7 @@ class Announcer:
             self._reporter.update(examples, {**metrics, **more})
 
     def of_increment(self, before: int) -> IncrementReporter:
-        """Return what the monitor of an increment tells.
+        """Return the reporter for the monitor of an increment.
 
         Args:
             before: examples of the increments before.
@@ -104,7 +103,7 @@ class Announcer:
         return self._stopping.is_set()
 
     def tell(self, examples: int) -> None:
-        """Say once a second how far the training is.
+        """Publish the training's progress once a second.
 
         Args:
             examples: learned since it began.
@@ -141,7 +140,7 @@ class Announcer:
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """Be seen, and listen to signals, for the length of a block: the first one lets the training end in order."""
+        """Be visible and handle signals for the length of a block: the first signal lets the training end in order."""
         with stopped_by_signals(self._stop):
             try:
                 yield
@@ -153,7 +152,7 @@ class Announcer:
 
 
 class IncrementReporter:
-    """What the monitor of an increment tells; see Reporter."""
+    """The reporter of an increment's monitor; see Reporter."""
 
     def __init__(self, announcer: Announcer, before: int) -> None:
         self._announcer, self._before = announcer, before
@@ -166,7 +165,7 @@ class IncrementReporter:
         """Nothing: examples before an interruption count for the version."""
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
-        """Tell the progress, unless a later increment does."""
+        """Report progress, unless a later increment does."""
         if not self.over:
             self._announcer.update(self._before + examples, metrics)
 

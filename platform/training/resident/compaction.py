@@ -1,4 +1,4 @@
-"""All rows of a version of changes, made in the background, where reading it takes long."""
+"""Compaction in the background: a delta version's changes become all rows, where reading it takes long."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ NICENESS = 10
 
 
 class Compactor:
-    """Makes rows whole, of one version after the other, in a thread that gives way to those that learn; a context manager.
+    """Compacts one version after the other, in a thread of low priority; a context manager.
 
     Args:
         models, name: the model, which the caller alone changes.
         folder: where rows are written until a version has them, in the same filesystem.
 
     Attributes:
-        room: so many rows, as a share of all, may come after those that are whole.
-        making: what is being made, or is made and not taken in yet.
+        room: so many changed rows, as a share of all, may follow the last version that has all rows.
+        making: the version being compacted, or compacted and not adopted yet.
     """
 
     def __init__(self, models: Models, name: str, folder: Path) -> None:
@@ -41,7 +41,7 @@ class Compactor:
         self._of = 0
 
     def look(self, version: Version) -> None:
-        """Take in what is made, and begin with a version that has just been committed where that is due.
+        """Adopt what is compacted, and begin with a version that was just committed where that is due.
 
         Raises:
             ModelError: rows could not be written or read.
@@ -70,7 +70,7 @@ class Compactor:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Leave what is being made."""
+        """Abandon what is being made."""
         self._ended.set()
         self._pool.shutdown()
         if self.making is not None:

@@ -1,4 +1,4 @@
-"""What a training that stays learns between two publications: splits that come while workers learn from them."""
+"""An increment: what a resident training learns between two publications, from splits that arrive while workers learn."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from .announcer import IncrementReporter
 
 POLL_SECONDS = 0.2
-"""Between two looks of whoever waits at whether the training has failed."""
+"""How often a waiting thread checks whether the training has failed."""
 
 
 class GrowingDealer(Dealer):
-    """Deals turns that are added while it deals; whoever asks waits for one until no more are added."""
+    """Deals turns that are added meanwhile; a caller waits for the next turn until no more are added."""
 
     def __init__(self, num_workers: int) -> None:
         super().__init__((), num_workers, False)
@@ -90,7 +90,7 @@ class ProgressLog:
                 append_progress(self._folder, line)
 
     def write_to(self, folder: Path) -> None:
-        """Write to a version from now on, and what was kept first."""
+        """Write to a version from now on, beginning with the lines kept so far."""
         with self._lock:
             for values in self._kept:
                 append_progress(folder, values)
@@ -98,14 +98,14 @@ class ProgressLog:
 
 
 class Increment:
-    """What is learned between two publications. Where the version before is still being written, it has no draft yet; what it
-    learns meanwhile is lost with the process, and learned by whoever goes on from that version.
+    """What is learned between two publications. While the previous version is still being written it has no draft; what it
+    learns until then is lost if the process dies, and is learned again by the training that continues that version.
 
     Args:
-        prepared: with an empty list of splits, to which those that come are added.
+        prepared: with an empty list of splits, to which arriving ones are added.
         epoch: of its pushes, later than the epochs of the increments before.
         lag: how far the training is behind, for lines of progress.
-        notes: a folder where messages are written down that are no rows, until they are kept beside the version.
+        notes: a folder for messages that could not be decoded, until they are kept beside the version.
 
     Attributes:
         before: the position at which it begins.
@@ -156,13 +156,13 @@ class Increment:
 
     @property
     def open_rows(self) -> int:
-        """How many rows are dealt or wait to be, and are not learned, at most."""
+        """The most rows that are dealt or waiting, and not learned."""
         finished = self.dealer.finished
         return sum(split.rows for number, split in enumerate(self.splits) if Turn(0, number) not in finished)
 
     @property
     def rows(self) -> int:
-        """How many rows its splits have, at most."""
+        """The most rows that its splits have."""
         return sum(split.rows for split in self.splits)
 
     def add(self, splits: Sequence[Split]) -> None:
@@ -193,7 +193,7 @@ class Increment:
         self.deal(splits)
 
     def begin(self, draft: Draft) -> None:
-        """Take the version that it becomes, where what it has taken so far is written down."""
+        """Take the version that it becomes, and log the splits taken so far there."""
         if self.splits:
             append_segment(draft.folder, self.splits)
         self.log.write_to(draft.folder)
@@ -201,15 +201,14 @@ class Increment:
         self.keep_notes(draft.folder)
 
     def keep_notes(self, folder: Path) -> None:
-        """Let what was written down of messages that are no rows be beside a version; before a checkpoint says that they are
-        read."""
+        """Move the record of undecodable messages beside a version, before a checkpoint says that they are read."""
         for path in (self._notes / SKIPPED).glob("*.jsonl"):
             with storing(folder):
                 make_folder(folder / SKIPPED)
                 path.replace(folder / SKIPPED / path.name)
 
     def close(self, following: Increment | None) -> None:
-        """Take no more; whoever reads ahead goes on with the one that follows, None: there is none."""
+        """Take no more splits; prefetching goes on with the increment that follows, None: there is none."""
         self.following = following
         self.closed.set()
         self.dealer.close()

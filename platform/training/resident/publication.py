@@ -1,4 +1,4 @@
-"""What shards hold at one moment becomes a version: all rows, or those that changed since the version before."""
+"""Publication: what shards hold at one moment becomes a version, with all rows or a delta to the previous version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ....warehouse.models import Models
 
 CHANGED_SHARE = 0.2
-"""Where more of the rows changed, all are written: they would have to be soon."""
+"""Where more of the rows changed, all are written: they would have to be written soon anyway."""
 TIMES = frozenset({"@now", "@since", "@base_rate"})
 
 
@@ -36,7 +36,7 @@ class Moment(NamedTuple):
     """Shards at one moment, by number, to be read while they go on.
 
     Attributes:
-        is_delta: whether snapshots have the rows alone that changed since the moment before.
+        is_delta: whether snapshots have only rows that changed since the moment before.
     """
 
     snapshots: Mapping[int, Snapshot]
@@ -46,10 +46,10 @@ class Moment(NamedTuple):
 
 
 class Publisher:
-    """Makes versions of the shards of a training that stays, one after the other.
+    """Makes versions of the shards of a resident training, one after the other.
 
-    The first has all rows, and so have those of a model whose rows change by time alone. Where rows end by time, it keeps those
-    that were published, in memory of their own, to know which have ended since.
+    The first version has all rows, and so has every version of a model whose rows change by time alone. Where rows expire by
+    time, it keeps a copy of the published rows, to know which have expired since.
 
     Args:
         recipe: of the training.
@@ -100,14 +100,14 @@ class Publisher:
         return conclude(prepared, draft, Held(saved, described), monitor, models)
 
     def _taken(self, number: int, snapshot: Snapshot, prepared: Prepared, is_delta: bool) -> tuple[Shard, Gone]:
-        """Return a shard of its own with what a snapshot has, and the keys of rows that went."""
+        """Return a separate shard with a snapshot's rows, and the keys of removed rows."""
         shard, gone = copied(snapshot, number, prepared)
         if is_delta and self._kept:
             gone = moved_on(self._kept[number], shard, gone)
         return shard, {name: absent(shard.tables[name].store, keys) for name, keys in gone.items()}
 
     def _keep(self, shards: Mapping[int, Shard]) -> None:
-        """Keep the rows of a version that has all, where those that end are to be found in later ones."""
+        """Keep the rows of a full version, where later versions must find expired ones."""
         if self._ends and not self._moves:
             self._kept = shards
             for shard in shards.values():
@@ -115,8 +115,7 @@ class Publisher:
                     turned(table.store)
 
     def _whole(self, saved: Saved, moment: Moment) -> tuple[Saved, Description]:
-        """Return what is told of a version whose changes are written: how many rows it has, and the range of weights since all
-        were written."""
+        """Return the summary of a delta version: how many rows it has, and the range of weights since the last full one."""
         described = total(moment.described.values())
         rows = sum(len(shard.first) for shard in self._kept.values()) if self._kept else moment.rows
         ranged = saved if self._range is None else merged_saved([saved, self._range])
@@ -124,7 +123,7 @@ class Publisher:
 
 
 def copied(snapshot: Snapshot, number: int, prepared: Prepared) -> tuple[Shard, dict[str, Keys]]:
-    """Return a shard of its own with what a snapshot has of another one, which is read to its end, and the keys that went.
+    """Copy a snapshot of a shard, read to its end, into a separate shard; return it and the keys of removed rows.
 
     Raises:
         CheckpointError: pushes waited too long for it.
@@ -145,10 +144,10 @@ def copied(snapshot: Snapshot, number: int, prepared: Prepared) -> tuple[Shard, 
 
 
 def moved_on(kept: Shard, shard: Shard, gone: Mapping[str, Keys]) -> dict[str, Keys]:
-    """Bring rows that are kept to where a shard is that has those that changed; what has ended goes from both.
+    """Apply the changed rows of a shard to the kept rows; expired rows are removed from both.
 
     Returns:
-        The keys of rows that went, of those that have ended too.
+        The keys of removed rows, including expired ones.
     """
     kept.now = shard.now
     kept.count(shard.examples - kept.examples, shard.positives - kept.positives)
@@ -169,13 +168,13 @@ def moved_on(kept: Shard, shard: Shard, gone: Mapping[str, Keys]) -> dict[str, K
 
 
 def all_records(store: Rows) -> Iterator[Records]:
-    """Yield all rows of a store that nobody changes meanwhile, some at a time; see Rows.take."""
+    """Yield all rows of a store that does not change meanwhile, in pieces; see Rows.take."""
     store.begin_snapshot(True)
     return pieces(store)
 
 
 def turned(store: Rows) -> Keys:
-    """Return the keys of rows that went since the last call, some of which may have rows again."""
+    """Return the keys of rows removed since the last call, some of which may have rows again."""
     gone, _ = store.begin_snapshot(False, VERSIONS)
     for _ in pieces(store):
         pass
@@ -183,13 +182,13 @@ def turned(store: Rows) -> Keys:
 
 
 def pieces(store: Rows) -> Iterator[Records]:
-    """Yield the rest of a snapshot, some rows at a time, which are overwritten by the next ones."""
+    """Yield the rest of a snapshot in pieces; each piece is overwritten by the next."""
     piece = np.empty((max(1, PIECE_BYTES // store.row_bytes), store.row_bytes), np.uint8)
     while taken := store.take(piece):
         yield piece[:taken]
 
 
 def absent(store: Rows, keys: Keys) -> Keys:
-    """Return the keys, of some, that have no row."""
+    """Return which of some keys have no row."""
     missing: Keys = keys[store.lookup(np.ascontiguousarray(keys)) == MISSING]
     return missing

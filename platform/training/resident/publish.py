@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 RETAINED = 100
-"""How many versions stay of a training that publishes, where RETAIN does not say."""
+"""How many versions of a resident training stay, by default."""
 
 
 class Publish(NamedTuple):

@@ -1,10 +1,11 @@
-"""A training that stays: it learns what comes in a stream, and makes a version of it every so often, until it is asked to stop.
+"""Resident (continuous) training: it learns what arrives in a stream and publishes a version every so often, until it is asked
+to stop.
 
-Workers, threads of this process, learn without a pause from one increment after the other (increment.py). Where one ends, each
-waits until all have learned what it has, and snapshots of the shards are taken, in milliseconds; then they go on, and a thread
-copies the snapshots, writes the version and commits it. So a version has exactly what its position says. The version of
-the next increment is begun when that thread is done; what is learned until then is in memory alone, and who goes on from the
-version that is committed has not learned it.
+Workers, threads of this process, learn without a pause from one increment after the other (increment.py). At the end of an
+increment they wait for each other (a barrier), and snapshots of the shards are taken, in milliseconds; then they go on, while a
+thread copies the snapshots, writes the version and commits it. So a version has exactly what its position says. The version of
+the next increment is begun when that thread is done; what is learned until then is in memory alone, and a training that
+continues the committed version has not learned it.
 """
 
 from __future__ import annotations
@@ -47,18 +48,18 @@ if TYPE_CHECKING:
 
 FEED_SECONDS = 0.05
 AHEAD_SPLITS = 1
-"""How many splits of each worker wait beside the one that it learns from and those that it reads ahead."""
+"""How many splits wait for each worker, beside the one that it learns from and the prefetched ones."""
 
 
 class Resident:
     """Learns what a feed gives, and publishes it.
 
     Args:
-        prepared: the training; its splits, if any, are those of a version that was interrupted.
+        prepared: the training; its splits, if any, come from an interrupted version.
         feed: the stream, from where those end.
         models, lock: of the warehouse, and the model's.
-        announcer: where it is reported, and who asks it to stop.
-        notes: a folder for what increments write down; see Increment.
+        announcer: publishes progress, and receives requests to stop.
+        notes: a folder for the records of increments; see Increment.
         epoch: of the first increment.
     """
 
@@ -109,7 +110,7 @@ class Resident:
         increment.go_on(draft, segment.splits, begun.standing, begun.opened)
 
     def run(self) -> Version | None:
-        """Learn until it is asked to stop; return the last version that it made, None where it made none.
+        """Learn until asked to stop; return the last version made, None where none was made.
 
         Raises:
             XpsqlError: what ended it; the versions that it made stay.
@@ -137,8 +138,8 @@ class Resident:
                 raise
 
     def _give_up(self) -> None:
-        """Let all threads end, take a last checkpoint where somebody interrupts, and end the version in the making by the error
-        that is under way."""
+        """Let all threads end, take a last checkpoint after an interrupt, and fail the unfinished version with the current
+        error."""
         self._workers.fail()
         self._workers.wait()
         if self._publishing is not None:
@@ -149,7 +150,7 @@ class Resident:
                 increment.draft.__exit__(*sys.exc_info())
 
     def _turn(self) -> None:
-        """Look after everything once."""
+        """Do one round of housekeeping."""
         self._check()
         increment = self._increment
         if increment.draft is None and increment.splits and self._publishing is None:
@@ -162,13 +163,13 @@ class Resident:
         self._tell()
 
     def _check(self) -> None:
-        """Raise what a worker or a publication failed with; take in a publication that is done."""
+        """Raise the error of a failed worker or publication; adopt a finished publication."""
         self._workers.check()
         if self._publishing is not None and self._publishing.done():
             self._parent, self._publishing = self._publishing.result(), None
 
     def _feed_one(self, increment: Increment) -> None:
-        """Let an increment have more where its workers will soon have none."""
+        """Feed an increment whose workers will soon run out of splits."""
         num_workers = self._prepared.places.workers
         enough = self._publish_every.examples is not None and (
             increment.examples + increment.open_rows >= self._publish_every.examples
@@ -180,7 +181,7 @@ class Resident:
             increment.add(splits)
 
     def _is_due(self, increment: Increment) -> bool:
-        """Return whether what was learned is to be published."""
+        """Return whether a publication is due."""
         if not increment.examples:
             return False
         seconds, examples = self._publish_every
@@ -189,7 +190,8 @@ class Resident:
         return increment.examples >= (examples or 0) or (not increment.open_rows and increment.rows >= (examples or 0))
 
     def _publish(self) -> None:
-        """Let workers go on with the next increment when all have learned this one, and have it written as it is then."""
+        """Let workers go on with the next increment when all have learned this one, and start writing this one as it is
+        then."""
         old = self._increment
         new = self._follow(old.epoch + 1)
         self._announcer.state = "publishing"
@@ -215,7 +217,7 @@ class Resident:
     def _written(self, increment: Increment, moment: Moment, how: str) -> Version:
         """Write and commit the version of an increment."""
         draft, plan = increment.draft, self._plan
-        assert draft is not None  # it was begun before
+        assert draft is not None  # it began before
         began = time.monotonic()
         increment.keep_notes(draft.folder)
         failing = self._publisher.publish(self._of_version(increment), moment, draft, increment.monitor, self._models)
@@ -303,13 +305,13 @@ class Resident:
         self._checkpointer.__enter__()
 
     def _close_checkpoints(self) -> None:
-        """Take no more checkpoints; a last one where somebody interrupts."""
+        """Take no more checkpoints; a last one after an interrupt."""
         if self._checkpointer is not None:
             checkpointer, self._checkpointer = self._checkpointer, None
             checkpointer.__exit__(*sys.exc_info())
 
     def _tell(self) -> None:
-        """Say how far it is."""
+        """Report progress."""
         announcer, feed = self._announcer, self._feed
         rows = feed.waiting_rows + sum(one.open_rows for one in self._increments)
         announcer.lag.rows = rows

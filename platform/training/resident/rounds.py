@@ -1,7 +1,7 @@
-"""A training that stays and whose workers are tasks: it learns what has come in rounds, each a training of its own.
+"""Resident training whose workers are tasks: it learns in rounds (micro-batches), each a separate training.
 
-Tasks have shards on other machines, and start with each round: the version before is loaded, what has come is learned, and a
-version of it written. Everything else is as in resident.py: positions, gate, signals, RESUME.
+Tasks have shards on other machines, and start with each round: the previous version is loaded, what has arrived is learned, and
+a new version is written. Everything else is as in resident.py: positions, gate, signals, RESUME.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ ALL = 1 << 40
 
 
 class RoundReporter(IncrementReporter):
-    """What the monitor of a round tells; others see it, too."""
+    """The reporter of a round's monitor, which other processes see, too."""
 
     def __init__(self, announcer: Announcer, before: int) -> None:
         super().__init__(announcer, before)
         self._seen = (announcer, before)
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
-        """Tell the progress."""
+        """Report progress."""
         super().update(examples, metrics)
         announcer, before = self._seen
         announcer.tell(before + examples)
@@ -49,10 +49,10 @@ class Rounds:
     """Learns what a feed gives in rounds.
 
     Args:
-        parent: the version that the first one goes on from; None: a new model.
-        feed: the stream, from where that ended.
+        parent: the version that the first round continues; None: a new model.
+        feed: the stream, from where that version ended.
         models, lock: of the warehouse, and the model's.
-        announcer: whom it is told, and who tells it to end.
+        announcer: publishes progress, and receives requests to stop.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Rounds:
         self._run(lambda reporter: train.resume(self._plan, self._engine, self._models, reporter, self._lock))
 
     def run(self) -> Version | None:
-        """Learn until it is told to end, and then what has come; return the last version that it made, None where it made none.
+        """Learn until asked to stop, and then what has arrived by then; return the last version made, None where none was made.
 
         Raises:
             XpsqlError: what ended it; the versions that it made stay.
@@ -101,7 +101,7 @@ class Rounds:
         return rows >= (self._every.examples or 0)
 
     def _round(self) -> None:
-        """Learn all that has come, where anything has."""
+        """Learn all that has arrived, if anything has."""
         from .. import train
 
         before, stream = self._feed.position, self._feed.stream
@@ -117,7 +117,7 @@ class Rounds:
         self._run(lambda reporter: train.train(plan, segment.scan, self._engine, self._models, reporter, segment, self._lock))
 
     def _run(self, learn: Callable[[RoundReporter], pa.Table]) -> None:
-        """Let a round learn, and take in its version; one that the gate holds is gone on from."""
+        """Run a round and adopt its version; the next round continues also a version that the gate holds."""
         announcer, began = self._announcer, time.monotonic()
         announcer.state = "learning"
         try:
@@ -138,7 +138,7 @@ class Rounds:
         self._models.retain(self._plan.model, self._plan.retain or RETAINED)
 
     def _tell(self, segment: Segment | None = None) -> None:
-        """Say how far it is."""
+        """Report progress."""
         lag, since = self._announcer.lag, self._feed.waiting_since
         lag.rows = self._feed.waiting_rows + (0 if segment is None else sum(split.rows for split in segment.splits))
         lag.seconds = 0.0 if since is None else time.monotonic() - since

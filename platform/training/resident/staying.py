@@ -1,4 +1,4 @@
-"""The start of a training that stays, and its end: what it begins with, and what its statement answers."""
+"""Start and end of a resident training: what it begins with, and what its statement returns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STATUS = "nothing new"
 
 
 class Place(NamedTuple):
-    """Where a training stays: the model's lock, who sees it, and a folder for what it writes down."""
+    """Where a training stays: the model's lock, its announcer, and a folder for its records."""
 
     lock: Lock
     announcer: Announcer
@@ -55,7 +55,7 @@ class Place(NamedTuple):
 
 @contextmanager
 def place(plan: Plan, stream: str, models: Models, reporter: Reporter) -> Iterator[Place]:
-    """Give a training its place for the length of a block."""
+    """Give a resident training its place for the length of a block."""
     lock = models.lock(plan.model, plan.parent, plan.replace)
     try:
         announcer = Announcer(models.residence(plan.model), stream, reporter)
@@ -84,7 +84,7 @@ def reside(plan: Plan, query: StreamQuery, engine: Engine, models: Models, repor
         feed = Feed(stream, before, at.announcer.note)
         if by_tasks(plan, engine):
             rounds = Rounds(plan, query, engine, models, at.lock, at.announcer, feed, parent)
-            return told(rounds.run, plan, parent, stream.name, at.announcer)
+            return shown(rounds.run, plan, parent, stream.name, at.announcer)
         first = first_rows(query, feed, parent, at.announcer)
         if first is None:
             return answer(parent, stream.name)
@@ -106,7 +106,7 @@ def reside(plan: Plan, query: StreamQuery, engine: Engine, models: Models, repor
 
 
 def reside_again(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
-    """Go on with a training that stays and was interrupted; see reside.
+    """Resume a resident training that was interrupted; see reside.
 
     Raises:
         StatementError, DataError, ModelError: it cannot go on as it is; it stays interrupted.
@@ -152,11 +152,11 @@ def rounds_again(
         rounds.resume()
         return rounds.run()
 
-    return told(run, plan, parent, stream.name, at.announcer)
+    return shown(run, plan, parent, stream.name, at.announcer)
 
 
-def told(run: Callable[[], Version | None], plan: Plan, parent: Version | None, stream: str, announcer: Announcer) -> pa.Table:
-    """Run a training while its progress is shown, and return what its statement answers."""
+def shown(run: Callable[[], Version | None], plan: Plan, parent: Version | None, stream: str, announcer: Announcer) -> pa.Table:
+    """Run a training while its progress is shown, and return the result of its statement."""
     announcer.start(plan.model)
     try:
         last = run()
@@ -190,19 +190,19 @@ def first_rows(query: StreamQuery, feed: Feed, parent: Version | None, announcer
 
 
 def stayed(resident: Resident, plan: Plan, parent: Version | None, stream: str, announcer: Announcer) -> pa.Table:
-    """Run a training, and return what its statement answers."""
+    """Run a training, and return the result of its statement."""
     with compilations(resident.first.monitor.compiled.add):
-        return told(resident.run, plan, parent, stream, announcer)
+        return shown(resident.run, plan, parent, stream, announcer)
 
 
 def answer(parent: Version | None, stream: str) -> pa.Table:
-    """Return what a statement answers that made no version.
+    """Return the result of a statement that made no version.
 
     Raises:
         StatementError: there is none before, either.
     """
     if parent is None:
-        raise StatementError(f"Nothing to learn has come in {stream} until the training was stopped. No version is made.")
+        raise StatementError(f"Nothing to learn arrived in {stream} before the training was stopped. No version is made.")
     return unchanged(parent, STATUS)
 
 

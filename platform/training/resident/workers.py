@@ -1,4 +1,4 @@
-"""The workers of a training that stays: threads, each of which learns from one increment after the other."""
+"""The workers of a resident training: threads, each of which learns from one increment after the other."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ResidentWorkers:
         self._futures = [pool.submit(self._work, number) for number in range(len(self._clocks))]
 
     def check(self) -> None:
-        """Raise what one has failed with."""
+        """Raise the error of a failed worker."""
         for future in self._futures:
             if future.done():
                 future.result()
@@ -69,7 +69,7 @@ class ResidentWorkers:
         return all(future.done() for future in self._futures)
 
     def arrived(self, increment: Increment) -> float | None:
-        """Return when the last of them was done with all before an increment, on the monotonic clock; None where one is not."""
+        """Return when the last worker finished all before an increment, on the monotonic clock; None where one has not."""
         times = self._arrived.get(increment.epoch, [])
         return max(times) if len(times) == len(self._clocks) else None
 
@@ -84,7 +84,7 @@ class ResidentWorkers:
         wait(self._futures)
 
     def _work(self, number: int) -> None:
-        """Be worker `number`."""
+        """Run worker `number`."""
         current, clocks = self._first, self._clocks[number]
 
         def learned(batch: Batch, predictions: NDArray[np.float32]) -> None:

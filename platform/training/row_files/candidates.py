@@ -1,4 +1,4 @@
-"""Features of a version that have no row: how often they occurred and what they have earned, on their way from and to files."""
+"""Reading and writing features without a row: their occurrence counts and trial rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load_candidates(shard: Shard, number: int, num_shards: int, parent: Version,
 
 
 def load_trials(shard: Shard, number: int, num_shards: int, parent: Version, changed: Mapping[str, Programs]) -> None:
-    """Put what features without rows have earned into a shard, where its operators judge them by it; arguments as for load."""
+    """Put the trial rows of features without rows into a shard, where its operators judge by them; arguments as for load."""
     trials, programs = shard.first.trials, shard.first.programs.lead
     if trials is None or not parent.manifest.tables:
         return
@@ -49,7 +49,7 @@ def load_trials(shard: Shard, number: int, num_shards: int, parent: Version, cha
 
 
 def save_candidates(shard: Shard, files: VersionFiles, number: int, entries: Sequence[TableEntry]) -> None:
-    """Write what a shard knows of features without rows."""
+    """Write a shard's counts of features without rows."""
     if shard.first.candidates is not None:
         write_candidates(files.candidates, number, *shard.first.candidates.entries())
     if isinstance(shard.first, LivingTable) and shard.first.trials is not None:
@@ -57,7 +57,7 @@ def save_candidates(shard: Shard, files: VersionFiles, number: int, entries: Seq
 
 
 def save_trials(table: LivingTable, now: int, files: VersionFiles, number: int, entry: TableEntry) -> None:
-    """Write what features without rows have earned."""
+    """Write the trial rows of features without rows."""
     assert table.trials is not None
     schema = rows_schema(entry)
     with files.trial_writer(entry, number) as writer:

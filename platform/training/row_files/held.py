@@ -1,4 +1,4 @@
-"""What the shards of a training hold, and what they have written of it."""
+"""What the shards of a training hold, and what they have written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..metrics.metrics import weight_range
 
 
 class Saved(NamedTuple):
-    """What was written: the number of keys that have rows, and the range of weights."""
+    """What was written: the number of keys with rows, and the range of weights."""
 
     rows: int
     min_weight: float
@@ -37,7 +37,7 @@ class KeptPass(NamedTuple):
 
 
 def total(shards: Iterable[Description]) -> Description:
-    """Return what several shards hold together."""
+    """Add up what several shards hold."""
     described = list(shards)
     names = dict.fromkeys(name for one in described for name in one.reports)
     return Description(
@@ -52,5 +52,5 @@ def total(shards: Iterable[Description]) -> Description:
 
 
 def merged_saved(parts: Sequence[Saved]) -> Saved:
-    """Return what was written by several."""
+    """Merge what several shards have written."""
     return Saved(sum(s.rows for s in parts), min(s.min_weight for s in parts), max(s.max_weight for s in parts))

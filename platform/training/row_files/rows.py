@@ -1,4 +1,4 @@
-"""A training's model between memory and the warehouse: shards from a version, and a version from shards."""
+"""A model between memory and the warehouse: loading shards from a version, and writing a version from shards."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PART_ROWS = 1 << 19
 GROUP_ROWS = 1 << 12  # of the runs of slices that readers can choose
 DELTA_GROUP_ROWS = 1 << 9
 Gone = Mapping[str, NDArray[np.uint64]]
-"""The keys of rows that went, by the name of a shard's table."""
+"""The keys of removed rows, by the name of a shard's table."""
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
 
 
@@ -59,7 +59,8 @@ def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, ep
 
 
 def table_entries(recipe: Recipe) -> tuple[TableEntry, ...]:
-    """Describe the tables as the manifest does: stored columns, then what readers need: the weights w, and what is offered."""
+    """Describe the tables as the manifest does: stored columns, then the columns for readers: the weights w, and what operators
+    offer."""
     return tuple(TableEntry(p.spec.name, p.spec.dim, p.read_dims) for p in recipe.programs)
 
 
@@ -158,7 +159,7 @@ def load(
 
 
 def covering(shards: Collection[int], num_shards: int) -> range:
-    """Return a run of slices that has all of some shards'."""
+    """Return a run of slices that covers all slices of some shards."""
     runs = [slices_of(number, num_shards) for number in shards]
     return range(min(run.start for run in runs), max(run.stop for run in runs))
 
@@ -173,11 +174,11 @@ def changed_programs(plan: Plan, recipe: Recipe, parent: Version) -> dict[str, P
 def carried_rows(
     parent: Version, table: str, columns: Columns, wanted: Sequence[str] | None, slices: range | None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows of a version's table that one which continues it goes on with: no intercept's where that one has none.
+    """Yield the rows of a version's table that its continuation keeps: without the intercept's where that one has none.
 
     Args:
         wanted: columns of the rows, `slot` among them; all where None.
-        slices: whose rows are among those that are read; all where None.
+        slices: that must be covered; all where None.
     """
     for batch in parent.rows(table, wanted, slices):
         kept = batch if columns.intercept else batch.filter(pa.array(batch["slot"].to_numpy() != INTERCEPT_NUMBER))
@@ -186,7 +187,7 @@ def carried_rows(
 
 
 def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline: Sequence[float]) -> None:
-    """Put the intercept of a new model into the shard that has its slice, if that is one of these.
+    """Put the intercept of a new model into the shard that has its slice, if it is one of these shards.
 
     Args:
         baseline: its weights, one for each label; none where it begins like other features.
@@ -205,7 +206,7 @@ def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline
 
 
 def moments_of_version(version: Version, columns: Columns) -> Moments:
-    """Return a version's statistics of what `columns` standardise; those of new slots are of no values."""
+    """Return a version's statistics for the slots that `columns` standardise; a new slot has statistics of no values."""
     kept, names = version.manifest.statistics["scaler"], list(version.manifest.statistics["scaled"])
     wanted = columns.scaled
     return from_entry({field: [line[names.index(s)] if s in names else 0.0 for s in wanted] for field, line in kept.items()})
@@ -219,10 +220,10 @@ def save(
     gone: Mapping[int, Gone] | None = None,
 ) -> Saved:
     """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about half a million, several at
-    once; and dense parameters, a file per shard that has any. Counted are the rows of the first table, which has all keys.
+    once; and dense parameters, a file per shard that has any. The count is that of the first table, which has all keys.
 
     Args:
-        gone: where shards have the rows that changed, the keys of those that went, by shard.
+        gone: where shards have only changed rows: the keys of removed rows, by shard.
     """
     for number, shard in shards.items():
         shard.collect()
@@ -260,7 +261,7 @@ class SliceRun(NamedTuple):
 
 
 def save_gone(shard: Shard, number: int, gone: Gone, files: VersionFiles, entries: Sequence[TableEntry]) -> None:
-    """Write the keys of rows that went, ordered, for each table that had them."""
+    """Write the keys of removed rows, in order, for each table that had them."""
     for entry in entries:
         keys = next(gone[name] for name, table in shard.tables.items() if entry.name in table.programs.tables)
         if len(keys):
@@ -282,7 +283,7 @@ def save_part(part: SliceRun, files: VersionFiles) -> Saved:
     """Write a part of a table.
 
     Raises:
-        TrainingError: a weight is NaN, with which no prediction would be a number.
+        TrainingError: a weight is NaN, so every prediction would be NaN.
     """
     schema, low, high = rows_schema(part.entry), 0.0, 0.0
     with files.writer(part.entry, part.number, part.run, part.compression) as writer:

@@ -1,4 +1,4 @@
-"""What learning all examples at once costs: the search is run on the first of them."""
+"""The cost of learning all examples at once: the solver runs on the first of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT_TWICE = 2  # as encoded, and as the search takes them
 
 
 def cost(prepared: Prepared) -> Cost:
-    """Return what the search costs: it takes about as many steps on the first rows as on all, and each in proportion."""
+    """Return the cost of the search: about as many steps as on the first rows, each in proportion to the rows."""
     share_work(cores())
     every = sum(split.rows for split in prepared.splits)
     part = first_rows(prepared, ROWS)

@@ -29,7 +29,7 @@ Doubles = NDArray[np.float64]
 
 
 class KeyedFeatures(NamedTuple):
-    """What is known of the features of some examples, by key, ascending; arrays of one length.
+    """Statistics of the features of some examples, by ascending key; arrays of one length.
 
     Attributes:
         keys: uint64[n]; slots: uint16[n]; counts, clicks: int64[n]; last_seen: uint32[n], seconds.
@@ -48,7 +48,7 @@ class KeyedFeatures(NamedTuple):
 
 
 def united(parts: Sequence[KeyedFeatures]) -> tuple[KeyedFeatures, list[NDArray[np.intp]]]:
-    """Return the features of all parts together, and for each part where its features are among them."""
+    """Return the union of all parts' features, and for each part the positions of its features."""
     if not parts:
         return NO_FEATURES, []
     every = KeyedFeatures(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
@@ -82,7 +82,7 @@ class KeptExamples:
 
     Attributes:
         features: of all examples.
-        moments: of what is standardised.
+        moments: of the standardised slots.
         examples: how many there are.
         kept: what operators keep of features.
 
@@ -112,7 +112,7 @@ class KeptExamples:
 
     @property
     def bytes(self) -> int:
-        """What they take, as encoded."""
+        """The memory that they take, as encoded."""
         return sum(value.nbytes for batch in self._batches for value in batch if isinstance(value, np.ndarray))
 
     def scale(self, moments: Moments) -> None:
@@ -147,7 +147,7 @@ class KeptExamples:
     def _padded(self, at: int, rows: NDArray[np.float32]) -> Any:
         place = self._places[at]
         whole = np.zeros((self._batches[at].size, rows.shape[1]), np.float32)
-        np.take(rows, place, axis=0, out=whole[: len(place)], mode="clip")  # checked indices would go by a copy
+        np.take(rows, place, axis=0, out=whole[: len(place)], mode="clip")  # checked indices would need a copy
         return whole
 
 

@@ -1,4 +1,5 @@
-"""What operators offer of features before each example, where all examples are learned at once: a pass over them, in order."""
+"""What operators offer for features before each example, where all examples are learned at once: one pass over them, in
+order."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 class OfferedColumns(NamedTuple):
-    """What operators keep and offer of features at the end, keys ascending; without any where they offer nothing.
+    """What operators keep and offer for features at the end, by ascending key; empty where they offer nothing.
 
     Attributes:
         keys: uint64[n].
@@ -35,7 +36,7 @@ class OfferedColumns(NamedTuple):
         """Require columns of one length.
 
         Raises:
-            TrainingError: one has another.
+            TrainingError: the lengths differ.
         """
         n = check_vector("keys of what operators keep", self.keys)
         for name, values in self.columns.items():
@@ -53,10 +54,11 @@ NOTHING_KEPT = OfferedColumns(np.empty(0, np.uint64), {})
 
 
 class Rates:
-    """Counts examples as a training batch by batch would, and tells what is offered of their features before.
+    """Counts examples as a training batch by batch would, and returns what operators offer for their features before each
+    batch.
 
     Args:
-        prepared: the training; its rates go on from those of the version that it continues.
+        prepared: the training; its rates continue the rates of the continued version.
     """
 
     def __init__(self, prepared: Prepared) -> None:
@@ -69,7 +71,7 @@ class Rates:
         self._client = LocalClient([self._shard])
 
     def before(self, batch: Batch) -> Mapping[str, Floats]:
-        """Return what is offered of a batch's features, as a pull does, and count the batch."""
+        """Return what operators offer for a batch's features, as a pull does, and count the batch."""
         pulled = self._client.pull(batch.keys, batch.size)
         positives = int(np.count_nonzero(batch.label[0, : batch.examples] > 0))
         arrays = batch.keys, batch.slots, batch.counts, batch.clicks
@@ -87,7 +89,7 @@ class Rates:
 
 
 def rates_of(prepared: Prepared, batches: list[Batch]) -> tuple[list[Mapping[str, Floats]], OfferedColumns]:
-    """Return what is offered of the features of batches before each, and at the end; nothing where operators offer nothing."""
+    """Return what operators offer for features before each batch, and at the end; nothing where they offer nothing."""
     if not prepared.recipe.programs[0].chain.offers:
         return [{}] * len(batches), NOTHING_KEPT
     rates = Rates(prepared)

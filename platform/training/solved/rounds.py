@@ -35,7 +35,7 @@ NO_NUMBERS: Array = np.empty(0)
 
 
 class EncodedFeatures(NamedTuple):
-    """A worker has encoded its examples: their features, the statistics of what is standardised, and what operators keep."""
+    """A worker has encoded its examples: their features, the statistics of standardised slots, and what operators keep."""
 
     worker: int
     features: KeyedFeatures
@@ -44,7 +44,7 @@ class EncodedFeatures(NamedTuple):
 
 
 class OrderRequest(NamedTuple):
-    """A worker asks for the order after those that it has carried out."""
+    """A worker's request for its next order."""
 
     worker: int
     done: int
@@ -59,7 +59,7 @@ class Order(NamedTuple):
 
 
 class OrderResult(NamedTuple):
-    """What a worker found by an order: a loss and its gradient, or metrics."""
+    """A worker's result of an order: a loss and its gradient, or metrics."""
 
     worker: int
     loss: float
@@ -74,7 +74,7 @@ NO_MOMENTS = Moments(NO_NUMBERS, NO_NUMBERS, NO_NUMBERS)
 
 
 def evaluate_examples(job: Job, task: Task) -> None:
-    """Be worker `task.number`: keep the examples of some splits, and carry out orders.
+    """Run worker `task.number`: keep the examples of some splits, and carry out orders.
 
     Raises:
         XpsqlError: of data or the driver; the driver has been notified if it can be.
@@ -89,7 +89,7 @@ def evaluate_examples(job: Job, task: Task) -> None:
 
 
 def carry_out(member: Membership, number: int, examples: KeptExamples) -> None:
-    """Do what the driver says, until it says the end."""
+    """Carry out the driver's orders until it ends the training."""
     done = 0
     while (order := member.call(ASK, OrderRequest(number, done), CALL_SECONDS)).what != END:
         if member.ended.is_set():
@@ -132,7 +132,8 @@ class Meeting:
         self._changed = threading.Condition()
 
     def examples(self, check: Callable[[], object]) -> tuple[KeyedFeatures, Moments, OfferedColumns]:
-        """Wait for all workers' examples, and return their features and statistics, and what the only one's operators keep.
+        """Wait for all workers' examples, and return their features and statistics, and what operators keep where there is one
+        worker.
 
         Args:
             check: raises what went wrong with a worker.
@@ -148,7 +149,7 @@ class Meeting:
         self._all(Order(BEGIN, moments, NO_NUMBERS), check)
 
     def evaluate(self, weights: Doubles, check: Callable[[], object]) -> Evaluated:
-        """Return the sum of all workers' losses, and its gradient; summed in their order."""
+        """Return the sum of all workers' losses, and its gradient (an all-reduce, summed in the workers' order)."""
         gradient, loss = np.zeros_like(weights), 0.0
         for found in self._all(Order(EVALUATE, NO_MOMENTS, weights), check):
             gradient[self._places[found.worker]] += found.gradient
@@ -169,7 +170,7 @@ class Meeting:
             threading.Event().wait(POLL_SECONDS)
 
     def _all(self, order: Order, check: Callable[[], object]) -> list[OrderResult]:
-        """Give an order and return what each worker found, in their order."""
+        """Give an order and return each worker's result, in the workers' order."""
         with self._changed:
             self._order, self._number, self._found = order, self._number + 1, {}
             self._changed.notify_all()

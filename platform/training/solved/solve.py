@@ -1,4 +1,5 @@
-"""A training that learns all examples at once: they are read into memory, and the algorithm asks for losses and gradients."""
+"""A training that learns all examples at once: they are read into memory, and a solver (such as L-BFGS) asks for losses and
+gradients."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class Data(NamedTuple):
 
     Attributes:
         features: of all of them.
-        moments: of what is standardised, of all of them.
+        moments: of the standardised slots, of all examples.
         kept: what operators keep of features.
         begin: standardise by statistics; before the first evaluation.
         evaluate: weights of the features, float64[n, dim] -> sum of losses and gradient.
@@ -82,9 +83,9 @@ def solve_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
 
 
 def solve_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
-    """Learn all examples on an engine's tasks: each keeps some in memory, the driver sums what they find.
+    """Learn all examples on an engine's tasks: each keeps some in memory, the driver sums their losses and gradients.
 
-    When one is lost, the search begins again: it is the same search.
+    When one is lost, the same search begins again.
 
     Raises:
         XpsqlError: of the first task that failed.
@@ -119,13 +120,14 @@ def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
                 lambda weights: meeting.measure(weights, over),
             )
             held = solved(data, prepared, draft, monitor)
-            with contextlib.suppress(LostError):  # nobody needs the workers any more
+            with contextlib.suppress(LostError):  # the workers are no longer needed
                 meeting.end(over)
     return held
 
 
 def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
-    """Let the algorithm find the weights, measure them on the examples, and write them beside those that the data lack."""
+    """Let the algorithm find the weights, measure them on the examples, and write them together with the weights of features
+    that the data lack."""
     algorithm, columns = prepared.recipe.algorithm, prepared.columns
     assert isinstance(algorithm.learns, Solved)
     (table,) = algorithm.tables
@@ -154,14 +156,14 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
 
 
 def whole_of(recipe: Recipe) -> Whole:
-    """Return what the operators of a statement mean here."""
+    """Return the effect of a statement's operators here."""
     (programs,) = recipe.programs
     assert isinstance(programs.chain.whole, Whole)  # that of a chain
     return programs.chain.whole
 
 
 def stored_rows(prepared: Prepared, table: str) -> Columns:
-    """Return the rows that a training goes on with by column, ascending by key; where there are none, `key` alone."""
+    """Return the rows that a training continues, by column, ascending by key; `key` alone where there are none."""
     wanted = ["key", *STATISTICS, "w"]
     batches = [] if prepared.parent is None else list(carried_rows(prepared.parent, table, prepared.columns, wanted, None))
     if not batches:
@@ -173,7 +175,7 @@ def stored_rows(prepared: Prepared, table: str) -> Columns:
 
 
 def started(features: KeyedFeatures, before: Columns, dim: int) -> Doubles:
-    """Return the first weights: those that a version has, 0 for features that are new."""
+    """Return the initial weights: the continued version's, 0 for new features."""
     start = np.zeros((len(features.keys), dim))
     known, place = found_in(before["key"], features.keys)
     if known.any():
@@ -190,7 +192,8 @@ def found_in(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> tuple[NDAr
 
 
 def rows_of(features: KeyedFeatures, weights: Doubles, before: Columns) -> Columns:
-    """Return the rows of a version, ascending by key: features of the data, and those of the version before that it lacks."""
+    """Return the rows of a version, ascending by key: features of the data, and features of the previous version that the data
+    lacks."""
     known, place = found_in(before["key"], features.keys)
     own: Columns = {
         "key": features.keys,

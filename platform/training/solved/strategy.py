@@ -1,4 +1,4 @@
-"""Learning all examples at once: what a statement may ask of it, and where it runs."""
+"""The strategy of solvers, which learn all examples at once: its checks, and where it runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, tasks: Tasks | None) -> None:
-    """See Strategy: refuse what means nothing where there are no batches."""
+    """See Strategy: refuse clauses that have no effect without batches."""
     for operator in used_operators(plan):
         if isinstance(operator.whole, str):
             refuse_operator(plan, operator, operator.whole)
@@ -32,7 +32,7 @@ def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, 
 
 
 def check_rates(plan: Plan, recipe: Recipe, tasks: Tasks | None) -> None:
-    """Refuse what operators that offer something cannot have here."""
+    """Refuse what does not go together with operators that offer inputs."""
     check_time(plan, recipe)
     if tasks is not None and recipe.programs[0].chain.offers and (plan.settings.workers or 1) > 1:
         subject = Subject("WITH", option="workers")
@@ -43,7 +43,7 @@ def check_rates(plan: Plan, recipe: Recipe, tasks: Tasks | None) -> None:
 
 
 def refuse_operator(plan: Plan, operator: Operator, reason: str) -> NoReturn:
-    """Raise the error of an operator that means nothing to the algorithm."""
+    """Raise the error of an operator that has no effect on the algorithm."""
     subject, what = Subject("OPERATORS", operator.name), f"{plan.algorithm.name} learns all examples at once"
     raise StatementError(f"{subject} {reason}; {what}. Leave it out.", subject=subject)
 

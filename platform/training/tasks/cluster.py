@@ -91,10 +91,10 @@ class Cluster:
 
     @contextmanager
     def working(self, function: Callable[[Task], None], count: int, name: str) -> Iterator[Callable[[], bool]]:
-        """Run tasks that all start together for the length of a block; give what tells whether they have ended.
+        """Run tasks that all start together for the length of a block; yield a function that returns whether they have ended.
 
         Raises:
-            XpsqlError: what is given, of the first task that failed.
+            XpsqlError: from that function, of the first task that failed.
             LostError: the same, where a task is lost.
         """
         workers = self._start(function, count, name, True)
@@ -110,8 +110,8 @@ class Cluster:
     def close(self) -> None:
         """End all tasks.
 
-        They are told to, and have a moment to leave by themselves: an engine may use a process again whose task has ended well,
-        which is much faster than to start one. What still runs then is ended by the engine.
+        They are asked to end, and have a moment to leave by themselves: an engine may reuse a process whose task has ended
+        well, which is much faster than starting one. What still runs then is ended by the engine.
         """
         self.coordinator.end()
         self.coordinator.dispersed(LEAVE_SECONDS)
@@ -142,8 +142,8 @@ class Cluster:
     def _over(self, running: Running, role: str) -> bool:
         """Return whether tasks have ended; raise what went wrong, as a task reported it or else as the engine saw it.
 
-        Tasks that ran our code and ended without a word are lost, unless they were cancelled, and so are those of which the
-        engine says so, though none has joined yet; others that never did could not start.
+        Tasks that ran our code and ended without a report are lost, unless they were cancelled; so are tasks that the engine
+        reports as lost before any has joined. Other tasks that never joined could not start.
         """
         try:
             over = running.wait(0)
@@ -163,7 +163,7 @@ def wait_until(changed: threading.Condition, ready: Callable[[], bool], check: C
     """Wait until a condition holds.
 
     Args:
-        changed: is notified where it may have become so.
+        changed: is notified when the condition may have changed.
         check: raises what went wrong with a task.
     """
     while True:

@@ -1,7 +1,7 @@
-"""Where the driver and the tasks of one job meet: who takes part, where the shards are, who failed, and when to end.
+"""The coordinator (rendezvous) of a job's driver and tasks: membership, addresses of shards, failures, and the end.
 
 The driver holds a Coordinator, each task a Membership (membership.py). A task joins, sends a heartbeat once a second, and
-ends when it is told to, or when the driver is gone; so nothing outlives a driver that dies. A worker that is lost may be
+ends when it is asked to, or when the driver is gone; so nothing outlives a driver that dies. A worker that is lost may be
 replaced by its next attempt; the loss of a shard ends the job.
 
     with Coordinator("ctr v3", 2, 4, tasks.host, handlers, left, lost, None, SocketTransport()) as coordinator:
@@ -67,8 +67,9 @@ class Member:
     """What the coordinator knows of a task.
 
     Attributes:
-        over: set when the task must end, or has: what its beats wait for. Each has its own, so that no news wakes all of them.
-        told: whether its loss, if it was lost, has been told to the end; its next attempt begins after that.
+        over: set when the task must end, or has: its heartbeats wait for it. Each task has its own event, so that no change
+            wakes all of them.
+        reported: whether the task's loss, if it was lost, has been reported completely; its next attempt begins after that.
     """
 
     def __init__(self, join: Join) -> None:
@@ -79,10 +80,10 @@ class Member:
         self.over = threading.Event()
         self.left = False
         self.done = False  # it left well
-        self.told = True
+        self.reported = True
 
     def leave(self) -> None:
-        """Note that the task takes part no more."""
+        """Note that the task has left."""
         self.left = True
         self.over.set()
 
@@ -95,9 +96,9 @@ class Coordinator:
         num_shards, num_workers: that will take part.
         host: under which tasks reach this process.
         handlers: of further calls that the job's tasks make.
-        left: told the role and number of each task that has left.
-        lost: told the number of a worker that is lost, where it was and why, and the seconds since it was last heard of,
-            before its next attempt begins; None: a lost worker ends the job, as a lost shard does.
+        left: called with the role and number of each task that has left.
+        lost: called with the number of a lost worker, where it was and why, and the seconds since its last heartbeat, before
+            its next attempt begins; None: a lost worker ends the job, as a lost shard does.
         certificate: of the job's servers, for TLS; None for none.
         transport: by which the tasks reach it, and each other.
 
@@ -117,8 +118,8 @@ class Coordinator:
         certificate: Certificate | None,
         transport: Transport,
     ) -> None:
-        self._told_left = left
-        self._told_lost = lost
+        self._on_left = left
+        self._on_lost = lost
         self._members: dict[tuple[str, int], Member] = {}
         self._num_shards = num_shards
         self._numbers = {"shard": range(num_shards), "worker": range(num_workers)}
@@ -178,14 +179,14 @@ class Coordinator:
             return any(who[0] == role for who in self._members)
 
     def dismiss(self, role: str) -> None:
-        """Tell all tasks of a role to end, and answer them no more; others may take their numbers."""
+        """Dismiss all tasks of a role and answer them no more; others may take their numbers."""
         with self._changed:
             for who in [who for who in self._members if who[0] == role]:
                 self._members.pop(who).leave()
             self._changed.notify_all()
 
     def require(self, role: str, number: int, attempt: int) -> None:
-        """Require that a task which asks or tells something takes part.
+        """Require that a task which requests or reports something is a member.
 
         Raises:
             LostError: it has been replaced, or all tasks end: what it has learned may have been lost with another one.
@@ -202,7 +203,7 @@ class Coordinator:
             self._changed.wait(seconds)
 
     def end(self) -> None:
-        """Tell all tasks to end."""
+        """Make all tasks end."""
         with self._changed:
             self._ended = True
             self._end_all()
@@ -217,14 +218,14 @@ class Coordinator:
         check_within(f"the number of a {join.role}", join.number, self._numbers[join.role])
         check_within("the attempt of a task", join.attempt, COUNT)
         who = (join.role, join.number)
-        while True:  # once more after a loss: another attempt may have joined while it was told of
+        while True:  # once more after a loss: another attempt may have joined while it was reported
             with self._changed:
                 before = self._members.get(who)
                 if self._over or (before is not None and before.done):
                     return Joined(accepted=False, ended=True)
                 if before is not None and join.attempt < before.attempt:
                     return Joined(accepted=False, replaced=True)
-                if before is not None and not before.told:
+                if before is not None and not before.reported:
                     return Joined(accepted=False)
                 if before is None or before.left or join.attempt == before.attempt:
                     self._members[who] = Member(join)
@@ -276,7 +277,7 @@ class Coordinator:
         self._changed.notify_all()
 
     def _member(self, role: str, number: int, attempt: int) -> Member | None:
-        """Return a task that takes part; None where it has left or is replaced."""
+        """Return a member; None where it has left or is replaced."""
         member = self._members.get((role, number))
         return member if member is not None and member.attempt == attempt and not member.left else None
 
@@ -295,7 +296,7 @@ class Coordinator:
         if isinstance(error, LostError):
             self._lose((leave.role, leave.number), str(error))
         else:
-            self._told_left(leave.role, leave.number)
+            self._on_left(leave.role, leave.number)
         return Left(self._over)
 
     def _lose(self, who: tuple[str, int], why: str) -> None:
@@ -306,16 +307,16 @@ class Coordinator:
             if member is None or member.left:
                 return
             member.leave()
-            over, tell = self._over, self._told_lost if role == "worker" else None
+            over, tell = self._over, self._on_lost if role == "worker" else None
             if tell is None and not over:
                 self._fail(lost(who, member.place, why))
-            member.told = tell is None or over
+            member.reported = tell is None or over
             self._changed.notify_all()
-        if tell is not None and not member.told:
+        if tell is not None and not member.reported:
             try:
                 tell(number, f"{member.place}: {why}", age(member))
             finally:
-                member.told = True
+                member.reported = True
 
     def _find(self, _: Find) -> ShardAddresses:
         return ShardAddresses(tuple(self.shards() or ()))

@@ -1,4 +1,4 @@
-"""Which turn of a slow worker a free one goes on with."""
+"""Work stealing: which turn of a slow worker a free one takes over."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import NamedTuple
 from ...ps.watermarks import Turn
 
 GAIN = 1.25
-"""So many times as long its holder must need for a turn as a free worker would."""
+"""A turn is handed over only if its holder needs so many times as long as a free worker."""
 MOVE_SECONDS = 0.5
-"""What a free worker needs to come to where a turn stands."""
+"""The time a free worker needs to get to the current batch of a turn."""
 MOST_MOVES = 3
-"""So often one turn is handed over at most."""
+"""How often one turn is handed over at most."""
 
 
 class Handover(NamedTuple):
-    """A turn that is to be another worker's."""
+    """A turn that another worker takes over."""
 
     turn: Turn
     holder: int
@@ -48,7 +48,7 @@ class Speeds:
         self._last[worker] = time.monotonic()
 
     def forget(self, worker: int) -> None:
-        """Know nothing of a worker that is lost: another one will take its number."""
+        """Forget a lost worker: another one will take its number."""
         self._began.pop(worker, None)
         self._learned.pop(worker, None)
 

@@ -60,7 +60,7 @@ class Take(NamedTuple):
 
 
 class NextTurn(NamedTuple):
-    """The next turn, as Dealt says it; a split of NO_MORE, or of LATER where one may come: the worker asks again."""
+    """The next turn, as in Dealt; its split is NO_MORE, or LATER where one may come: the worker asks again."""
 
     pass_number: int
     split: int
@@ -85,7 +85,7 @@ class Stepped(NamedTuple):
 
 
 class Slow(NamedTuple):
-    """A shard reports which workers the others have waited for (bsp), and how long."""
+    """A shard's report of the stragglers that others waited for (bsp), and how long."""
 
     workers: tuple[int, ...]
     seconds: float
@@ -113,7 +113,7 @@ SAVE = Method("save", Save, Saved)
 
 
 def prepared_of(job: Job) -> Prepared:
-    """Return what a worker needs to know."""
+    """Return a worker's view of a training."""
     return job.input.with_recipe(recipe_of(job.input.plan, job.input.columns), None, None)
 
 
@@ -133,7 +133,7 @@ def job_of(prepared: Prepared, draft: Draft, contact: Contact, epoch: int, check
 
 
 def saved_files(folder: Path, epoch: int) -> VersionFiles:
-    """Return where the shards of an epoch write what they hold, so that those of an earlier one cannot spoil it."""
+    """Return where the shards of an epoch write what they hold, so that shards of an earlier epoch cannot spoil it."""
     return VersionFiles(VersionFiles(folder).saved / str(epoch))
 
 

@@ -1,4 +1,4 @@
-"""A task's side of the place where the driver and the tasks of one job meet; see coordinator.py."""
+"""A task's membership in a job: joining, heartbeats and leaving; see coordinator.py."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ A = TypeVar("A")
 class Membership:
     """A task's side; a context manager. Leaving it by an error fails the job with it.
 
-    Where all tasks end, whatever the task has lost ends as EndedError: the engine need not start it again. A task that ends by
-    EndedError though the others go on is lost: only its heartbeats say so.
+    When all tasks end, any lost connection of this task becomes EndedError, so that the engine does not start it again. A task
+    that ends by EndedError while the others go on is lost, which only its missing heartbeats show.
 
     Args:
         contact: of the job.
@@ -36,7 +36,7 @@ class Membership:
         attempt: 0 for the first; a later one waits for as long as one before it lives.
 
     Attributes:
-        ended: set when the task must end: it is told to, or the driver is gone.
+        ended: set when the task must end: it was asked to, or the driver is gone.
 
     Raises:
         LostError: the driver cannot be reached; or, where its block begins, a later attempt has taken its place.
@@ -68,8 +68,8 @@ class Membership:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        told = LostError("its heartbeats are answered no more") if isinstance(error, EndedError) else error
-        failure = None if told is None else failure_of(told, "{} {}".format(*self._who))
+        reason = LostError("its heartbeats are answered no more") if isinstance(error, EndedError) else error
+        failure = None if reason is None else failure_of(reason, "{} {}".format(*self._who))
         try:
             ended = self.call(LEAVE, Leave(*self._who, failure), CALL_SECONDS).ended
         except TrainingError:
@@ -77,7 +77,7 @@ class Membership:
                 raise
             ended = True  # the driver is gone
         finally:
-            self._left.set()  # only now: a connection of beats that closes before means that the process is gone
+            self._left.set()  # only now: a heartbeat connection that closes earlier means that the process is gone
             self._connection.close()
             self._beats.join()
         if ended and isinstance(error, LostError):
@@ -102,7 +102,7 @@ class Membership:
         raise TrainingError(f"Not all shards of {self._contact.job} have started within {seconds:.0f} s.")
 
     def ready(self, address: Address) -> None:
-        """Tell that the task can be worked with, and where a shard's server listens."""
+        """Report that the task is ready, and where a shard's server listens."""
         self.call(READY, Ready(*self._who, address), CALL_SECONDS)
 
     def stay(self) -> NoReturn:
@@ -124,13 +124,13 @@ class Membership:
             return self._connection.call(call, request, seconds)
 
     def _beat(self) -> None:
-        """Say that the task lives until it leaves; find out when it must end."""
+        """Send heartbeats until the task leaves; notice when it must end."""
         beat = Beat(*self._who)
         with contextlib.suppress(XpsqlError), contextlib.closing(self._contact.dial()) as connection:  # the driver may be gone
             while not self._left.is_set():
                 if connection.call(BEAT, beat, LOST_SECONDS).ended:
                     self.ended.set()
-                    self._left.wait()  # by the connection the driver knows whether the process lives
+                    self._left.wait()  # the driver sees by the connection whether the process lives
         if not self._left.is_set():
             self.ended.set()
 

@@ -46,7 +46,7 @@ class Join(NamedTuple):
 
     Attributes:
         role: "shard" or "worker".
-        number: of the task among those of its role.
+        number: of the task among the tasks of its role.
         attempt: 0 for the first.
         host, process: where it runs, for messages.
     """
@@ -82,7 +82,7 @@ class Ready(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """A task lives; the answer comes after a second, or when the task must end."""
+    """A heartbeat of a task; the answer comes after a second, or when the task must end."""
 
     role: str
     number: int
@@ -90,7 +90,7 @@ class Beat(NamedTuple):
 
 
 class Beaten(NamedTuple):
-    """Whether the task must end: all do, or it is replaced."""
+    """The answer to a heartbeat: whether the task must end, since all do or it is replaced."""
 
     ended: bool
 
@@ -105,7 +105,7 @@ class Leave(NamedTuple):
 
 
 class Left(NamedTuple):
-    """Whether all tasks end, so that what a task has lost is no failure of its own."""
+    """Whether all tasks end, so that a lost connection of this task is no failure."""
 
     ended: bool
 

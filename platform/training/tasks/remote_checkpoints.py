@@ -41,7 +41,7 @@ class Write(NamedTuple):
     Attributes:
         folder: the checkpoint's.
         full: all rows; else those that changed since the last one.
-        steps: as of which step (bsp); -1: of the moment when it asks.
+        steps: the step to write (bsp); -1: the state at the time of the request.
     """
 
     folder: str
@@ -97,13 +97,13 @@ def checkpoint_handlers(
 
 
 class Afar:
-    """Lets shards behind servers write; see Taker. With bsp all of them stand after the same step.
+    """Lets remote shards write; see Taker. With bsp all of them write the state after the same step.
 
     Args:
         contact: of the job.
         together: bsp.
         state: returns how far the training is.
-        taken: told, when all have written, how many batches they have applied.
+        taken: called, when all have written, with how many batches they have applied.
     """
 
     def __init__(

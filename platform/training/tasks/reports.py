@@ -11,11 +11,11 @@ from ..metrics.windows import Window
 
 
 class TurnReport(NamedTuple):
-    """What a worker has learned of a turn since its report before.
+    """What a worker has learned of a turn since its previous report.
 
     Attributes:
         pass_number, split: which turn.
-        term: in which it was dealt to the worker; what is told of an earlier one than the turn's is left out.
+        term: in which it was dealt to the worker; reports of an earlier term than the turn's are ignored.
         counted: batches that the metrics have with this report; 0: none are new.
         ended: how many it has, where it is finished; else -1.
         tallies: of each label, how it scored the new ones before it learned from them.
@@ -35,7 +35,7 @@ class TurnReport(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a worker has learned since its report before.
+    """What a worker has learned since its previous report.
 
     Attributes:
         turns: that it worked on.
@@ -51,6 +51,6 @@ class Report(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The answer to a report: the turns of it that others have now, int64[n, 3]: pass, split, term."""
+    """The answer to a report: which of its turns other workers have now, int64[n, 3]: pass, split, term."""
 
     lines: Lines

@@ -34,7 +34,7 @@ MOST_ATTEMPTS = 1 << 20  # that an engine makes of one task
 
 
 def work(job: Job, generation: int, task: Task) -> None:
-    """Be worker `task.number` of a training.
+    """Run worker `task.number` of a training.
 
     Args:
         generation: how many times all workers were started before.
@@ -102,11 +102,11 @@ def begin(member: Membership, task: Task, job: Job) -> bool:
 
 
 class Telling:
-    """Counts what a worker learned, and reports to the driver twice a second, and each window at once.
+    """Counts what a worker has learned, and reports to the driver twice a second, and each window at once.
 
     Attributes:
         clocks: of its steps, which it reports, too.
-        compiled: what was compiled meanwhile.
+        compiled: what was compiled since the last report.
     """
 
     def __init__(self, member: Membership, task: Task, targets: Targets, schedule: Schedule | None) -> None:
@@ -124,13 +124,13 @@ class Telling:
         self._collector.learned(batch, predictions)
 
     def ended(self, end: End) -> None:
-        """Tell that a turn is finished: others may wait for that."""
+        """Report that a turn is finished: others may wait for that."""
         self._collector.finish()
         self._of(end.turn, end.term).ended = end.batches
         self.tell()
 
     def finish(self) -> None:
-        """Tell what is left."""
+        """Report what is left."""
         self._collector.finish()
         self.tell()
 

@@ -1,4 +1,4 @@
-"""Which options TUNE tries: drawn evenly from a space, or all of a grid."""
+"""The search space of TUNE (hyperparameters): options drawn evenly (Sobol), or all of a grid."""
 
 from __future__ import annotations
 
