@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tests.fuzz.native import codecs
 from tests.ps.test_remote_client import LocalClient, new_shard, pushed, random_keys
@@ -18,6 +18,8 @@ from xpsql.platform.images.layout import RowColumn, in_memory, placed
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.service import PULL, PUSH, Pull, shard_handlers
 from xpsql.platform.ps.transport.wire import Status, pack
+from xpsql.warehouse.storage import Storage
+from xpsql.warehouse.trainings.checkpoint_files import write_records
 
 CORPUS = Path(__file__).parent / "corpus"
 FORMATS = Path(__file__).parents[1] / "warehouse" / "formats"
@@ -58,8 +60,9 @@ def main() -> None:
     table = pa.Table.from_pylist([given | {"words": None}]).set_column(len(given) - 1, "words", words)
     with pa.ipc.new_stream(arrow, table.schema) as writer:
         writer.write_table(table)
-    rows = io.BytesIO()
-    pq.write_table(pa.table({"r": pa.array([b"abcd"] * 3, pa.binary(4))}), rows)
+    with tempfile.TemporaryDirectory() as folder:
+        write_records(Storage(folder), "rows", 4, [np.frombuffer(b"abcd" * 3, np.uint8).reshape(3, 4)])
+        rows = (Path(folder) / "rows").read_bytes()
     pairs, progress = stopped.parents[1] / "pairs" / "v1", b'\0{"pass": 1}\n{"pass": 2, "examples": 3}\n'
     states = {name: (point / name).read_bytes() for name in ("shard-0000.state", "driver.state")}
     declared = list(codecs())
@@ -92,7 +95,7 @@ def main() -> None:
         "checkpoints": [
             b"\0" + (point / "manifest.json").read_bytes(),
             *(bytes([1 + n]) + content[4:6] + content[12:] for n, content in enumerate(states.values())),
-            b"\x03" + rows.getvalue(),
+            b"\x03" + rows,
         ],
         "statements": [line.encode() for line in STATEMENTS.splitlines()],
         "requests": [

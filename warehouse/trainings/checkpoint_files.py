@@ -64,6 +64,10 @@ def read_records(place: Storage, name: str, rows: int) -> Iterator[Records]:
 
     path, found = place.below(name), 0
     with damaged(path), place.opened(name) as file, pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+        counts = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
+        width, size = parquet.schema_arrow.field(0).type.byte_width, file.size()
+        if min(counts, default=0) < 0 or sum(counts) != rows or rows * width > size:  # what is read takes no more than the file
+            raise ValueError(f"it has {sum(counts)} rows in {size} bytes, not {rows}")
         for group in range(parquet.num_row_groups):
             for chunk in parquet.read_row_group(group, use_threads=False).column(0).chunks:
                 found += len(chunk)
