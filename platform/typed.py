@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
+from collections.abc import Callable
 from typing import Any
+
+fields_of: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
+"""Returns the types of a record's fields, which are looked up once."""
 
 
 def has_types(value: Any, hint: Any) -> bool:
@@ -19,8 +24,7 @@ def has_types(value: Any, hint: Any) -> bool:
         each = [arguments[0]] * len(value) if arguments[-1] is ... else arguments
         return len(each) == len(value) and all(map(has_types, value, each))
     if dataclasses.is_dataclass(hint):
-        hints = typing.get_type_hints(hint)
-        return type(value) is hint and all(has_types(getattr(value, name), one) for name, one in hints.items())
+        return type(value) is hint and all(has_types(getattr(value, name), one) for name, one in fields_of(hint).items())
     if hint is float:
         return type(value) in (int, float)
     return type(value) is hint

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import re
 import zlib
@@ -309,7 +310,8 @@ class Checkpoints:
     def prune(self) -> None:
         """Remove all but the last two full ones that are complete and what goes back to them."""
         names = self.names()
-        full = [c.name for c in self.complete() if isinstance(c, Checkpoint) and not c.after]
+        complete = (c.name for c in self.complete() if isinstance(c, Checkpoint) and not c.after)
+        full = list(itertools.islice(complete, KEPT_CHAINS))
         if len(full) < KEPT_CHAINS:
             return
         for name in names:
