@@ -47,13 +47,20 @@ class Disk:
 
     def _held(self) -> tuple[dict[int, dict[str, int]], dict[int, bytes]]:
         """Return the names in each folder and the content of each file by inode, in order of their paths."""
-        names, contents = {}, {}
-        for path in (self._root, *sorted(self._root.rglob("*"))):
-            inode = path.stat().st_ino
-            if path.is_dir():
-                names[inode] = names_of(path)
-            else:
-                contents[inode] = path.read_bytes()
+        names, contents = dict[int, dict[str, int]](), dict[int, bytes]()
+
+        def hold(folder: str, inode: int) -> None:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+            names[inode] = {entry.name: entry.inode() for entry in entries}
+            for entry in entries:
+                if entry.is_dir():
+                    hold(entry.path, entry.inode())
+                else:
+                    with self._io_open(entry.path, "rb") as file:
+                        contents[entry.inode()] = file.read()
+
+        hold(str(self._root), self._root.stat().st_ino)
         return names, contents
 
     @contextlib.contextmanager

@@ -147,7 +147,7 @@ class World:
         fiber = self._mine()
         self.steps += 1
         self.now += self.random.random() * MOST_STEP_SECONDS
-        self.traced = zlib.crc32(f"{self.now} {kind} {fiber.process.name}".encode(), self.traced)
+        self.traced = zlib.crc32(f"{self.now.hex()} {kind} {fiber.process.name}".encode(), self.traced)
         self.on_step(kind, fiber.process)
         if not fiber.process.alive:
             raise Killed
@@ -201,7 +201,13 @@ class World:
                     return fiber
             if self._over():
                 return None
-            able = [fiber for fiber in self._fibers if self._able(fiber)]
+            now = self.now
+            able = [  # in place, not in a function: a world does this most
+                fiber
+                for fiber in self._fibers
+                if fiber.process.stalled <= now
+                and ((ready := fiber.ready) is None or ready() or ((end := fiber.deadline) is not None and end <= now))
+            ]
             if able:
                 return able[int(self.random.random() * len(able))]
             moments = [at for at in map(self._moment, self._fibers) if at is not None]
@@ -215,13 +221,6 @@ class World:
     def _strike(self) -> None:
         while self._timers and self._timers[0][0] <= self.now:
             heapq.heappop(self._timers)[2]()
-
-    def _able(self, fiber: Fiber) -> bool:
-        if fiber.process.stalled > self.now:
-            return False
-        if fiber.ready is None or fiber.ready():
-            return True
-        return fiber.deadline is not None and fiber.deadline <= self.now
 
     def _moment(self, fiber: Fiber) -> float | None:
         """Return when a fiber that waits may go on by time alone."""
