@@ -173,7 +173,9 @@ def avro_rows(data: BinaryIO, size: int) -> int:
     skip(data, SYNC, size)
     rows = 0
     while data.tell() < size:
-        rows += long_of(data)
+        if (count := long_of(data)) < 0:
+            raise ValueError(f"a block has {count} rows")
+        rows += count
         skip(data, long_of(data) + SYNC, size)
     return rows
 
@@ -210,7 +212,7 @@ def read_avro(path: str, names: Sequence[str] | None) -> pa.Table:
         raise NotAvailableError("Avro files need the package polars: pip install 'xpsql[avro]'.") from error
     try:
         table = polars.read_avro(path, columns=None if names is None else list(names)).to_arrow()
-    except (OSError, polars.exceptions.PolarsError) as error:
+    except (OSError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
         raise DataError(f"{path} cannot be read as Avro: {error}. Write it again under another name.") from error
     fields = [
         field.with_type(TIMESTAMP) if pa.types.is_timestamp(field.type) else field for field in spark_schema(table.schema)
