@@ -30,7 +30,7 @@ IS_NATIVE = BUILT["xpsql.platform.ps._native"] and sys.argv[1] in {"frames", "me
 if IS_NATIVE:
     from .native import run
 else:
-    with atheris.instrument_imports(include=["xpsql"]):
+    with atheris.instrument_imports(include=["xpsql", "tests.fuzz.targets"]):
         from .targets import TARGETS
 
 CORPUS = Path(__file__).parent / "corpus"

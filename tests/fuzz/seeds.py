@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from tests.fuzz.native import codecs
+from tests.fuzz.targets import of_histories
 from tests.ps.test_remote_client import LocalClient, new_shard, pushed, random_keys
 from tests.serving.conftest import ROW
 from xpsql.platform.images.layout import RowColumn, in_memory, placed
@@ -70,6 +72,15 @@ def main() -> None:
         {"name": "ad", "shape": [1, 1], "datatype": "INT64", "data": [3]},
         {"name": "user", "shape": [1, 1], "datatype": "BYTES", "data": ["u1"]},
     ]
+    with tempfile.TemporaryDirectory() as folder:
+        of_histories(Path(folder))
+        of_history = ("definition.json", "v1/manifest.json", "v1/image/users.arrow", "v1/image/events.arrow")
+        history = [(Path(folder) / "histories" / "h" / name).read_bytes() for name in of_history]
+        written = pl.DataFrame({"id": [1, 2], "name": ["a", None], "tags": [["x"], []], "price": [0.5, -1.0]})
+        avro = []
+        for compression in ("uncompressed", "snappy"):
+            written.write_avro(file := io.BytesIO(), compression)  # type: ignore[arg-type]
+            avro.append(file.getvalue())
     corpus: dict[str, list[bytes]] = {
         "frames": [b"\xff" + outgoing.next(1 << 20), b"\x05" + pushing.next(1 << 20) + outgoing.next(1 << 20)],
         "messages": [
@@ -105,6 +116,12 @@ def main() -> None:
             b"\1\0" + json.dumps({"inputs": tensors}).encode(),
             b"\x85\0",
         ],
+        "histories": [bytes([number]) + content for number, content in enumerate(history)],
+        "lines": [
+            b'{"a": 1, "b": "x", "c": 0.5, "d": [1, null], "e": {"k": 1.5}, "f": "2024-01-02 03:04:05", "g": "2024-01-02"}',
+            b'{"h": {"x": 9007199254740993, "y": true}, "other": [{}]}\n\n{"a": "no"}\n[1]\n{"b": "\\u00e9\\ud83d\\ude00"}',
+        ],
+        "avro": avro,
     }
     for name, inputs in corpus.items():
         (CORPUS / name).mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import xpsql
 from tests.fuzz.native import of_arguments, of_frames, of_image, of_messages
@@ -20,7 +22,13 @@ from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.engines.spark_sql.dialect import parse
 from xpsql.platform.engines.spark_sql.passage import Passage
 from xpsql.platform.engines.spark_sql.statements import read
-from xpsql.platform.errors import CheckpointError, ModelError, XpsqlError
+from xpsql.platform.errors import CheckpointError, DataError, ModelError, XpsqlError
+from xpsql.platform.histories.image import HistoryImage, write_image
+from xpsql.platform.histories.stored import DEFINITION, IMAGE, HistoryDefinition, StoredHistories
+from xpsql.platform.histories.stored import MANIFEST as MANIFEST_OF_HISTORY
+from xpsql.platform.input.streams.decoding import Decoder, schema_of
+from xpsql.platform.input.streams.files import ArrivedFile
+from xpsql.platform.input.streams.record_files import avro_splits, read_avro
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.service import shard_handlers
@@ -180,6 +188,72 @@ def of_requests(folder: Path) -> Target:
     return target
 
 
+def of_histories(folder: Path) -> Target:
+    """A file of a history, which the first byte names: its definition, its manifest, and those of its image."""
+    histories = StoredHistories(folder)
+    histories.create(HistoryDefinition("h", "CREATE", "SELECT 1", "user", "ts", ("item", "shops"), 3, None))
+    events = pa.table({"user": ["a", "a", "b"], "ts": [1, 2, 3], "item": ["x", "", None], "shops": [["s"], [], ["t", "u"]]})
+    with histories.draft("h") as draft:
+        pq.write_table(events, draft / "kept.parquet")
+        write_image([draft / "kept.parquet"], draft / IMAGE, "user")
+        version = histories.publish("h", draft, 3, 3, 2, {})
+    image, users = version.folder / IMAGE, pa.array(["a", "b", "c"])
+    files = (version.folder.parent / DEFINITION, version.folder / MANIFEST_OF_HISTORY, *(image / name for name in version.sums))
+    whole = [file.read_bytes() for file in files]
+    taken = (lambda: True, lambda: True, lambda: True, lambda: True)  # code of its own each, so that an input of each is kept
+
+    def target(data: bytes) -> bool:
+        number = data[0] % len(files) if data else 0
+        files[number].write_bytes(data[1:])
+        try:
+            definition, found = histories.definition("h"), histories.newest("h")
+            assert found is not None
+            mapped = HistoryImage(image, definition.order, None)  # checksums are not compared, so that more than they is tried
+            for user in users:
+                for value in definition.values:
+                    mapped.last(pa.array([user]), 3, value).to_pylist()
+        except ModelError:
+            return False
+        finally:
+            files[number].unlink()  # it may be mapped
+            files[number].write_bytes(whole[number])
+        return taken[number]()
+
+    return target
+
+
+def of_lines(folder: Path) -> Target:
+    """Values of messages, or lines of a file, that are JSON objects."""
+    schema = schema_of(
+        "a INT, b STRING, c DOUBLE, d ARRAY<INT>, e MAP<STRING, FLOAT>, f TIMESTAMP, g DATE, h STRUCT<x: BIGINT, y: BOOLEAN>"
+    )
+    decoder = Decoder(schema)
+
+    def target(data: bytes) -> bool:
+        lines = data.split(b"\n")
+        found = decoder.objects(pa.array(lines, pa.binary()), np.arange(len(lines)), schema.names)
+        assert found.rows.num_rows + len(found.skipped) == len(lines)
+        return found.rows.num_rows > 0
+
+    return target
+
+
+def of_avro(folder: Path) -> Target:
+    """A file of Avro."""
+    path = folder / "a.avro"
+
+    def target(data: bytes) -> bool:
+        path.write_bytes(data)
+        try:
+            avro_splits(ArrivedFile(str(path), len(data), 0))
+            read_avro(str(path), None)
+        except DataError:
+            return False
+        return True
+
+    return target
+
+
 TARGETS: dict[str, Callable[[Path], Target]] = {
     "frames": of_frames,
     "messages": of_messages,
@@ -190,4 +264,7 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     "checkpoints": of_checkpoints,
     "statements": of_statements,
     "requests": of_requests,
+    "histories": of_histories,
+    "lines": of_lines,
+    "avro": of_avro,
 }
