@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..platform.errors import ModelError
 
@@ -192,7 +193,7 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
     return content
 
 
-def checksum(content: bytes) -> str:
+def checksum(content: bytes | NDArray[np.uint8]) -> str:
     """Return the XXH64 of bytes, 16 hexadecimal digits."""
     from ..platform.ps._native import hash_bytes  # a library, which few statements need
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from ..engines.base import Engine, internal_name
 from ..quoting import quoted
 from .image import write_image
-from .stored import HistoryDefinition, HistoryVersion, StoredHistories
+from .stored import IMAGE, HistoryDefinition, HistoryVersion, StoredHistories
 
 
 def publish(
@@ -36,7 +36,7 @@ def publish(
         engine.stage(last_events(definition, view), draft / "kept")
     finally:
         engine.unregister(view)
-    kept, users = write_image(sorted((draft / "kept").glob("*.parquet")), draft / "image", definition.partition)
+    kept, users = write_image(sorted((draft / "kept").glob("*.parquet")), draft / IMAGE, definition.partition)
     rows = sum(pq.read_metadata(file).num_rows for file in (draft / "events").glob("*.parquet"))
     return histories.publish(definition.name, draft, rows, kept, users, position)
 

@@ -3,12 +3,15 @@
     users.arrow     user, key: the users in order of the hash of their text; begin, end: their events
     events.arrow    the order and the values of events, by user, the oldest first
 
-Both are files of Arrow's IPC format. Any number of processes share the pages that they look at.
+Both are files of Arrow's IPC format. Any number of processes share the pages that they look at. Arrow believes
+what a file says of where its texts and lists are, so each row is checked before it is looked at.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +19,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...warehouse.durable import make_folder, storing
+from ...warehouse.stored import checksum
 from ..errors import ModelError
 from ..ps.keys import feature_keys
 
 SEED = ""  # the slot that users are hashed as
+USERS, EVENTS = "users.arrow", "events.arrow"
+SPANS = pa.schema([("key", pa.uint64()), ("begin", pa.int64()), ("end", pa.int64())])
 
 
 def write_image(kept: list[Path], folder: Path, partition: str) -> tuple[int, int]:
@@ -32,11 +38,11 @@ def write_image(kept: list[Path], folder: Path, partition: str) -> tuple[int, in
         make_folder(folder)
     begins, owners, count = [], [], 0
     last: pa.Scalar | None = None
-    with storing(folder / "events.arrow"):
+    with storing(folder / EVENTS):
         schema = pq.read_schema(kept[0])
         others = [name for name in schema.names if name != partition]
         own = pa.schema([schema.field(name) for name in others])
-        with pa.OSFile(str(folder / "events.arrow"), "wb") as sink, pa.ipc.new_file(sink, own) as writer:
+        with pa.OSFile(str(folder / EVENTS), "wb") as sink, pa.ipc.new_file(sink, own) as writer:
             for file in kept:
                 for batch in pq.ParquetFile(file).iter_batches():
                     users = batch.column(partition)
@@ -52,7 +58,7 @@ def write_image(kept: list[Path], folder: Path, partition: str) -> tuple[int, in
     keys = keys_of(user)
     order = np.argsort(keys, kind="stable")
     table = pa.table({"user": user.take(pa.array(order)), "key": keys[order], "begin": begin[order], "end": end[order]})
-    path = folder / "users.arrow"
+    path = folder / USERS
     with storing(path), pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     return count, len(user)
@@ -72,27 +78,41 @@ def keys_of(users: pa.Array) -> NDArray[np.uint64]:
     return feature_keys(SEED, users) if len(users) else np.empty(0, np.uint64)
 
 
+def sums_of(folder: Path) -> dict[str, str]:
+    """Return the checksums of an image's files."""
+    return {name: checksum(np.memmap(folder / name, np.uint8, "r")) for name in (USERS, EVENTS)}
+
+
 class HistoryImage:
     """An image that is mapped; threads may share it.
 
     Args:
         within: how old an event may be, in the unit of times; None: any age.
+        sums: the checksums of its files, which are read and compared; None: they are not.
+
+    Attributes:
+        within: as given.
 
     Raises:
         ModelError: a file of it is damaged or gone.
     """
 
-    def __init__(self, folder: Path, order: str, within: int | None) -> None:
-        self._within = within
+    def __init__(self, folder: Path, order: str, within: int | None, sums: Mapping[str, str] | None = None) -> None:
+        self.within = within
+        self._folder = folder
         try:
-            users, self._events = (mapped(folder / f"{name}.arrow") for name in ("users", "events"))
-            self._users = users.column("user").combine_chunks()
-            self._keys, self._begins, self._ends = (users.column(name).to_numpy() for name in ("key", "begin", "end"))
-            times = self._events.column(order)
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise ModelError(f"The image {folder} cannot be read: {error}. REFRESH HISTORY makes another one.") from error
-        self.user_type, self.time_type = self._users.type, times.type
-        self._times = as_numbers(times).to_numpy()
+            users, self._events = (mapped(folder / name) for name in (USERS, EVENTS))
+            spans, times, user = users.select(SPANS.names), self._events.column(order), users.column("user")
+            if spans.schema != SPANS or user.num_chunks > 1 or any(spans.column(name).null_count for name in SPANS.names):
+                raise ValueError("its users are not as they are written")
+            if sums is not None and sums != sums_of(folder):
+                raise ValueError("its bytes have another checksum than those written")
+            self._users = user.chunk(0) if user.num_chunks else pa.array([], user.type)
+            self._keys, self._begins, self._ends = (column.to_numpy() for column in spans.columns)
+            self.user_type, self.time_type = user.type, times.type
+            self._times = as_numbers(times).to_numpy()
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+            raise self._damaged(error) from error
 
     def last(self, user: pa.Array, before: int | None, value: str) -> pa.ChunkedArray:
         """Return the values of a user's events, the oldest first.
@@ -100,14 +120,20 @@ class HistoryImage:
         Args:
             user: one user, of `user_type`; NULL has no events.
             before: only events that are strictly earlier, as a number; None: all that are known.
+
+        Raises:
+            ModelError: what is looked at is damaged.
         """
-        begin, end = self._span(user)
-        times = self._times[begin:end]
-        if before is not None:
-            end = begin + int(np.searchsorted(times, before, "left"))
-            if self._within is not None:
-                begin += int(np.searchsorted(times, before - self._within, "left"))
-        return self._events.column(value).slice(begin, max(end - begin, 0))
+        try:
+            begin, end = self._span(user)
+            times = self._times[begin:end]
+            if before is not None:
+                end = begin + int(np.searchsorted(times, before, "left"))
+                if self.within is not None:
+                    begin += int(np.searchsorted(times, before - self.within, "left"))
+            return sound(self._events.column(value).slice(begin, max(end - begin, 0)))
+        except (pa.ArrowException, KeyError, ValueError) as error:
+            raise self._damaged(error) from error
 
     def _span(self, user: pa.Array) -> tuple[int, int]:
         if user.null_count:
@@ -115,14 +141,33 @@ class HistoryImage:
         key = keys_of(user)[0]
         at = int(np.searchsorted(self._keys, key))
         while at < len(self._keys) and self._keys[at] == key:
-            if self._users[at] == user[0]:
-                return int(self._begins[at]), int(self._ends[at])
+            if sound(self._users.slice(at, 1))[0] == user[0]:
+                begin, end = int(self._begins[at]), int(self._ends[at])
+                if not 0 <= begin <= end <= len(self._times):
+                    raise ValueError(f"a user's events are {begin} to {end}, of {len(self._times)}")
+                return begin, end
             at += 1
         return 0, 0
 
+    def _damaged(self, error: Exception) -> ModelError:
+        return ModelError(f"The image {self._folder} cannot be read: {error}. REFRESH HISTORY makes another one.")
+
+
+def sound(values: Any) -> Any:
+    """Return values of a mapped file, whose places were checked.
+
+    Raises:
+        ArrowException: some are outside of it.
+    """
+    values.validate(full=True)
+    return values
+
 
 def mapped(path: Path) -> pa.Table:
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    """Map a file; where its columns begin and end is checked, and no more."""
+    found: pa.Table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    found.validate()
+    return found
 
 
 def as_numbers(times: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:

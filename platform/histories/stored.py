@@ -31,12 +31,14 @@ import pyarrow.parquet as pq
 from ...warehouse.durable import clear, make_folder, replace_text, storing, sync, sync_tree
 from ...warehouse.folders import version_folders
 from ...warehouse.locks import Lock
-from ...warehouse.manifest import read_json
+from ...warehouse.manifest import read_json, record
 from ...warehouse.names import folder_name, model_name
 from ..errors import ModelError, suggestion
+from ..typed import has_types
+from .image import sums_of
 
 FORMAT = 1
-DEFINITION, MANIFEST, STOP = "definition.json", "manifest.json", "stop"
+DEFINITION, MANIFEST, STOP, IMAGE = "definition.json", "manifest.json", "stop", "image"
 POLL_SECONDS = 0.1
 FILES_OF_A_SIZE = 8
 """So many files of events of about a size are made one: a history has a few files, however often it is refreshed."""
@@ -73,6 +75,7 @@ class HistoryVersion:
     Attributes:
         rows: how many events it has of all times; kept: of these the last ones of each of `users`.
         position: of streams, by name.
+        sums: the checksums of its image's files; None of one that was written without.
     """
 
     folder: Path
@@ -82,6 +85,7 @@ class HistoryVersion:
     users: int
     position: Mapping[str, Mapping[str, Any]]
     created: str
+    sums: Mapping[str, str] | None = None
 
     @property
     def events(self) -> Path:
@@ -111,8 +115,15 @@ class StoredHistories:
             names = self.names()
             there = f" There are {', '.join(names)}." if names else " CREATE HISTORY makes one."
             raise ModelError(f"There is no history {name}.{suggestion(name, names) or there}") from None
-        values.pop("format")
-        return HistoryDefinition(**{**values, "values": tuple(values["values"])})
+        texts = ("name", "statement", "query", "partition", "order")
+        if not (
+            all(isinstance(values.get(name), str) for name in texts)
+            and has_types(values.get("values"), tuple[str, ...])
+            and has_types(values.get("keep"), int)
+            and has_types(values.get("within", 0), str | None)
+        ):
+            raise damaged(self._folder(name) / DEFINITION, name)
+        return record(HistoryDefinition, values)
 
     def newest(self, name: str) -> HistoryVersion | None:
         """Return the newest version; None where none has been made.
@@ -125,8 +136,17 @@ class StoredHistories:
                 values = read_json(folder / MANIFEST)
             except FileNotFoundError:  # it goes
                 continue
-            values.pop("format")
-            return HistoryVersion(folder, number, **values)
+            counts = (values.get(count) for count in ("rows", "kept", "users"))
+            texts, position = values.get("sums"), values.get("position")
+            if not (
+                all(has_types(count, int) for count in counts)
+                and is_time(values.get("created"))
+                and (texts is None or (isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values())))
+                and isinstance(position, dict)
+                and all(isinstance(of_stream, dict) for of_stream in position.values())
+            ):
+                raise damaged(folder / MANIFEST, name)
+            return record(HistoryVersion, {**values, "folder": folder, "number": number})
         return None
 
     def create(self, definition: HistoryDefinition) -> None:
@@ -144,7 +164,8 @@ class StoredHistories:
 
     def drop(self, name: str) -> None:
         """Remove a history: out of sight in one step, then from the disk."""
-        self.definition(name)
+        if not (self._folder(name) / DEFINITION).exists():
+            self.definition(name)  # tells which there are
         with self.changing(name):
             gone = self._root / f".trash-{uuid.uuid4().hex}"
             with storing(self._root):
@@ -209,7 +230,8 @@ class StoredHistories:
         before = self.newest(name)
         number = 1 if before is None else before.number + 1
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
-        values = {"rows": rows, "kept": kept, "users": users, "position": position, "created": created}
+        sums = sums_of(draft / IMAGE)
+        values = {"rows": rows, "kept": kept, "users": users, "position": position, "created": created, "sums": sums}
         folder = draft.with_name(f"v{number}")
         with storing(draft):
             (draft / MANIFEST).write_text(json.dumps({"format": FORMAT, **values}), encoding="utf-8")
@@ -218,10 +240,23 @@ class StoredHistories:
             sync(folder.parent)
         for _, old in version_folders(folder.parent)[:-KEPT_VERSIONS]:
             clear(old)
-        return HistoryVersion(folder, number, rows, kept, users, position, created)
+        return HistoryVersion(folder, number, rows, kept, users, position, created, sums)
 
     def _folder(self, name: str) -> Path:
         return self._root / folder_name(name)
+
+
+def is_time(text: Any) -> bool:
+    try:
+        return isinstance(text, str) and bool(datetime.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def damaged(path: Path, name: str) -> ModelError:
+    return ModelError(
+        f"{path} is damaged: it has other fields than it is written with. Restore it from a backup, or DROP HISTORY {name}."
+    )
 
 
 def link_events(before: HistoryVersion, draft: Path) -> int:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ..errors import StatementError, XpsqlError
 from ..histories.age import age_in_units
 from ..histories.image import HistoryImage, as_numbers
+from ..histories.stored import IMAGE
 from .inputs import Input, by_lower_name
 from .refusal import RequestError
 from .served import POLL_SECONDS, STOP_SECONDS, Told
@@ -55,11 +56,10 @@ class FilledColumn:
             self._take(version)
 
     def _take(self, version: HistoryVersion) -> None:
-        image = HistoryImage(version.folder / "image", self._definition.order, None)
+        image = HistoryImage(version.folder / IMAGE, self._definition.order, None, version.sums)
         within = self._definition.within
-        age = None if within is None else age_in_units(within, image.time_type)
-        self._image = HistoryImage(version.folder / "image", self._definition.order, age)
-        self.number = version.number
+        image.within = None if within is None else age_in_units(within, image.time_type)
+        self._image, self.number = image, version.number
 
     def filled(self, given: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
         """Return values of a row, or of what all rows have in common, with this column where it lacks it and has the user.

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +21,7 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from xpsql.platform.errors import ModelError, StatementError
-from xpsql.platform.histories.image import HistoryImage
+from xpsql.platform.histories.image import HistoryImage, keys_of
 from xpsql.platform.histories.stored import HistoryVersion, StoredHistories
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.histories import FilledColumns
@@ -258,10 +259,57 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_a_damaged_image_is_told(small: xpsql.Session, tmp_path: Path) -> None:
-    shutil.copytree(newest(small).folder / "image", tmp_path / "image")
-    (tmp_path / "image" / "users.arrow").write_bytes(b"nothing")
+    version = newest(small)
+    for name in ("users.arrow", "events.arrow"):
+        shutil.copytree(version.folder / "image", tmp_path / "image")
+        whole = (path := tmp_path / "image" / name).read_bytes()
+        for content in (b"nothing", whole[: len(whole) // 2], whole.replace(b"x" if name[0] == "e" else b"a", b"z", 1)):
+            path.write_bytes(content)
+            with pytest.raises(ModelError, match="REFRESH HISTORY makes another one"):
+                HistoryImage(tmp_path / "image", "ts", None, version.sums)
+        shutil.rmtree(tmp_path / "image")
+
+
+@pytest.mark.parametrize("name", ["users", "events"])
+def test_an_image_that_points_out_of_itself_is_damaged(tmp_path: Path, name: str) -> None:
+    places = {file: np.array([0, 1 << 30 if file == name else 1, 2], np.int32) for file in ("users", "events")}
+    texts = {file: pa.StringArray.from_buffers(2, pa.py_buffer(at), pa.py_buffer(b"ab")) for file, at in places.items()}
+    spans = {"key": np.repeat(keys_of(pa.array(["a"])), 2), "begin": np.array([0, 0]), "end": np.array([2, 2])}
+    tables = {
+        "users": pa.table({"user": texts["users"], **spans}),
+        "events": pa.table({"ts": np.array([1, 2]), "item": texts["events"]}),
+    }
+    for file, table in tables.items():
+        with pa.OSFile(str(tmp_path / f"{file}.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    image = HistoryImage(tmp_path, "ts", None)
     with pytest.raises(ModelError, match="REFRESH HISTORY makes another one"):
-        HistoryImage(tmp_path / "image", "ts", None)
+        image.last(pa.array(["a"]), None, "item")
+
+
+def test_a_damaged_history_concerns_itself_alone(tmp_path: Path) -> None:
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        add(session, [("a", 1, "x", "s")])
+        session.sql(OF_STREAM)
+        session.sql(OF_STREAM.replace("clicks", "others"))
+        folder = newest(session).folder
+        for text in (
+            "nothing",
+            "[]",
+            '{"format": 1}',
+            '{"format": 1, "rows": "x"}',
+            (folder / "manifest.json").read_text()[:40],
+        ):
+            (folder / "manifest.json").write_text(text)
+            with pytest.raises(ModelError, match="is damaged"):
+                session.sql("DESCRIBE HISTORY clicks")
+            listed = session.sql("SHOW HISTORIES").arrow().to_pylist()
+            assert [(row["history"], row["version"]) for row in listed] == [("clicks", None), ("others", 1)]
+        (folder.parent / "definition.json").write_text('{"format": 1, "name": 3}')
+        with pytest.raises(ModelError, match="DROP HISTORY clicks"):
+            session.sql("REFRESH HISTORY clicks")
+        session.sql("DROP HISTORY clicks")
+        assert StoredHistories(session.models.warehouse).names() == ["others"]
 
 
 def test_a_model_is_served_what_it_was_trained_on(tmp_path: Path) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...errors import StatementError
+from ...errors import ModelError, StatementError
 from ...histories.stored import HistoryDefinition, HistoryVersion, StoredHistories, event_file, link_events
 from ...input.streams.sources import opened
 from .. import streams
@@ -125,8 +125,16 @@ class ShowHistories:
 
     def run(self, context: StatementContext) -> pa.Table:
         histories = StoredHistories(context.models.warehouse)
-        found = [(name, histories.newest(name)) for name in histories.names()]
-        return listed([(name, version) for name, version in found if version is not None])
+        found: list[tuple[str, HistoryVersion | None]] = []
+        for name in histories.names():
+            try:
+                version = histories.newest(name)
+            except ModelError as error:  # it concerns this one alone
+                context.reporter.note(f"History {name}: {error}")
+                found.append((name, None))
+            else:
+                found += [(name, version)] if version is not None else []
+        return listed(found)
 
 
 @dataclass(frozen=True)
@@ -237,10 +245,11 @@ def decoded(table: pa.Table) -> pa.Table:
     return table
 
 
-def listed(found: list[tuple[str, HistoryVersion]]) -> pa.Table:
+def listed(found: Sequence[tuple[str, HistoryVersion | None]]) -> pa.Table:
     from datetime import datetime
 
     rows = [
+        {"history": name} if v is None else
         {"history": name, "version": v.number, "events": v.rows, "kept": v.kept, "users": v.users,
          "published": datetime.fromisoformat(v.created)}
         for name, v in found
