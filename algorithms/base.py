@@ -42,6 +42,7 @@ __all__ = [
     "Packaged",
     "Pairs",
     "Parameters",
+    "Positive",
     "Sampling",
     "Scores",
     "Solved",
@@ -173,5 +174,11 @@ class Algorithm(metaclass=FormerArguments):
 
 class Unlabelled(Part[Options, Algorithm]):
     """The part of an algorithm that learns without labels: LABEL has no effect in its statements."""
+
+    __slots__ = ()
+
+
+class Positive(Unlabelled[Options]):
+    """The part of an algorithm that learns from what was taken: LABEL, where a statement has it, says which rows were."""
 
     __slots__ = ()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Codes = NDArray[np.int32]
+Keys = NDArray[np.uint64]
 ABSENT = -1
 
 
@@ -108,6 +109,21 @@ class RowRuns(NamedTuple):
     held: bool = False
 
 
+class Added(NamedTuple):
+    """Examples that a batch has after its own, which did not occur: they count nothing and weigh nothing, but may be compared
+    with. Items drawn at random are such.
+
+    Attributes:
+        scalar, bags, dense: as a chunk has them.
+        expected: float32[n], how often each is expected among those of a batch.
+    """
+
+    scalar: Codes
+    bags: tuple[Bag, ...]
+    dense: NDArray[np.float32]
+    expected: NDArray[np.float32]
+
+
 class Chunk(NamedTuple):
     """Encoded examples.
 
@@ -128,6 +144,7 @@ class Chunk(NamedTuple):
         drawn: (pass, number of a batch in its split) -> codes of features drawn at random for it; None where none are.
         runs: what neighbouring examples agree in; None where nobody looked, or they agree in too little.
         sides: of the vectors with ids of each kind, which of them each feature has; see `platform.input.side.table.SideCodes`.
+        added: (pass, number of a batch in its split) -> the examples that it has after its own; None where it has no others.
     """
 
     keys: NDArray[np.uint64]
@@ -146,3 +163,29 @@ class Chunk(NamedTuple):
     drawn: Callable[[int, int], Codes] | None = None
     runs: RowRuns | None = None
     sides: tuple[Any, ...] = ()
+    added: Callable[[int, int], Added] | None = None
+
+    def with_features(self, keys: Keys, slots: NDArray[np.uint16]) -> tuple[Chunk, Codes]:
+        """Return the chunk with further features, and the code of each of them; some may be there already.
+
+        Args:
+            keys, slots: of each feature.
+        """
+        every, codes = joined(self.keys, keys)
+        numbers = np.zeros(len(every), np.uint16)
+        numbers[codes] = slots
+        numbers[: len(self.keys)] = self.slots
+        chunk = self._replace(keys=every, slots=numbers)
+        return chunk._replace(sides=tuple(side.table.codes(chunk) for side in self.sides)), codes
+
+
+def joined(keys: Keys, more: Keys) -> tuple[Keys, Codes]:
+    """Return distinct keys and after them those of others that are not among them, and where the others stand then."""
+    order = np.argsort(keys)
+    at = np.minimum(np.searchsorted(keys, more, sorter=order), max(len(keys) - 1, 0))
+    there = keys[order[at]] == more if len(keys) else np.zeros(len(more), bool)
+    new, inverse = np.unique(more[~there], return_inverse=True)
+    codes = np.empty(len(more), np.int32)
+    codes[there] = order[at[there]]
+    codes[~there] = len(keys) + inverse
+    return np.concatenate([keys, new]), codes

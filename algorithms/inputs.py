@@ -145,6 +145,8 @@ class Inputs(NamedTuple):
         group: of an algorithm that is `compact`, what neighbouring examples have in common: their values of some multi-valued
             slots are there, and `scalar` holds common lines once; None where they have too little, and of other algorithms.
         sides: one for each of `Layout.sides`; algorithms see them as further slots.
+        expected: float32[n], where an algorithm has items drawn at random for each batch (see RandomItems): the last n examples
+            are these items, of weight 0, and this is how often each was to be expected among them; None in scoring.
     """
 
     scalar: jax.Array | CommonLines
@@ -163,6 +165,7 @@ class Inputs(NamedTuple):
     group: Group | None = None
     vector_arrays: tuple[Vectors, ...] = ()
     sides: tuple[SideVectors, ...] = ()
+    expected: jax.Array | None = None
 
     @property
     def batch(self) -> int:

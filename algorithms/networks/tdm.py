@@ -13,7 +13,7 @@ from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Unlabelled, Unsupervised
+from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Positive, Unsupervised
 from ..layers.attention import NEVER
 from ..layers.dense import Layer
 from ..layers.initial import uniform
@@ -67,8 +67,8 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
     """Learn which nodes of a tree over the items are on the way to what a user takes next: tree-based deep model.
 
     Items are the leaves of a binary tree, and every node has a vector, a leaf that of its item. A row says that a user took an
-    item, without a label. On every level of the tree its loss tells the ancestor of that item from nodes drawn at random, which
-    the rows of a batch share:
+    item; where LABEL names a column, those do whose label is 1, and others are left out. On every level of the tree its loss
+    tells the ancestor of that item from nodes drawn at random, which the rows of a batch share:
 
         score(u, n) = <q + v, n> + network(n, v, q * n, v * n)
         loss = mean over levels of log(sum over n' of exp(score(u, n'))) - score(u, n),   n' the ancestor and those drawn
@@ -214,4 +214,4 @@ class TreeNet:
         return (x @ parameters["output.kernel"])[:, :, 0] + ((user + seen) * nodes).sum(axis=2)
 
 
-TDM = Unlabelled("tdm", TdmOptions, tdm)
+TDM = Positive("tdm", TdmOptions, tdm)

@@ -13,7 +13,8 @@ from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters, Unlabelled, Unsupervised
+from ..augments.random_items import RandomItems
+from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters, Positive, Unsupervised
 from ..layers.dense import Layer, dropped
 from ..layers.initial import uniform
 from ..layers.pooling import all_vectors
@@ -39,6 +40,12 @@ class TwoTowerOptions:
     temperature: float = option(
         0.05, "inner products are divided by it; raise it for short logs", minimum=0, open_minimum=True, maximum=10
     )
+    negatives: int = option(
+        0,
+        "random items that each is told from as well, drawn for each batch from ITEMS, else from about 131,072 rows",
+        minimum=0,
+        maximum=65_536,
+    )
     correction: str = option(
         "logq", "of items that are negatives in proportion to how often they are taken", choices=("logq", "none")
     )
@@ -59,22 +66,26 @@ class TwoTowerOptions:
 def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     """Learn a vector of the query and one of the item, each by layers over its own slots, of length 1: retrieval.
 
-    A row says that a user took an item; there is no label. Its loss tells its item from those of the other rows of the batch:
+    A row says that a user took an item; where LABEL names a column, those do whose label is 1, and others are left out. Its
+    loss tells its item from those of the other rows of the batch:
 
         s_ij = <q_i, v_j> / temperature - log(count_j),   loss_i = log(sum over j of exp(s_ij)) - s_ii
 
     count_j, of the item's first slot, undoes that frequent items are negatives more often (correction = 'logq'); the total
-    would not change the loss. The same item in another row is no negative, nor is another row of the same user, where the first
-    slot of the query is categorical. An item without its id, in a share `item_dropout` of updates, learns from its other slots
-    alone, which is what a new one is scored by. Slots of several values are summed over the root of their number. What training
-    reports as `mae` is the mean loss, which grows with the batch: larger batches tell an item from more.
+    would not change the loss. With `negatives` = n, j is also one of n random items, and in place of count_j stands how often
+    item j is to be expected among all: rows x count_j / total + n / items. The same item in another row is no negative, nor is
+    another row of the same user, where the first slot of the query is categorical. An item without its id, in a share
+    `item_dropout` of updates, learns from its other slots alone, which is what a new one is scored by. Slots of several values
+    are summed over the root of their number. What training reports as `mae` is the mean loss, which grows with the batch:
+    larger batches tell an item from more.
 
     ML.PREDICT gives predicted_vector of the query and predicted_item of the item, and ML.RECOMMEND ranks items by their
     product.
 
     Source: Huang et al., "Learning Deep Structured Semantic Models for Web Search", CIKM 2013; Yi et al.,
-    "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations", RecSys 2019; dropout of ids: Volkovs et
-    al., "DropoutNet", NeurIPS 2017.
+    "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations", RecSys 2019; random items beside those of
+    the batch: Yang et al., "Mixed Negative Sampling for Learning Two-tower Neural Networks in Recommendations", WWW 2020, with
+    the balance heuristic of Veach and Guibas, SIGGRAPH 1995; dropout of ids: Volkovs et al., "DropoutNet", NeurIPS 2017.
 
     Raises:
         OptionError: a slot that is named is not there, or is in both towers or in neither.
@@ -83,6 +94,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     item = places(options.item, layout.slots, SUBJECT._replace(option="item"))
     check_slots(layout, query, item)
     check_hidden(options.hidden, "hidden", "two_tower")
+    names = tuple(layout.slots[place] for place in item)
     towers = [
         SlotTower(name, number, slots, options) for number, (name, slots) in enumerate((("query", query), ("item", item)))
     ]
@@ -105,36 +117,51 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
         return towers[1].apply(parameters, vectors(parameters, inputs))
 
     def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, None]:
-        slots = vectors(parameters, inputs)
-        own = towers[0].apply(parameters, slots)
+        slots, drawn = vectors(parameters, inputs), 0 if inputs.expected is None else inputs.expected.shape[0]
+        rows = len(slots) - drawn
+        own = towers[0].apply(parameters, slots[:rows])
         if options.item_dropout and len(item) > 1 and inputs.random is not None:
             kept = dropped(jnp.ones((len(slots), 1)), options.item_dropout, inputs.random, 0)
             slots = slots.at[:, item[0]].multiply(kept)
         scores = own @ towers[1].apply(parameters, slots).T / options.temperature
-        taken, there, itself = inputs.scalar[item[0]], inputs.weight > 0, jnp.eye(len(slots), dtype=bool)
-        same = taken[:, None] == taken[None]
+        taken, there = inputs.scalar[item[0]], inputs.weight > 0
+        same = taken[:rows, None] == taken[None]
         if options.correction == "logq":
-            seen = (same & there[None]).sum(axis=1) + (0 if inputs.statistics is None else inputs.statistics[taken, 0])
-            scores -= jnp.log(jnp.maximum(seen, 1))[None]
-        others = there[None] & ~same
+            seen = (same & there[:rows, None]).sum(axis=0) + counted(inputs, taken)
+            if inputs.expected is not None:
+                total = there.sum() + counted(inputs, inputs.scalar[-1, :1])
+                seen = there.sum() * seen / jnp.maximum(total, 1) + inputs.expected[0]
+            scores -= jnp.log(jnp.maximum(seen, 1 if inputs.expected is None else SMALLEST))[None]
+        others = (there | (jnp.arange(len(slots)) >= rows))[None] & ~same
         if query[0] < len(layout.scalar):
             user = inputs.scalar[query[0]]
-            others &= user[:, None] != user[None]
-        scores = jnp.where(others | itself, scores, NEVER)
-        return (jax.nn.logsumexp(scores, axis=1) - jnp.diagonal(scores))[:, None], None
+            others &= (user[:rows, None] != user[None]) | (jnp.arange(len(slots)) >= rows)
+        scores = jnp.where(others | jnp.eye(rows, len(slots), dtype=bool), scores, NEVER)
+        losses = jax.nn.logsumexp(scores, axis=1) - jnp.diagonal(scores)
+        return jnp.pad(losses, (0, drawn))[:, None], None
 
     return Algorithm(
         tables=(TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)),),
         optimizer=optimizer,
-        learns=Online(Unsupervised(objective), random=options.item_dropout > 0 and len(item) > 1, examples_meet=True),
+        learns=Online(
+            Unsupervised(objective),
+            random=options.item_dropout > 0 and len(item) > 1,
+            augment=(RandomItems(options.negatives, names),) if options.negatives else (),
+            examples_meet=True,
+        ),
         dense=tuple(spec for tower in towers for spec in tower.specs),
         dense_optimizer=dense_optimizer,
         outputs={"vector": Output(query_vectors, vector=True), "item": Output(item_vectors, vector=True)},
-        match=Match("vector", "item", *(tuple(layout.slots[place] for place in slots) for slots in (query, item))),
-        intercept=False,
+        match=Match("vector", "item", tuple(layout.slots[place] for place in query), names),
+        intercept=options.negatives > 0 and options.correction == "logq",  # whose count is the total
         statistics=("count",) if options.correction == "logq" else (),
         least_batch=256,
     )
+
+
+def counted(inputs: Inputs, rows: jax.Array) -> jax.Array:
+    """Return how often the features of some rows occurred before the batch, 0 where that is not known."""
+    return jnp.zeros(rows.shape) if inputs.statistics is None else inputs.statistics[rows, 0]
 
 
 class SlotTower:
@@ -184,4 +211,4 @@ def check_slots(layout: Layout, query: Sequence[int], item: Sequence[int]) -> No
             raise OptionError(f"{SUBJECT}: the slot {slot} is in {where}.", subject=SUBJECT)
 
 
-TWO_TOWER = Unlabelled("two_tower", TwoTowerOptions, two_tower)
+TWO_TOWER = Positive("two_tower", TwoTowerOptions, two_tower)

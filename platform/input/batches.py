@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import Chunk, Facets
+from ...algorithms.chunk import Added, Chunk, Facets
 from ..ps._native import Deduplicator
 from ..ps.compiled.aligned import empty, filled, padded
 from ..ps.compiled.ladder import Ladder
@@ -46,6 +46,8 @@ class Batch(NamedTuple):
         vector_arrays: one per slot of arrays of vectors.
         group: what neighbouring examples have in common, which `scalar` and the values of bags are then without.
         sides: of the vectors with ids of each kind, which of them each row has.
+        expected: float32[n], of the examples after those of the batch, see Added; None where there are none. `scalar`, `dense`,
+            `label` and `weight` have n more columns for them, and `dense` those of padding before.
     """
 
     id: BatchId
@@ -76,6 +78,7 @@ class Batch(NamedTuple):
     group: BatchGroup | None = None
     vector_arrays: tuple[PaddedVectors, ...] = ()
     sides: tuple[SideRows, ...] = ()
+    expected: Floats | None = None
 
 
 class Ladders(NamedTuple):
@@ -97,7 +100,8 @@ def batches(chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, ski
     for number, start in enumerate(range(skipped * batch_size, rows, batch_size), first.batch + skipped):
         which = first._replace(batch=number)
         sampled = NO_CODES if chunk.drawn is None else chunk.drawn(which.pass_number, which.batch)
-        yield cut(chunk, unique, start, min(start + batch_size, rows), batch_size, which, ladders, sampled)
+        added = None if chunk.added is None else chunk.added(which.pass_number, which.batch)
+        yield cut(chunk, unique, start, min(start + batch_size, rows), batch_size, which, ladders, sampled, added)
 
 
 def cut(
@@ -109,10 +113,12 @@ def cut(
     which: BatchId,
     ladders: Ladders,
     sampled: Codes,
+    added: Added | None = None,
 ) -> Batch:
-    """Return examples start:stop of a chunk as one padded batch, with the rows of sampled codes."""
+    """Return examples start:stop of a chunk as one padded batch, with the rows of sampled codes, and examples after them."""
     examples = stop - start
-    label = padded(chunk.label[:, start:stop], batch_size)
+    size_of_batch = batch_size + (0 if added is None else len(added.expected))
+    label = padded(chunk.label[:, start:stop], size_of_batch)
     positive = label[0, :examples] > 0 if len(label) else np.zeros(examples, np.bool_)
     runs, common = chunk.runs, None
     if runs is not None:
@@ -129,8 +135,11 @@ def cut(
         history_codes, history_examples = elements(chunk.histories, start, stop)
         values, examples_of_values = np.append(values, history_codes), np.append(examples_of_values, history_examples)
     codes_of_bag = np.concatenate([values, dense_codes, chunk.offered_codes, sampled])
+    if added is not None:
+        of_added = bag_values(added.bags, range(len(added.bags)), 0, len(added.expected))
+        codes_of_bag = np.concatenate([codes_of_bag, added.scalar.ravel(), of_added.codes])
     example = np.concatenate([examples_of_values, np.zeros(len(codes_of_bag) - len(values), np.int32)])
-    scalar, index = empty((len(codes_of_slots), batch_size), np.int32), np.empty(len(codes_of_bag), np.int32)
+    scalar, index = empty((len(codes_of_slots), size_of_batch), np.int32), np.empty(len(codes_of_bag), np.int32)
     own: tuple[Any, ...] = codes_of_slots, codes_of_bag, example, positive.view(np.uint8), scalar[:, :examples], index
     if runs is None or common is None:
         codes, counts, clicks = deduplicator.unique(*own)
@@ -143,17 +152,21 @@ def cut(
         group = common.padded(of_lines, of_values, runs, batch_size, len(codes), ladders.values)
     m, num_values = len(codes), len(bag.codes)
     scalar[:, examples:] = m
-    dense_index, offered_index, sampled_index = np.split(
-        index[len(values) :], [len(seen), len(seen) + len(chunk.offered_codes)]
-    )
+    bounds = np.cumsum([len(seen), len(chunk.offered_codes), len(sampled)])
+    dense_index, offered_index, sampled_index, added_index = np.split(index[len(values) :], bounds)
     counts[offered_index], clicks[offered_index] = examples, positive.sum()
     if len(seen):
         counts[dense_index[seen]] = dense_counts[seen]
         clicks[dense_index[seen]] = (present & positive).sum(axis=1)[seen]
-    if len(sampled):
-        uncount(counts, clicks, sampled_index, positive[0])
+    if len(sampled) or added is not None:
+        uncount(counts, clicks, index[len(values) + bounds[1] :], positive[0])
+    bag_index, history_index, length_of = index[:num_values], index[num_values : len(values)], ladders.histories
+    if added is not None:
+        scalar[:, batch_size:] = added_index[: added.scalar.size].reshape(added.scalar.shape)
+        bag_index = np.concatenate([bag_index, added_index[added.scalar.size :]])
+        bag, num_values = bag.followed_by(of_added, batch_size), len(bag_index)
+        dense = np.concatenate([dense, np.full((len(dense), batch_size - examples), np.nan, np.float32), added.dense], axis=1)
     size = ladders.values.size(num_values) if numbers else 0
-    history_index, length_of = index[num_values : len(values)], ladders.histories
     return Batch(
         id=which,
         examples=examples,
@@ -163,7 +176,7 @@ def cut(
         clicks=clicks,
         size=ladders.rows.size(m + 1),
         scalar=scalar,
-        bag_index=filled(index[:num_values], size, m),
+        bag_index=filled(bag_index, size, m),
         bag_example=filled(bag.owners, size, 0),
         bag_slot=filled(bag.slots, size, 0),
         bag_weight=filled(bag.weights, size, 0),
@@ -171,14 +184,15 @@ def cut(
         dense_index=dense_index,
         offered_index=offered_index,
         label=label,
-        weight=filled(chunk.weight[start:stop], batch_size, 0),
+        weight=filled(chunk.weight[start:stop], size_of_batch, 0),
         time_seconds=int(chunk.time[start:stop].max()),
         facets=chunk.facets.part(start, stop) if chunk.facets is not None else None,
         sampled_index=sampled_index if len(sampled) else None,
-        histories=padded_histories(chunk.histories, history_index, start, stop, batch_size, m, length_of),
+        histories=padded_histories(chunk.histories, history_index, start, stop, size_of_batch, m, length_of),
         group=group,
-        vector_arrays=tuple(PaddedVectors.cut(one, start, stop, batch_size, length_of) for one in chunk.vector_arrays),
+        vector_arrays=tuple(PaddedVectors.cut(one, start, stop, size_of_batch, length_of) for one in chunk.vector_arrays),
         sides=tuple(side.cut(codes) for side in chunk.sides),
+        expected=None if added is None else added.expected,
     )
 
 
@@ -191,8 +205,8 @@ def own_slots(chunk: Chunk, start: int, stop: int) -> tuple[Codes, Sequence[int]
 
 
 def uncount(counts: NDArray[np.uint32], clicks: NDArray[np.uint32], sampled: Codes, positive: np.bool_) -> None:
-    """Take sampled rows out of what was counted of the first example, in place: they did not occur."""
-    drawn = np.bincount(sampled, minlength=len(counts)).astype(np.uint32)
+    """Take rows, those that are there, out of what was counted of the first example, in place: they did not occur."""
+    drawn = np.bincount(sampled, minlength=len(counts) + 1)[: len(counts)].astype(np.uint32)
     counts -= drawn
     if positive:
         clicks -= drawn

@@ -159,6 +159,11 @@ class Values(NamedTuple):
     slots: Codes
     weights: Floats
 
+    def followed_by(self, others: Values, first: int) -> Values:
+        """Return these values and after them those of other owners, which are numbered from `first` on."""
+        theirs = others._replace(owners=others.owners + np.int32(first))
+        return Values(*(np.concatenate(arrays) for arrays in zip(self, theirs, strict=True)))
+
 
 class BatchGroup(NamedTuple):
     """The groups of a batch, padded, as `algorithms.lines.Group` has them, and the common lines.

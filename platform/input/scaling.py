@@ -49,7 +49,7 @@ class Scales(NamedTuple):
 
 def measured(batch: Batch, kept: Moments, num_labels: int) -> Moments:
     """Return the statistics of a batch's values of what `kept` has statistics of; see Scales.of."""
-    values = batch.dense[: len(kept.count) - num_labels]
+    values = batch.dense[: len(kept.count) - num_labels, : batch.examples]
     return moments_of(np.concatenate([values, batch.label[:num_labels, : batch.examples]]) if num_labels else values)
 
 

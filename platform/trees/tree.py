@@ -9,14 +9,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.augment import Draw, Prepare
-from ...algorithms.chunk import ABSENT, Chunk, Codes, Histories
+from ...algorithms.chunk import ABSENT, Chunk, Codes, Histories, Keys
 from ...algorithms.inputs import Layout
 from ...algorithms.trees import TreeSearch, drawn_nodes
 from ..ps.keys import feature_keys
 
 POWER_STEPS = 8
 SMALLEST = 1e-12
-Keys = NDArray[np.uint64]
 Places = NDArray[np.int64]
 
 TREE, TREE_NUMBER = "(tree)", 0xFFFE
@@ -97,19 +96,18 @@ class TreeNodes(NamedTuple):
         above = np.unique(
             np.concatenate([nodes.ravel(), *all_nodes(tree, self.search.negatives), tree.ancestors(tree.places[pool]).ravel()])
         )
-        keys, codes = joined(chunk.keys, np.concatenate([node_keys(above), tree.keys[pool]]))
-        slots = np.full(len(keys), TREE_NUMBER, np.uint16)
-        slots[: len(chunk.keys)] = chunk.slots
-        of_pool = codes[len(above) :]
         number = next((int(slot) for slot in chunk.slots[item[known][:1]]), 0)
-        slots[of_pool[of_pool >= len(chunk.keys)]] = number
+        slots = np.repeat(np.array([TREE_NUMBER, number], np.uint16), [len(above), len(pool)])
+        further, codes = chunk.with_features(np.concatenate([node_keys(above), tree.keys[pool]]), slots)
+        of_pool = codes[len(above) :]
         histories = np.where(known[:, None], codes[np.searchsorted(above, nodes)], ABSENT).astype(np.int32)
         sampler = NodeSampler(self, above, codes[: len(above)], of_pool, pool, seed)
 
         def prepared(piece: Chunk, start: int, stop: int) -> Chunk:
             group = Histories(histories[start:stop].reshape(1, -1), np.arange(stop - start + 1) * size, size)
             weight = np.where(known[start:stop], piece.weight, np.float32(0))
-            own: dict[str, Any] = {"keys": keys, "slots": slots, "weight": weight, "drawn": sampler.draw}
+            own: dict[str, Any] = {"keys": further.keys, "slots": further.slots, "sides": further.sides}
+            own |= {"weight": weight, "drawn": sampler.draw}
             return piece._replace(histories=(*piece.histories, group), **own)
 
         return prepared
@@ -140,18 +138,6 @@ class NodeSampler:
 def all_nodes(tree: Tree, negatives: int) -> list[Places]:
     """Return the nodes of the levels that are drawn whole."""
     return [np.arange(2**level) + 2**level - 1 for level in range(1, tree.depth) if 2**level <= negatives]
-
-
-def joined(keys: Keys, more: Keys) -> tuple[Keys, Codes]:
-    """Return distinct keys and after them those of others that are not among them, and where the others stand then."""
-    order = np.argsort(keys)
-    at = np.minimum(np.searchsorted(keys, more, sorter=order), max(len(keys) - 1, 0))
-    there = keys[order[at]] == more if len(keys) else np.zeros(len(more), bool)
-    new, inverse = np.unique(more[~there], return_inverse=True)
-    codes = np.empty(len(more), np.int32)
-    codes[there] = order[at[there]]
-    codes[~there] = len(keys) + inverse
-    return np.concatenate([keys, new]), codes
 
 
 def planted(keys: Keys, categories: Keys, order: NDArray[np.intp]) -> Tree:

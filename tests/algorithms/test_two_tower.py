@@ -81,16 +81,28 @@ def test_vectors_have_length_one_and_their_product_is_the_score(session: xpsql.S
     assert best["score"] == pytest.approx(float(query @ item), abs=1e-5)
 
 
-def loss(options: TwoTowerOptions, users: list[int], items: list[int], weight: list[float], counts: list[float]) -> jax.Array:
-    """Return the losses of rows of which every user and item has a vector of its own."""
+def loss(
+    options: TwoTowerOptions,
+    users: list[int],
+    items: list[int],
+    weight: list[float],
+    counts: list[float],
+    drawn: float | None = None,
+) -> jax.Array:
+    """Return the losses of rows of which every user and item has a vector of its own.
+
+    Args:
+        drawn: how often a random item is expected, which the last rows are; the first feature is the intercept's.
+    """
     algorithm = two_tower(options, Layout(scalar=("user", "item"), labels=()))
     vectors = np.random.default_rng(3).normal(size=(8, options.dim)).astype(np.float32)
     dense = {
         spec.name: jnp.eye(options.dim) if spec.name.endswith("kernel") else jnp.zeros(spec.shape) for spec in algorithm.dense
     }
     none = jnp.zeros(0, jnp.int32)
+    lines = [users, items] if drawn is None else [users, items, [0] * len(users)]
     inputs = Inputs(
-        jnp.array([users, items]),
+        jnp.array(lines),
         none,
         none,
         none,
@@ -100,6 +112,7 @@ def loss(options: TwoTowerOptions, users: list[int], items: list[int], weight: l
         jnp.zeros((len(users), 1)),
         jnp.array(weight),
         statistics=jnp.array(counts)[:, None],
+        expected=None if drawn is None else jnp.full(options.negatives, drawn),
     )
     return algorithm.goal.losses({"vectors": jnp.array(vectors), **dense}, inputs)[0][:, 0]
 
@@ -117,6 +130,23 @@ def test_the_loss_is_the_softmax_over_the_items_of_other_users(correction: str) 
     told = {0: [0, 1], 1: [0, 1, 2, 3], 2: [1, 2, 3], 3: [1, 2, 3]}  # not a user's other items, nor the same item, nor weight 0
     expected = [np.log(np.exp(scores[i, js]).sum()) - scores[i, i] for i, js in told.items()]
     np.testing.assert_allclose(loss(options, users, items, weight, counts)[:4], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("correction", ["logq", "none"])
+def test_random_items_are_negatives_by_how_often_each_is_expected(correction: str) -> None:
+    options = TwoTowerOptions(dim=4, temperature=0.5, correction=correction, negatives=2)
+    users, items, weight = [1, 2, 3, 0, 0], [4, 5, 6, 5, 7], [1.0, 1, 0, 0, 0]  # 6 is padding, 5 and 7 are random
+    counts = [20.0, 0, 0, 0, 10, 3, 0, 2]
+    vectors = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    scores = vectors[users[:2]] @ vectors[items].T / 0.5
+    if correction == "logq":  # of 22 rows so far two are in the batch; of 8 items each random one is expected 2 / 8 times
+        scores -= np.log(np.array([11, 4, 0, 4, 2]) * 2 / 22 + 0.25)
+    told = {0: [0, 1, 3, 4], 1: [0, 1, 4]}  # not its own item
+    expected = [np.log(np.exp(scores[i, js]).sum()) - scores[i, i] for i, js in told.items()]
+    found = loss(options, users, items, weight, counts, 0.25)
+    np.testing.assert_allclose(found[:2], expected, rtol=1e-4)
+    assert not found[3:].any()
 
 
 @pytest.mark.parametrize(

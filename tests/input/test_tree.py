@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpsql.platform.trees.tree import Tree, by_category, by_vectors, grown, joined, planted
+from xpsql.algorithms.chunk import joined
+from xpsql.platform.trees.tree import Tree, by_category, by_vectors, grown, planted
 
 
 def keys_of(numbers: list[int]) -> np.ndarray:

@@ -155,6 +155,7 @@ def inputs_of(
     histories, arrays = tuple(map(History._make, batch.histories)), tuple(map(Vectors._make, batch.vector_arrays))
     everything: list[Any] = [scalar, *bags, *rest, histories, None, group, arrays]
     everything.append(tuple(side.inputs(batch.size) for side in batch.sides) if sides is None else tuple(sides))
+    everything.append(batch.expected)
     return Inputs(*everything)
 
 

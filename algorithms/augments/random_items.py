@@ -1,0 +1,145 @@
+"""Items drawn at random for each batch, with their features: what is told from what was taken, beside the batch's own items."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..augment import Draw, Prepare
+from ..chunk import ABSENT, Added, Bag, Chunk
+from ..inputs import Layout
+from .negatives import dense_names
+
+POOL = 4096
+"""Items, at least, that the batches of a chunk draw from."""
+
+
+class Catalogue(NamedTuple):
+    """All items, each once, encoded.
+
+    Attributes:
+        chunk: a row for each item, of slots of the item alone.
+        layout: of these slots.
+    """
+
+    chunk: Chunk
+    layout: Layout
+
+
+class RandomItems(NamedTuple):
+    """How an algorithm has items drawn at random for each batch, each item as probably as another, with replacement.
+
+    Attributes:
+        number: drawn for each batch.
+        item: the slots of the item; the first one, which is categorical, tells items apart.
+        catalogue: those that are drawn from; None: those of the piece of the input that the batch is cut from (about 131,072
+            rows).
+    """
+
+    number: int
+    item: tuple[str, ...]
+    catalogue: Catalogue | None = None
+
+    @property
+    def copies(self) -> int:
+        """See Augment."""
+        return 1
+
+    @property
+    def scores(self) -> bool:
+        """See Augment."""
+        return False
+
+    def prepare(self, chunk: Chunk, layout: Layout, draw: Draw) -> Prepare:
+        """See Augment."""
+        source, names = (chunk, layout) if self.catalogue is None else self.catalogue
+        every = one_row_each(source, names, self.item[0])
+        seed = draw.seed, draw.pass_number, draw.batch, int(np.bitwise_xor.reduce(chunk.keys)), len(chunk.weight)
+        random = np.random.default_rng(seed)
+        pool = random.permutation(every)[: max(POOL, 8 * self.number)]
+        rows = DrawnRows.of(source, names, layout, chunk.scalar.shape[0], self.item, pool)
+        further, codes = chunk.with_features(source.keys[rows.features], source.slots[rows.features])
+        drawn = ItemDraw(rows.coded(codes), len(every), self.number, seed)
+        own: dict[str, Any] = {"keys": further.keys, "slots": further.slots, "sides": further.sides, "added": drawn.of_batch}
+        return lambda piece, start, stop: piece._replace(**own) if len(pool) else piece
+
+
+class ItemDraw(NamedTuple):
+    """Draws the items of batches: a function of the seed, the pass, what the chunk holds, and the batch's number.
+
+    Attributes:
+        rows: the items that are drawn from.
+        items: of how many these were drawn.
+    """
+
+    rows: DrawnRows
+    items: int
+    number: int
+    seed: tuple[int, ...]
+
+    def of_batch(self, pass_number: int, batch: int) -> Added:
+        """Return the items of a batch."""
+        random = np.random.default_rng((*self.seed, pass_number, batch))
+        chosen = random.integers(0, self.rows.scalar.shape[1], self.number)
+        expected = np.full(self.number, self.number / self.items, np.float32)
+        bags = tuple(bag.take(chosen) for bag in self.rows.bags)
+        return Added(self.rows.scalar[:, chosen], bags, self.rows.dense[:, chosen], expected)
+
+
+class DrawnRows(NamedTuple):
+    """Some items as rows of a model that has no slot but theirs.
+
+    Attributes:
+        features: the codes of their features, where they were encoded.
+        scalar, bags, dense: as Chunk has them, of all slots of the model; codes are places among `features`.
+    """
+
+    features: NDArray[np.int64]
+    scalar: NDArray[np.int32]
+    bags: tuple[Bag, ...]
+    dense: NDArray[np.float32]
+
+    @classmethod
+    def of(
+        cls, chunk: Chunk, own: Layout, layout: Layout, lines: int, item: tuple[str, ...], rows: NDArray[np.int64]
+    ) -> DrawnRows:
+        """Return rows of a chunk.
+
+        Args:
+            own: the slots of the chunk.
+            layout: those of the model, with `lines` lines of categorical slots and the intercept.
+            item: the slots that are taken over.
+        """
+        scalar = np.full((lines, len(rows)), ABSENT, np.int32)
+        for line, name in enumerate(layout.scalar):
+            if name in item:
+                scalar[line] = chunk.scalar[own.scalar.index(name), rows]
+        empty = Bag(np.empty(0, np.int32), np.empty(0, np.float32), np.zeros(len(rows) + 1, np.int64))
+        bags = [chunk.bags[own.bags.index(name)].take(rows) if name in item else empty for name in layout.bags]
+        theirs = dense_names(own, len(chunk.dense))
+        names = [*layout.continuous[layout.offered :], *(name for name, count in layout.vectors for _ in range(count))]
+        dense = np.full((len(names), len(rows)), np.nan, np.float32)
+        for name in {name for name in names if name in item}:
+            dense[[name == other for other in names]] = chunk.dense[[name == other for other in theirs]][:, rows]
+        features, inverse = np.unique(np.concatenate([scalar.ravel(), *(bag.codes for bag in bags)]), return_inverse=True)
+        absent = int(len(features) > 0 and features[0] == ABSENT)
+        places = (inverse - absent).astype(np.int32)  # ABSENT stays -1
+        pieces = np.split(places[scalar.size :], np.cumsum([len(bag.codes) for bag in bags])[:-1]) if bags else []
+        coded = tuple(bag._replace(codes=piece) for bag, piece in zip(bags, pieces, strict=True))
+        return cls(features[absent:].astype(np.int64), places[: scalar.size].reshape(scalar.shape), coded, dense)
+
+    def coded(self, codes: NDArray[np.int32]) -> DrawnRows:
+        """Return the rows with other codes of their features."""
+        with_absent = np.append(codes, np.int32(ABSENT))
+        bags = tuple(bag._replace(codes=codes[bag.codes]) for bag in self.bags)
+        return self._replace(scalar=with_absent[self.scalar], bags=bags)
+
+
+def one_row_each(chunk: Chunk, layout: Layout, item: str) -> NDArray[np.int64]:
+    """Return a row of each item of a chunk, the first one."""
+    codes = chunk.scalar[layout.scalar.index(item)]
+    found, first = np.unique(codes, return_index=True)
+    rows: NDArray[np.int64] = first[found != ABSENT]
+    return rows
