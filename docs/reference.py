@@ -64,7 +64,8 @@ Other options of CSV files, with Spark's defaults: `sep` or `delimiter` (`,`), `
 
 CLAUSE_HELP = {
     "USING": "The algorithm, with its options.",
-    "LABEL": "The columns to predict; by default the column named `label`. For a classifier they hold 0 or 1, never NULL.",
+    "LABEL": "The columns to predict; by default the column named `label`. For a classifier they hold 0 or 1, never NULL. "
+    "`two_tower` and `tdm` need none: with one, rows that hold 1 are learned, those that hold 0 left out.",
     "LATE": "After LABEL: an example comes with 0 when it is shown, and once more with 1 when it is clicked: see "
     "[streams.md](streams.md).",
     "WEIGHT": "A number that an example's loss is multiplied with. Metrics, counts and scales take every example once.",
@@ -76,6 +77,10 @@ CLAUSE_HELP = {
     "and `* ^ 2` for each pair of all: see [crosses.md](crosses.md).",
     "VECTORS": "Vectors with ids, such as embeddings of images: a query of two columns, an id and an array of numbers. "
     "`WITH (vectors = (image IN images))` says which slots hold the ids: see [vectors.md](vectors.md).",
+    "ITEMS": "Items with what describes them, one a row: the first column, which the query has under the same name, tells them "
+    "apart, the others are as columns of the query. Rows of other items are left out and counted, or an error: "
+    "`WITH (missing_items = 'error')`. `CONTINUE` runs its version's again, but for a stream: see "
+    "[retrieval.md](retrieval.md#items-of-their-own).",
     "TRANSFORM": "What features are made of the columns of the query: a SELECT list of one row's expressions, in which "
     "`QUANTILES(x, n)`, `MEAN(x)`, `STDDEV(x)`, `MIN(x)`, `MAX(x)`, `MODE(x)` and `VOCABULARY(x, least_count)` are constants "
     "of the training's rows. The model keeps it, and every reader of rows applies it: see [transform.md](transform.md).",

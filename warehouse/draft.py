@@ -25,7 +25,7 @@ DATA = (*ROWS, "saved")
 """What a training writes at its end."""
 VECTORS = "vectors"
 """What is kept beside the rows and there before the first is learned."""
-RESUMED = ("staged", "checkpoints", "best")
+RESUMED = ("staged", "items", "checkpoints", "best")
 """What RESUME goes on from."""
 
 

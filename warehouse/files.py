@@ -91,6 +91,11 @@ class VersionFiles(Folders):
         return self.staged / "apart"
 
     @property
+    def items(self) -> Path:
+        """Where the items of a statement go; removed as the staged input is."""
+        return self.folder / "items"
+
+    @property
     def saved(self) -> Path:
         """Where tasks write rows before they are the version's."""
         return self.folder / "saved"

@@ -20,15 +20,13 @@ from .durable import replace_text
 from .stored import FileEntry, VectorsEntry, check_files
 
 FORMAT, DEFAULTS = 3, 1  # of files, and of options that are not written
-CLASSES, VECTORS = "classes", "vectors"  # the label is one of several; values of slots have vectors, which are beside rows
-DELTA = "delta"  # its rows are those that changed
+CLASSES, VECTORS, DELTA = "classes", "vectors", "delta"  # the label is one; values of slots have vectors; rows are changes
 KNOWN = frozenset({CLASSES, VECTORS, DELTA})
 FILE = "manifest.json"
 
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged"]
 R = TypeVar("R")
-TABLE = re.compile(r"[A-Za-z0-9_]+")
-TRAINING = re.compile(r"[0-9a-f]{32}")
+TABLE, TRAINING = re.compile(r"[A-Za-z0-9_]+"), re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -170,14 +168,14 @@ class Manifest:
     Attributes:
         status: `training` while nobody trains reads as `interrupted`, a manifest that cannot be read as `damaged`.
         training: a random name of the training that made it, which its checkpoints carry; empty where an older xpsql began it.
-        statement: the text that made it; `query` is the part after AS.
-        parent: the version it continues, if any.
+        statement: the text that made it; `query` is the part after AS; parent: the version it continues, if any.
         replaces: once `ready`, every version before it is gone (OR REPLACE).
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
         rows: keys that have rows, which are those of the first table.
         metrics: of its training, as ML.EVALUATE shows them; late: LABEL ... LATE.
         classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
-        crosses: the terms of CROSS, as written; vectors: of VECTORS, in files of their own.
+        crosses: the terms of CROSS; vectors: of VECTORS, in files of their own; items: the query of ITEMS; positive: a LABEL of
+            what was taken.
         transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without.
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
         validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
@@ -220,6 +218,8 @@ class Manifest:
     ignore: tuple[str, ...] = ()
     crosses: tuple[str, ...] = ()
     vectors: tuple[VectorsEntry, ...] = field(default=(), metadata=many(VectorsEntry))
+    items: str | None = None
+    positive: str | None = None
     transform: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     tables: tuple[TableEntry, ...] = field(default=(), metadata=many(TableEntry))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -105,6 +105,12 @@ class Columns:
         """Return the slots whose kinds have a place in chunks, one of the classes of kinds, and the kinds."""
         pairs = ((slot, kind_named(slot.kind)) for slot in self.slots)
         return [(slot, kind) for slot, kind in pairs if isinstance(kind, place)]
+
+    def only(self, names: Sequence[str]) -> Columns:
+        """Return how some slots are read alone."""
+        slots = tuple(slot for slot in self.slots if slot.name in names)
+        nothing: dict[str, Any] = {"weight": None, "time": None, "group": None, "by": None, "classes": None}
+        return replace(self, slots=slots, labels=(), offered=(), sides=(), intercept=False, grouped=False, **nothing)
 
     @property
     def scalar(self) -> tuple[Slot, ...]:

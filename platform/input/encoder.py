@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.augment import Augment, Draw
+from ...algorithms.augments.random_items import Catalogue, RandomItems
 from ...algorithms.base import Algorithm, Online
 from ...algorithms.chunk import Chunk
 from ..engines.repeats import flat
@@ -21,6 +23,7 @@ from ..trees.tree import Tree, TreeNodes
 from .batches import Batch, Ladders, batches
 from .columns import Columns
 from .encode import encode, require_known
+from .items import ItemFile
 from .numbers import shown
 from .runs import RunFinder
 from .side.table import SideTable
@@ -39,18 +42,28 @@ class Encoder:
         seed: of what is drawn at random.
         compact: what neighbouring rows agree in is looked for, where the algorithm can do with it once.
         tree: of the items, where the algorithm has one and the rows are learned from.
+        items: those that a statement gives, see ItemFile.
 
     Attributes:
         copies: rows that each row becomes where it is learned from.
     """
 
-    def __init__(self, columns: Columns, algorithm: Algorithm, seed: int, compact: bool, tree: Tree | None = None) -> None:
+    def __init__(
+        self,
+        columns: Columns,
+        algorithm: Algorithm,
+        seed: int,
+        compact: bool,
+        tree: Tree | None = None,
+        items: ItemFile | None = None,
+    ) -> None:
         self._columns = replace(columns, logarithmic=algorithm.logarithmic)
         self._layout = columns.layout
         self._classifier = algorithm.classifier
         self._augment: tuple[Augment, ...] = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
         if algorithm.tree is not None and tree is not None:
             self._augment = (*self._augment, TreeNodes(algorithm.tree, tree))
+        self._items = items
         self._seed = seed
         self._sides = tuple(SideTable(side) for side in columns.sides if side.folder)
         self._runs = RunFinder() if compact and algorithm.compact else None
@@ -114,6 +127,18 @@ class Encoder:
         if self._runs is not None:
             self._runs.begin_split()
 
+    @functools.cached_property
+    def _over_items(self) -> Sequence[Augment]:
+        """What changes examples that are learned from; random items are those that the statement gives."""
+        return [self._drawing(augment) if isinstance(augment, RandomItems) else augment for augment in self._augment]
+
+    def _drawing(self, augment: RandomItems) -> RandomItems:
+        if self._items is None:
+            return augment
+        columns = self._columns.only(augment.item)
+        chunk = encode(self._items.rows(columns.inputs), columns, with_labels=False)
+        return augment._replace(catalogue=Catalogue(chunk, columns.layout))
+
     def batches(self, chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int) -> Iterator[Batch]:
         """Cut a chunk into batches to learn from, numbered from `first`.
 
@@ -125,7 +150,7 @@ class Encoder:
         """
         rows, size = len(chunk.weight), batch_size * self.copies
         draw = Draw(self._seed, first.pass_number, first.batch)
-        prepared = [augment.prepare(chunk, self._layout, draw) for augment in self._augment]
+        prepared = [augment.prepare(chunk, self._layout, draw) for augment in self._over_items]
         most = rows
         if self.copies > 1:
             values = sum(len(bag.codes) for bag in chunk.bags) // max(1, rows)

@@ -33,6 +33,7 @@ class Roles(NamedTuple):
         vectors: (slot, the vectors with ids that its values have).
         named_vectors: the names of those that the statement gives.
         hidden: units of the hidden layers that such vectors go through.
+        positive: the column that says which rows were taken, which are all that is learned.
     """
 
     labels: tuple[str, ...]
@@ -53,11 +54,12 @@ class Roles(NamedTuple):
     named_vectors: tuple[str, ...] = ()
     hidden: tuple[int, ...] = ()
     raw: tuple[str, ...] = ()
+    positive: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are no slots."""
-        single = (self.weight, self.time, self.group, self.by)
+        single = (self.positive, self.weight, self.time, self.group, self.by)
         return (*self.labels, *(column for column in single if column is not None), *self.ignore)
 
     def subject(self, named: Named) -> Subject:

@@ -23,6 +23,7 @@ from ..training.plan import Settings, Use
 from ..training.resident.publish import Publish
 from .crosses import given_terms, read_crosses
 from .cursor import Cursor
+from .query import read_rows
 from .release import read_condition
 from .transform import read_transform
 from .tuning import read_tune
@@ -33,7 +34,7 @@ GRAMMAR = """\
 [LABEL column [LATE] | LABEL column, column [, ...]]
   [WEIGHT column] [TIME column] [GROUP column] [IGNORE ([column, ...])]
   [CROSS ({slot * slot [* ...] | (slot, ...) ^ n | * ^ n}, ...)]
-  [VECTORS name AS (query) [, name AS (query) ...]]
+  [VECTORS name AS (query) [, name AS (query) ...]] [ITEMS {TABLE t | (query)}]
   [TRANSFORM ({expression AS name | column | * [EXCEPT (column, ...)]}, ...)]
   [OPERATORS (operator [(option = value, ...)] [ON {table | dense | (table, ...)}], ...)]
   [EVALUATE EVERY m BATCHES ON n BATCHES [BY column]]
@@ -209,6 +210,7 @@ CLAUSES: Mapping[str, Callable[[Cursor], Any]] = {
     "IGNORE": read_ignored,
     "CROSS": read_crosses,
     "VECTORS": read_vectors,
+    "ITEMS": lambda cursor: read_rows(cursor).passage.text,
     "TRANSFORM": read_transform,
     "OPERATORS": read_operators,
     "EVALUATE": read_evaluate,
@@ -286,20 +288,30 @@ def algorithm(given: Given) -> Use:
 
 
 def without_labels(algorithm: Use, given: Clauses) -> dict[str, Any]:
-    """Return the labels of an algorithm that learns from none, as a field of a plan; nothing for the others.
+    """Return the labels of an algorithm that learns from none, as fields of a plan; nothing for the others.
 
     Raises:
-        StatementError: it learns from none, and LABEL names one.
+        StatementError: it learns from none, and LABEL names one; or from what was taken, and it names more than one.
     """
-    from ...algorithms.base import Unlabelled  # JAX takes long to load, and few statements name an algorithm
+    from ...algorithms.base import Positive, Unlabelled  # JAX takes long to load, and few statements name an algorithm
 
-    if not isinstance(parts.ALGORITHM.find(algorithm.name, None), Unlabelled):
+    part = parts.ALGORITHM.find(algorithm.name, None)
+    if not isinstance(part, Unlabelled):
         return {}
-    if "LABEL" in given:
+    if "LABEL" not in given:
+        return {"labels": ()}
+    if not isinstance(part, Positive):
         raise StatementError(
             f"{LABEL} has no effect: {algorithm.name} learns without labels. Leave it out.", given["LABEL"].position, LABEL
         )
-    return {"labels": ()}
+    label, *more = given["LABEL"].value
+    if more or "LATE" in given:
+        raise StatementError(
+            f"{LABEL} names the column whose 1 says that a row was taken, one for {algorithm.name}, and not LATE.",
+            given["LABEL"].position,
+            LABEL,
+        )
+    return {"labels": (), "late": False, "positive": label}
 
 
 def operators(given: tuple[Given, ...]) -> tuple[Use, ...]:
@@ -331,6 +343,6 @@ def roles(given: Clauses) -> dict[str, Any]:
     """Return the roles of columns, the crosses and the evaluation that the clauses give, as fields of a plan."""
     fields = ROLES | JUDGED | PUBLISHED
     crosses = {"crosses": given_terms(given["CROSS"])} if "CROSS" in given else {}
-    crosses |= {"vectors": given["VECTORS"].value} if "VECTORS" in given else {}
+    crosses |= {word.lower(): given[word].value for word in ("VECTORS", "ITEMS") if word in given}
     said = {fields[word]: clause.value for word, clause in given.items() if word in fields}
     return {**({"late": False} if "LABEL" in given else {}), **said, **crosses}

@@ -30,4 +30,5 @@ def roles(manifest: Manifest) -> dict[str, Any]:
     validate = Validate(**manifest.validate) if manifest.validate else None
     transform = Transform.of(manifest.transform)
     judged = {"evaluate": evaluate, "validate": validate, "release": release}
-    return {**columns, **judged, "transform": transform, "crosses": terms_of(manifest)}
+    taken = {"items": manifest.items, "positive": manifest.positive}
+    return {**columns, **judged, **taken, "transform": transform, "crosses": terms_of(manifest)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from ..input.encoder import Encoder
 from ..input.side.versions import with_elements
 from ..input.splits import check_labels, vector_dims
 from ..input.streams.base import StreamQuery
+from ..input.taken import Taking
 from ..ps.compiled.table_programs import Programs
 from .compiled import prepare_jax
 from .estimates import Cost, compact_text, estimated_bytes, estimated_features, row_bytes
@@ -29,6 +31,7 @@ from .recipe import Recipe, fitted, recipe_of
 from .row_files.rows import check_continues
 from .segment import taken
 from .strategies import strategy_of
+from .taking import check_drawn, taking_of, with_items
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
@@ -52,9 +55,21 @@ def explain(plan: Plan, engine: Engine, models: Models, fast: bool) -> pa.Table:
         StatementError, ModelError: whatever would stop the training before it starts.
     """
     prepare_jax()
+    with TemporaryDirectory() as folder:
+        return explained(plan, engine, models, fast, Path(folder))
+
+
+def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Path) -> pa.Table:
+    """See explain; `folder`: where items go."""
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     scan = engine.scan(plan.query) if plan.stream is None else scan_of(plan.stream, plan, engine, models, parent)
-    recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
+    taking = taking_of(plan, engine)
+    schema = scan.schema if taking is None else taking.schema(scan.schema)
+    recipe, columns = fitted(plan, schema, parent.manifest if parent else None)
+    check_drawn(taking, recipe.algorithm, columns)
+    if taking is not None and not isinstance(scan, Staged):
+        taking = with_items(taking, plan, engine, folder)
+        scan = taking.rows(scan)
     strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
     columns = with_elements(plan.vectors, columns, engine)
     splits = [] if isinstance(scan, Staged) else scan.splits()
@@ -70,13 +85,15 @@ def explain(plan: Plan, engine: Engine, models: Models, fast: bool) -> pa.Table:
         check_encryption(plan)
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
     rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
+    if taking is not None and taking.items is not None:
+        rows.append(("items", f"one a row by {taking.items.item}, of which rows of the query take the other columns"))
     rows += [(f"vectors {side.name}", f"of {side.elements} floats, for {', '.join(side.slots)}") for side in columns.sides]
     for programs in recipe.programs:
         spec = programs.spec
         rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
         rows.append((f"row of {spec.name}", row_text(programs)))
     rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense.columns[name])) for name, spec in recipe.dense.specs.items()]
-    rows += input_rows(plan, engine, scan, splits, columns, recipe, places, fast)
+    rows += input_rows(plan, engine, scan, splits, columns, recipe, places, fast, taking)
     rows.append(("passes", str(plan.settings.passes)))
     if plan.settings.encrypt:
         rows.append(
@@ -144,6 +161,7 @@ def input_rows(
     recipe: Recipe,
     places: Places,
     fast: bool,
+    taking: Taking | None,
 ) -> list[tuple[str, str]]:
     """Describe input, memory and time; what only a run of the query could tell is called unknown."""
     if isinstance(scan, Staged):
@@ -157,7 +175,8 @@ def input_rows(
     algorithm = recipe.algorithm
     rows = [split.rows for split in splits]
     size_of_batch, places = decide(plan, algorithm, rows, places, bool(columns.offered), engine.tasks)
-    prepared = TrainingInput(plan, columns, scan, splits, size_of_batch, None, places, ()).with_recipe(recipe, None, None)
+    given = TrainingInput(plan, columns, scan, splits, size_of_batch, None, places, (), taking=taking)
+    prepared = given.with_recipe(recipe, None, None)
     cost = usual_cost(prepared) if fast or not examples else strategy_of(algorithm).cost(prepared)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
     seconds = BEGIN_SECONDS + (cost.seconds * plan.settings.passes / workers if algorithm.serves else cost.seconds)

@@ -14,6 +14,7 @@ from ..engines.base import Engine, Scan, staged
 from ..errors import StatementError
 from ..input.columns import Columns
 from ..input.holdout import HeldOut, held_out
+from ..input.taken import Taking
 from .metrics.validate import Validate
 from .plan import PATIENCE, VALIDATE, Plan
 
@@ -80,13 +81,20 @@ def divided(validate: Validate, scan: Scan, splits: Sequence[Split]) -> HeldOut:
 
 
 def hold_out(
-    plan: Plan, engine: Engine, scan: Scan, splits: list[Split], columns: Columns, folder: Path
+    plan: Plan,
+    engine: Engine,
+    scan: Scan,
+    splits: list[Split],
+    columns: Columns,
+    folder: Path,
+    taking: Taking | None = None,
 ) -> ValidationRows | None:
     """Return the rows that VALIDATE holds out; None without.
 
     Args:
         scan: of the rows that are learned.
         folder: where a query's rows are staged.
+        taking: what is done to them, as to those that are learned.
     """
     if plan.validate is None:
         return None
@@ -97,18 +105,19 @@ def hold_out(
     query = plan.validate.query
     if plan.transform is not None:
         query = plan.transform.over(query, plan.roles.columns)
-    apart = scan_apart(engine, query, scan.schema, columns, folder)
+    apart = scan_apart(engine, query, scan.schema, columns, folder, taking)
     return ValidationRows(apart, [split for split in apart.splits() if split.rows])
 
 
-def scan_apart(engine: Engine, query: str, learned: pa.Schema, columns: Columns, folder: Path) -> Scan:
+def scan_apart(engine: Engine, query: str, learned: pa.Schema, columns: Columns, folder: Path, taking: Taking | None) -> Scan:
     """Return how the query of VALIDATE is read.
 
     Raises:
         StatementError: it cannot run, returns no rows, or lacks a column that is learned from, in the type that it has there.
     """
     found = engine.scan(query)
-    there = {field.name.lower(): field.type for field in found.schema}
+    schema = found.schema if taking is None else taking.schema(found.schema)
+    there = {field.name.lower(): field.type for field in schema}
     for name in columns.learned:
         wanted, came = learned.field(name).type, there.get(name.lower())
         if came != wanted:
@@ -118,6 +127,7 @@ def scan_apart(engine: Engine, query: str, learned: pa.Schema, columns: Columns,
                 subject=VALIDATE,
             )
     scan = staged(engine, query, found, folder)
+    scan = scan if taking is None else taking.rows(scan)
     if not any(split.rows for split in scan.splits()):
         raise StatementError(f"{VALIDATE} ON (query) returns no rows; there is nothing to validate on.", subject=VALIDATE)
     return scan

@@ -117,6 +117,9 @@ class Settings:
         choices=("auto", "multiclass"),
     )
     share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
+    missing_items: str = option(
+        "drop", "rows of an item that ITEMS lacks are left out, counted and told; or an error", choices=("drop", "error")
+    )
     vectors: tuple = option((), "slots whose values are ids of VECTORS: (image IN images)")  # type: ignore[type-arg]
     vectors_hidden: tuple[int, ...] = option(
         (64,), "units of the hidden layers of the network that each vector of VECTORS goes through"
@@ -157,7 +160,8 @@ class Plan:
     combined of its slots. `publish`: how often a training that stays makes a version of what it has learned; None for one that
     ends by itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before. `vectors`: the
     queries of VECTORS by their names, not those of the continued version. `beginning`: the share of the rows that is learned,
-    the first ones; None: all. `late`: an example comes with label 0, and once more with 1 where that is its label.
+    the first ones; None: all. `late`: an example comes with label 0, and once more with 1 where that is its label. `positive`:
+    the label of an algorithm that learns from what was taken; None: every row was. `items`: the query of ITEMS.
     """
 
     statement: str
@@ -187,6 +191,8 @@ class Plan:
     trials: tuple[Any, ...] = ()
     vectors: Mapping[str, str] = field(default_factory=dict)
     beginning: float | None = None
+    positive: str | None = None
+    items: str | None = None
 
     @property
     def roles(self) -> Roles:
@@ -211,4 +217,5 @@ class Plan:
             vectors=settings.vectors,
             named_vectors=tuple(self.vectors),
             hidden=settings.vectors_hidden,
+            positive=self.positive,
         )

@@ -19,6 +19,7 @@ from ..input.prefetch import Ahead
 from ..input.roles import LABEL
 from ..input.source import End, Source
 from ..input.splits import check_labels, chunk_batches, is_empty, vector_dims
+from ..input.taken import Taking
 from ..ps.watermarks import Turn, turns_of
 from ..quoting import quoted
 from ..trees.tree import Tree
@@ -49,6 +50,7 @@ class TrainingInput:
         places: how many shards and workers it has.
         baseline: see baseline_of; empty where it continues.
         tree: of its items, where its algorithm keeps one and it has begun.
+        taking: what the statement says of rows before they are learned from; None: nothing.
     """
 
     plan: Plan
@@ -60,6 +62,7 @@ class TrainingInput:
     places: Places
     baseline: tuple[float, ...]
     tree: Tree | None = field(default=None, kw_only=True)
+    taking: Taking | None = field(default=None, kw_only=True)
 
     @property
     def input(self) -> TrainingInput:
@@ -96,7 +99,8 @@ class Prepared(TrainingInput):
     def encoder(self) -> Encoder:
         """What makes batches of rows."""
         settings = self.plan.settings
-        return Encoder(self.columns, self.recipe.algorithm, settings.seed, settings.compact == "auto", self.tree)
+        items = None if self.taking is None else self.taking.items
+        return Encoder(self.columns, self.recipe.algorithm, settings.seed, settings.compact == "auto", self.tree, items)
 
     @property
     def targets(self) -> Targets:
@@ -134,6 +138,7 @@ def prepare(
     engine: Engine,
     folder: Path,
     segment: Segment | None,
+    taking: Taking | None = None,
 ) -> Prepared:
     """Look at the input; the parts are made again for vectors, whose lengths are known from it.
 
@@ -141,6 +146,7 @@ def prepare(
         places: most of them.
         folder: where rows that VALIDATE ON (query) gives are staged.
         segment: of the stream that is learned from.
+        taking: what was done to the rows of `scan`.
 
     Raises:
         StatementError: it is empty, its labels cannot be learned from, or the parent cannot go on with the lengths of vectors.
@@ -161,9 +167,9 @@ def prepare(
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
     sizes = decide(plan, recipe.algorithm, every, places, bool(columns.offered), engine.tasks)
-    hold = hold_out(plan, engine, scan, splits, columns, folder)
+    hold = hold_out(plan, engine, scan, splits, columns, folder, taking)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
-    given = TrainingInput(plan, columns, scan, splits, sizes.batch_size, parent, sizes.places, baseline)
+    given = TrainingInput(plan, columns, scan, splits, sizes.batch_size, parent, sizes.places, baseline, taking=taking)
     return given.with_recipe(recipe, hold, segment)
 
 

@@ -23,6 +23,7 @@ from .prepared import Prepared, TrainingInput
 from .recipe import fitted, recipe_of
 from .row_files.rows import table_entries
 from .segment import cut_again
+from .taking import taking_again
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -67,16 +68,18 @@ def prepare_again(plan: Plan, draft: Draft, engine: Engine, parent: Version | No
     splits = list(manifest.splits) if kept else scan.splits()
     for split in splits:
         scan.check(split)
+    taking = taking_again(plan, engine, draft.items)
+    scan = scan if taking is None else taking.rows(scan, drops=manifest.expected is None)
     if plan.validate is not None and plan.validate.share is not None:
         scan = divided(plan.validate, scan, splits)
     _, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
     columns = dataclasses.replace(vector_dims(columns, scan, splits), classes=columns_from(manifest).classes)
     columns = located(columns, manifest, draft)
     recipe = recipe_of(plan, columns)
-    hold = hold_out(plan, engine, scan, splits, columns, draft.apart)
+    hold = hold_out(plan, engine, scan, splits, columns, draft.apart, taking)
     places = places_again(plan, manifest, engine, recipe.algorithm.serves)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
-    given = TrainingInput(plan, columns, scan, splits, manifest.batch_size, parent, places, baseline)
+    given = TrainingInput(plan, columns, scan, splits, manifest.batch_size, parent, places, baseline, taking=taking)
     return given.with_recipe(recipe, hold, segment)
 
 

@@ -30,6 +30,7 @@ from .record import prepare_again, recorded
 from .row_files.rows import check_continues, table_entries
 from .segment import Segment
 from .strategies import strategy_of
+from .taking import check_drawn, taken, taking_of, with_items
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -63,7 +64,10 @@ def train(
     """
     prepare_jax()
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-    recipe, columns = fitted(plan, found.schema, parent.manifest if parent else None)
+    taking = taking_of(plan, engine)
+    schema = found.schema if taking is None else taking.schema(found.schema)
+    recipe, columns = fitted(plan, schema, parent.manifest if parent else None)
+    check_drawn(taking, recipe.algorithm, columns)
     if parent is not None:
         check_continues(recipe, parent)
     check_validation(plan, recipe.algorithm)
@@ -79,8 +83,10 @@ def train(
             text = plan.query if plan.stream is None else plan.stream.query
             scan = staged(engine, text, found if segment is None else segment.scan, draft.staged)
             columns = with_classes(plan, columns, scan, engine, draft.staged)
+            taking = None if taking is None else with_items(taking, plan, engine, draft.items)
+            scan = scan if taking is None else taken(taking, plan, scan, reporter.note)
             columns = with_vectors(plan.vectors, columns, engine, parent, draft)
-            prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart, segment)
+            prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart, segment, taking)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
             draft.checkpoints.names()  # a place that cannot be read is an error now
@@ -170,6 +176,8 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         ignore=columns.ignore,
         crosses=tuple(term.text for term in plan.crosses),
         vectors=vectors_entries(plan.vectors, columns, parent),
+        items=plan.items,
+        positive=plan.positive,
         transform=plan.transform.entry if plan.transform is not None else None,
         settings=dataclasses.asdict(plan.settings),
         evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,

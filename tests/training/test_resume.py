@@ -101,6 +101,11 @@ TRAININGS = {
         "VECTORS items AS (SELECT id, array(sin(id), cos(id)) AS vector FROM range(100)) "
         "WITH (batch_size = 128, shards = 2, checkpoint_seconds = 0.02, vectors = (item IN items))"
     ),
+    "items": (
+        "USING two_tower (query = (user), item = (item, kind), dim = 4, negatives = 20) LABEL label "
+        "ITEMS (SELECT id AS item, id % 7 AS kind FROM range(290)) IGNORE (ts, price, tags, scores, vector) "
+        "WITH (batch_size = 64, passes = 2, checkpoint_seconds = 0.02)"
+    ),
     "torch": (
         f"USING network (file = '{GALLERY}/dcn_torch.py', class = 'Dcn', hidden = (8), dim = 4, dropout = 0.1, norm = true) "
         "IGNORE (ts, scores) WITH (batch_size = 128, shards = 2, checkpoint_seconds = 0.02)"

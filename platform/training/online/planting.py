@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.chunk import Chunk
+from ....algorithms.chunk import Chunk, Keys
 from ....algorithms.trees import TreeSearch
 from ....warehouse.package import read_tree, write_tree
 from ...errors import DataError
-from ...input.columns import Columns
 from ...input.encode import encode
 from ...input.splits import chunk_rows
-from ...trees.tree import Keys, Tree, by_category, by_vectors, grown, planted, signs
+from ...trees.tree import Tree, by_category, by_vectors, grown, planted, signs
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
@@ -71,14 +70,15 @@ def items_of(prepared: Prepared, search: TreeSearch, first: bool) -> tuple[Keys,
     named = [name for name in (search.item, search.category) if name is not None]
     history = search.history if first else None
     slots = tuple(slot for slot in prepared.columns.slots if slot.name in (*named, history))
-    columns: Columns = dataclasses.replace(
-        prepared.columns, slots=slots, labels=(), weight=None, time=None, group=None, offered=(), intercept=False
-    )
+    columns = prepared.columns.only(tuple(slot.name for slot in slots))
     lines, found = [columns.layout.scalar.index(name) for name in named], Items()
     for split in prepared.splits:
         for table in prepared.scan.read(split, columns.inputs, chunk_rows(ROWS)):
             if table.num_rows:
                 found.add(encode(table, columns, with_labels=False), lines)
+    items = None if prepared.taking is None else prepared.taking.items
+    if items is not None and {name.lower() for name in columns.only(named).inputs} <= {n.lower() for n in items.schema.names}:
+        found.add(encode(items.rows(columns.only(named).inputs), columns.only(named), with_labels=False), lines)
     return found.keys, found.categories, found.vectors() if history is not None else None
 
 

@@ -1,0 +1,170 @@
+"""Items of a training, each with its features once, in a file that every process of it reads."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ...warehouse.durable import creating
+from ..errors import DataError, StatementError, Subject, suggestion
+from ..objects import stamp
+from ..ps.keys import feature_keys
+from ..spark_types import is_category, spark_type
+
+ITEMS = Subject("ITEMS")
+NAME = "items.arrow"
+DISTINCT = 4
+"""A column of texts is kept as a dictionary where so many items have one on average."""
+
+Places = NDArray[np.int64]
+
+
+class ItemRows:
+    """Items, one a row, whose first column tells them apart.
+
+    Args:
+        table: as `write_items` writes it.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        keys = feature_keys("", table.column(0).combine_chunks())
+        self._order = np.argsort(keys)
+        self._keys = keys[self._order]
+
+    def places(self, values: pa.ChunkedArray) -> Places:
+        """Return the row of each item, -1 where there is none."""
+        if not len(values):
+            return np.empty(0, np.int64)
+        wanted = np.concatenate([feature_keys("", chunk) for chunk in values.chunks])
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        found: Places = np.where(self._keys[at] == wanted, self._order[at], -1)
+        return found
+
+
+@dataclass(frozen=True)
+class ItemFile:
+    """Where the items of a training are.
+
+    Attributes:
+        schema: their columns, in Spark's types; the first one tells items apart.
+        path: of the file; "" until it is written.
+    """
+
+    schema: pa.Schema
+    path: str = ""
+
+    @property
+    def item(self) -> str:
+        """The column that tells items apart."""
+        name: str = self.schema.names[0]
+        return name
+
+    @property
+    def loaded(self) -> ItemRows:
+        """The items, mapped into memory once in a process.
+
+        Raises:
+            DataError: the file is gone or damaged.
+        """
+        try:
+            return items_in(self.path, stamp(self.path))
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"The items in {self.path} cannot be read: {error}. Train again.") from error
+
+    def rows(self, wanted: Sequence[str]) -> pa.Table:
+        """Return columns of all items, under the names that a model gives them."""
+        own = {name.lower(): name for name in self.schema.names}
+        return self.loaded.table.select([own[name.lower()] for name in wanted]).rename_columns(list(wanted))
+
+
+@functools.lru_cache(maxsize=2)
+def items_in(path: str, written: object) -> ItemRows:
+    """Return the items of a file, which stay in memory.
+
+    Args:
+        written: its size and time.
+    """
+    return ItemRows(pa.ipc.open_file(pa.memory_map(path)).read_all())
+
+
+def check_schema(log: pa.Schema, items: pa.Schema) -> None:
+    """Refuse items that rows of a log cannot be told the features of.
+
+    Raises:
+        StatementError: the log does not name items as ITEMS does, or both have another column.
+    """
+    first, own = items.field(0), {field.name.lower(): field for field in log}
+    taken = own.get(first.name.lower())
+    if taken is None:
+        raise StatementError(
+            f"The query does not say which item a row is about: it needs the column {first.name}, as the first of ITEMS is "
+            f"named.{suggestion(first.name, log.names)}",
+            subject=ITEMS,
+        )
+    for field, where in ((first, "ITEMS"), (taken, "the query")):
+        if not is_category(field.type):
+            raise StatementError(
+                f"{field.name} tells items apart, and is {spark_type(field.type)} in {where}; it must be a text, a whole "
+                "number, a date or a boolean. Use CAST.",
+                subject=ITEMS,
+            )
+    both = [name for name in items.names[1:] if name.lower() in own]
+    if both:
+        raise StatementError(
+            f"Both the query and ITEMS return {both[0]}; leave it out of the one that it does not describe.", subject=ITEMS
+        )
+
+
+def check_items(items: pa.Table) -> None:
+    """Refuse items of which one is NULL or there twice.
+
+    Raises:
+        StatementError: names the item.
+    """
+    first, column = items.column_names[0], items.column(0)
+    if column.null_count:
+        raise StatementError(
+            f"ITEMS has an item whose {first} is NULL; leave it out: WHERE {first} IS NOT NULL.", subject=ITEMS
+        )
+    counts = column.value_counts()
+    twice = counts.filter(pc.greater(counts.field(1), 1))
+    if len(twice):
+        raise StatementError(
+            f"ITEMS has the item {twice[0]['values'].as_py()!r} {twice[0]['counts']} times. Its first column, {first}, tells "
+            "items apart: SELECT DISTINCT, or one row of each.",
+            subject=ITEMS,
+        )
+
+
+def write_items(items: pa.Table, folder: Path) -> ItemFile:
+    """Write items, and return where they are.
+
+    Raises:
+        StatementError: there are none, one is NULL or there twice.
+    """
+    if not items.num_rows:
+        raise StatementError("ITEMS returns no rows; there is no item to learn of.", subject=ITEMS)
+    check_items(items)
+    path = folder / NAME
+    with creating(path), pa.OSFile(str(path), "wb") as sink:
+        table = pa.table([coded(column) for column in items.columns], names=items.column_names)
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    return ItemFile(items.schema, str(path.absolute()))
+
+
+def coded(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column in one piece; texts that many items have as a dictionary."""
+    whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if not pa.types.is_string(whole.type):
+        return whole
+    made = whole.dictionary_encode()
+    return made if len(made.dictionary) * DISTINCT <= len(made) else whole

@@ -1,0 +1,103 @@
+"""ITEMS and LABEL of statements that learn from what was taken: what is done to rows before they are learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...algorithms.augments.random_items import RandomItems
+from ...algorithms.base import Algorithm, Online
+from ..engines.base import Engine, Scan
+from ..errors import StatementError
+from ..input.columns import Columns
+from ..input.items import ITEMS, NAME, ItemFile, write_items
+from ..input.roles import LABEL
+from ..input.taken import MISSING, TakenRows, Taking
+from .plan import Plan
+
+
+def taking_of(plan: Plan, engine: Engine) -> Taking | None:
+    """Return what a plan says of rows before they are learned from, items not read yet; None where it says nothing.
+
+    Raises:
+        StatementError: the query of ITEMS cannot run, or what is learned from is a stream.
+    """
+    if plan.items is None and plan.positive is None:
+        return None
+    if plan.stream is not None:
+        subject, remedy = (LABEL, f"WHERE {plan.positive} = 1") if plan.items is None else (ITEMS, "a join in the query")
+        raise StatementError(f"{subject} goes with a query that ends, and a stream does not. Use {remedy}.", subject=subject)
+    if plan.items is None:
+        return Taking(plan.positive, None)
+    with of_clause():
+        return Taking(plan.positive, ItemFile(engine.schema(plan.items)))
+
+
+def with_items(taking: Taking, plan: Plan, engine: Engine, folder: Path) -> Taking:
+    """Write the items of a plan, and return the same with where they are.
+
+    Raises:
+        StatementError: the query of ITEMS cannot run, or see write_items.
+    """
+    if plan.items is None:
+        return taking
+    with of_clause():
+        items = engine.reader(plan.items).read_all()
+    return taking._replace(items=write_items(items, folder))
+
+
+def taken(taking: Taking, plan: Plan, scan: Scan, note: Callable[[str], None]) -> TakenRows:
+    """Return the rows of a scan that are learned from, and tell of items that ITEMS lacks.
+
+    Raises:
+        StatementError: there are such items, and the statement says that they are an error.
+        DataError: a label is neither 0 nor 1, or a file cannot be read.
+    """
+    rows = taking.rows(scan, drops=taking.label is not None)
+    if taking.items is None:
+        return rows
+    lacking = rows.lacking([split for split in scan.splits() if split.rows])
+    if not lacking.rows:
+        return rows
+    told = f"{lacking.rows:,} rows are about items that ITEMS lacks, such as {lacking.item!r}"
+    if plan.settings.missing_items == "error":
+        raise StatementError(f"{told}. Add them, or leave such rows out: WITH (missing_items = 'drop').", subject=MISSING)
+    note(f"{told}; they are left out.")
+    return taking.rows(scan)
+
+
+def taking_again(plan: Plan, engine: Engine, folder: Path) -> Taking | None:
+    """Return what `with_items` returned, for RESUME."""
+    taking = taking_of(plan, engine)
+    if taking is None or taking.items is None:
+        return taking
+    return taking._replace(items=ItemFile(taking.items.schema, str((folder / NAME).absolute())))
+
+
+def check_drawn(taking: Taking | None, algorithm: Algorithm, columns: Columns) -> None:
+    """Refuse items that are to be drawn at random and lack a column of the model.
+
+    Raises:
+        StatementError: names the column.
+    """
+    if taking is None or taking.items is None or not isinstance(algorithm.learns, Online):
+        return
+    own = {name.lower() for name in taking.items.schema.names}
+    for augment in algorithm.learns.augment:
+        if isinstance(augment, RandomItems):
+            lacking = [name for name in columns.only(augment.item).inputs if name.lower() not in own]
+            if lacking:
+                raise StatementError(
+                    f"ITEMS lacks the column {lacking[0]}, which items that are drawn at random need, too. Return it there.",
+                    subject=ITEMS,
+                )
+
+
+@contextmanager
+def of_clause() -> Iterator[None]:
+    """Give errors of the query of ITEMS the place of the clause."""
+    try:
+        yield
+    except StatementError as error:
+        raise StatementError(f"{ITEMS}: {error.message}", subject=ITEMS) from error

@@ -1,0 +1,135 @@
+"""ITEMS and LABEL of trainings that learn from what was taken: the model is that of joined rows; bad items are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import xpsql
+from tests.algorithms.uses import rows
+from tests.notes import Notes
+from tests.training.log import session, write
+from xpsql.platform.errors import DataError, StatementError
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.online.planting import tree_of
+
+__all__ = ["session"]
+
+ROWS, ITEMS, OF_ITEMS = 3000, 40, 50
+TOWERS = "two_tower (query = (user), item = (item, kind, tags, price), dim = 4)"
+DRAWN = "two_tower (query = (user), item = (item, kind, tags, price), dim = 4, negatives = 30)"
+WITH = "WITH (workers = 1, shards = 1, passes = 2)"
+
+
+def log(folder: Path) -> str:
+    """Write a log of items, one in eight of which is none of CATALOGUE's, and return it."""
+    random = np.random.default_rng(4)
+    columns = {
+        "user": [f"u{user}" for user in random.integers(0, 30, ROWS)],
+        "item": random.integers(0, ITEMS, ROWS).astype(np.int32),
+        "click": random.integers(0, 2, ROWS),
+    }
+    return f"parquet.`{write(pa.table(columns), folder / 'log.parquet', 1000)}`"
+
+
+CATALOGUE = (
+    "SELECT id + 5 AS item, concat('k', id % 3) AS kind, array(concat('t', id % 4), 'all') AS tags, double(id) AS price "
+    f"FROM range({OF_ITEMS})"
+)
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "embedded", "duckdb", SilentReporter()) as session:
+        yield session
+
+
+def test_items_are_joined_and_rows_that_were_not_taken_left_out(session: xpsql.Session, tmp_path: Path) -> None:
+    read = log(tmp_path)
+    joined = f"SELECT user, l.item, kind, tags, price FROM {read} l JOIN ({CATALOGUE}) i ON l.item = i.item WHERE click = 1"
+    session.sql(f"CREATE TABLE joined AS {joined} ORDER BY user, l.item")
+    session.sql(f"CREATE TABLE log AS SELECT * FROM {read} ORDER BY user, item")
+    session.sql(f"TRAIN MODEL other USING {TOWERS} {WITH} AS SELECT * FROM joined")
+    session.sql(f"TRAIN MODEL m USING {TOWERS} LABEL click ITEMS ({CATALOGUE}) {WITH} AS SELECT * FROM log")
+    (counts, weights), (expected, known) = rows(session, "m"), rows(session, "other")
+    assert counts == expected
+    np.testing.assert_array_equal(weights, known)
+
+
+def test_items_drawn_at_random_are_told_from_and_not_counted(embedded: xpsql.Session, tmp_path: Path) -> None:
+    read = log(tmp_path)
+    embedded.sql(f"TRAIN MODEL m USING {DRAWN} LABEL click ITEMS ({CATALOGUE}) {WITH} AS SELECT * FROM {read}")
+    taken = embedded.sql(f"SELECT * FROM {read} WHERE click = 1 AND item >= 5").arrow()
+    counts = {row["key"]: row["count"] for row in rows(embedded, "m")[0]}
+    keys = embedded.sql(f"SELECT id + 5 AS item, feature_key('item', id + 5) AS key FROM range({OF_ITEMS})").arrow().to_pylist()
+    own = np.bincount(taken["item"].to_numpy(), minlength=OF_ITEMS + 5)
+    assert {row["item"]: counts[row["key"]] for row in keys} == {row["item"]: 2 * own[row["item"]] for row in keys}
+    total = embedded.sql("SELECT feature_key('(intercept)', NULL) AS key").arrow()["key"][0].as_py()
+    assert counts[total] == 2 * len(taken)
+    embedded.sql(f"CONTINUE MODEL m AS SELECT * FROM {read}")  # with the same label and items
+    assert {row["key"]: row["count"] for row in rows(embedded, "m")[0]} == {key: 2 * count for key, count in counts.items()}
+
+
+def test_a_tree_has_all_items(embedded: xpsql.Session, tmp_path: Path) -> None:
+    read = log(tmp_path)
+    options = "tdm (item = (item, kind), history = (had), dim = 4, hidden = (4), beam = 4)"
+    items = f"SELECT item, kind FROM ({CATALOGUE})"
+    query = f"SELECT item, click, array(item, 7) AS had FROM {read}"
+    embedded.sql(f"TRAIN MODEL m USING {options} LABEL click ITEMS ({items}) {WITH} AS {query}")
+    version = embedded.models.version("m")
+    assert len(tree_of(version).keys) == OF_ITEMS
+    more = f"{items} UNION ALL SELECT 1000, 'k1'"
+    embedded.sql(f"CONTINUE MODEL m ITEMS ({more}) AS {query}")
+    assert len(tree_of(embedded.models.version("m")).keys) == OF_ITEMS + 1
+
+
+REFUSED = [
+    (TOWERS, f"({CATALOGUE} UNION ALL SELECT 7, 'k', NULL, 1)", "", r"ITEMS has the item 7 2 times.*at .ITEMS"),
+    (TOWERS, f"({CATALOGUE} UNION ALL SELECT NULL, 'k', NULL, 1)", "", r"ITEMS has an item whose item is NULL.*at .ITEMS"),
+    (TOWERS, f"({CATALOGUE} LIMIT 0)", "", "ITEMS returns no rows"),
+    (TOWERS, f"(SELECT item AS itme FROM ({CATALOGUE}))", "", r"which item a row is about.*at .ITEMS"),
+    (TOWERS, f"(SELECT price, item FROM ({CATALOGUE}))", "", "it needs the column price"),
+    (TOWERS, f"(SELECT item, 'u' AS user FROM ({CATALOGUE}))", "", "Both the query and ITEMS return user"),
+    (TOWERS, "(SELECT * FROM nowhere)", "", r"ITEMS: .*nowhere.*at .ITEMS"),
+    (
+        TOWERS,
+        f"({CATALOGUE})",
+        "WITH (missing_items = 'error')",
+        r"rows are about items that ITEMS lacks, such as [0-4]\.",
+    ),
+    (DRAWN, f"(SELECT item, kind, tags FROM ({CATALOGUE}))", "", r"ITEMS lacks the column price.*at .ITEMS"),
+]
+
+
+def test_bad_items_are_refused_at_their_place(embedded: xpsql.Session, tmp_path: Path) -> None:
+    read = log(tmp_path)
+    for using, items, settings, message in REFUSED:
+        price = ", 1.0 AS price" if using == DRAWN else ""
+        with pytest.raises(StatementError, match=message):
+            embedded.sql(f"TRAIN MODEL m USING {using} LABEL click ITEMS {items} {settings} AS SELECT *{price} FROM {read}")
+        assert embedded.models.names() == [], message
+    for label, message in (("clik", "Did you mean click"), ("user", "expects a number"), ("click, item", "one for two_tower")):
+        with pytest.raises(StatementError, match=message):
+            embedded.sql(f"TRAIN MODEL m USING two_tower LABEL {label} AS SELECT * FROM {read}")
+    with pytest.raises(DataError, match=r"LABEL click must be 0 or 1; row [0-9]+ of .* has 2"):
+        embedded.sql(f"TRAIN MODEL m USING two_tower LABEL click AS SELECT user, item, click + 1 AS click FROM {read}")
+
+
+def test_rows_of_unknown_items_are_told_and_explained(tmp_path: Path) -> None:
+    read, told = log(tmp_path), Notes()
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", told) as session:
+        statement = f"TRAIN MODEL m USING {TOWERS} LABEL click ITEMS ({CATALOGUE}) {WITH} AS SELECT * FROM {read}"
+        explained = dict(session.sql(f"EXPLAIN {statement}").arrow().to_pydict().items())
+        assert "items" in explained["property"]
+        session.sql(statement)
+    missing = session_count(read, tmp_path)
+    assert [f"{missing:,} rows are about items that ITEMS lacks" in note for note in told.notes] == [True]
+
+
+def session_count(read: str, tmp_path: Path) -> int:
+    with xpsql.connect(tmp_path / "other", "duckdb", Notes()) as session:
+        return int(session.sql(f"SELECT count(*) AS n FROM {read} WHERE click = 1 AND item < 5").arrow()["n"][0].as_py())
